@@ -1,0 +1,145 @@
+"""The application: routes, errors, the page, and the cluster's life from start to stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import schedulearn
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems
+from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.settings import Settings
+from schedulearn.api.stream import Pulse
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.plugins import load_policies
+from schedulearn.scheduler.spec import JobSpec
+
+STATIC = Path(__file__).parent / "static"
+_BODY_LIMIT = 32 << 20
+
+_CSP = (
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | None = None) -> ASGIApp:
+    """The guarded application. `make_host` replaces the choice of the embedded host, for tests."""
+    pulse = Pulse()
+
+    def choose_host(cluster_id: str) -> EmbeddedHost:
+        return embedded_host(settings.data, cluster_id, settings.runtime, settings.simulate_gpus, settings.environments)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        load_policies(settings.policies)
+        pulse.bind()
+        cluster = Cluster(
+            settings.data,
+            make_host or choose_host,
+            database_url=settings.database_url,
+            interval_s=settings.interval,
+            max_gpus_per_job=settings.max_gpus_per_job,
+            on_commit=pulse.beat,
+        )
+        app.state.cluster, app.state.pulse = cluster, pulse
+        cluster.start()
+        try:
+            yield
+        finally:
+            pulse.close()
+            cluster.close()
+
+    app = FastAPI(
+        title="Schedulearn",
+        version=schedulearn.__version__,
+        lifespan=lifespan,
+        max_body_size=_BODY_LIMIT,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # both load scripts from other origins
+        redoc_url=None,
+    )
+    problems.install(app)
+    for module in (jobs, hosts, policy, events, metrics, legacy):
+        app.include_router(module.router)
+    _page(app, settings)
+    _describe_job_spec(app)
+    return Guard(_Headers(app), settings.token)
+
+
+def _page(app: FastAPI, settings: Settings) -> None:
+    @app.get("/healthz", tags=["health"])
+    def healthz() -> dict[str, str]:
+        return {"status": "ok", "version": schedulearn.__version__}
+
+    @app.get("/", include_in_schema=False)
+    def root() -> Response:
+        return RedirectResponse("/ui/")
+
+    @app.post("/api/v1/session", tags=["health"])
+    async def session(request: Request) -> Response:
+        """Trades the token for a cookie, for the page: its event streams can't send headers."""
+        try:
+            given = (await request.json()).get("token", "")
+        except (ValueError, AttributeError, RecursionError):
+            given = ""
+        if settings.token is not None and not (isinstance(given, str) and same_token(given, settings.token)):
+            return problems.problem_response(401, "unauthorized", "that is not this service's token")
+        response = JSONResponse({"status": "ok"})
+        if settings.token is not None:
+            response.set_cookie(COOKIE, settings.token, httponly=True, samesite="strict", max_age=30 * 86400)
+        return response
+
+    @app.get("/ui/{path:path}", include_in_schema=False)
+    def page(path: str) -> Response:
+        """A file of the built page; any other path is a deep link, which the page itself resolves."""
+        file = (STATIC / path).resolve()
+        if path and file.is_relative_to(STATIC.resolve()) and file.is_file():
+            lasting = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
+            return FileResponse(file, headers={"cache-control": lasting})
+        if (STATIC / "index.html").is_file():
+            return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+        return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")
+
+
+def _describe_job_spec(app: FastAPI) -> None:
+    """Puts what POST takes into the OpenAPI document, where the body is parsed by hand for speed."""
+    make = app.openapi
+
+    def openapi() -> dict[str, object]:
+        document = make()
+        schema = JobSpec.model_json_schema(ref_template="#/components/schemas/{model}")
+        document["components"]["schemas"].setdefault("JobSpec", schema)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+class _Headers:
+    """Security headers on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"content-security-policy", _CSP.encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"referrer-policy", b"no-referrer"),
+                ]
+            await send(message)
+
+        await self.app(scope, receive, with_headers)

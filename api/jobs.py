@@ -1,0 +1,224 @@
+"""Jobs: submit, list, look at, cancel, change the priority of, and read the logs of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import TypeAdapter
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from schedulearn.api.schemas import (
+    Batch,
+    EventPage,
+    JobDetail,
+    JobOut,
+    JobPage,
+    PriorityIn,
+    Problem,
+    event_view,
+    job_view,
+    task_view,
+)
+from schedulearn.api.state import Cluster, cluster_of, pulse_of
+from schedulearn.api.stream import event_stream, log_chunks, sse
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.loop import why_waiting
+from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Gpu
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+_BATCH = TypeAdapter(list[JobSpec])
+_BATCH_LIMIT = 10_000
+_PROBLEMS: dict[int | str, dict[str, Any]] = {422: {"model": Problem}, 409: {"model": Problem}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
+
+
+def json_body(model: Any) -> dict[str, Any]:
+    """The body is parsed by pydantic straight from its bytes, which is twice as fast; this documents it."""
+    schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post("/jobs", status_code=201, response_model=JobOut, responses=_PROBLEMS, openapi_extra=json_body(JobSpec))
+async def submit(request: Request, idempotency_key: Key = None) -> Response:
+    """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
+    spec = JobSpec.model_validate_json(await request.body())
+    rows = await asyncio.wrap_future(cluster_of(request).service.submit([spec], idempotency_key))
+    return JSONResponse(job_view(rows[0]), status_code=201)
+
+
+@router.post(
+    "/jobs:batch", status_code=201, response_model=Batch, responses=_PROBLEMS, openapi_extra=json_body(list[JobSpec])
+)
+async def submit_batch(request: Request, idempotency_key: Key = None) -> Response:
+    """Stores many jobs, all or none."""
+    specs = _BATCH.validate_json(await request.body())
+    if not 1 <= len(specs) <= _BATCH_LIMIT:
+        raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
+    rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key))
+    return JSONResponse({"items": [job_view(row) for row in rows]}, status_code=201)
+
+
+@router.get("/jobs", response_model=JobPage)
+def list_jobs(
+    request: Request,
+    state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
+    user: str | None = None,
+    q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Response:
+    """Newest first."""
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        states = [s.value for s in state or ()]
+        rows = repository.list_jobs(db, states=states, user=user, text=q, before=cursor, limit=limit + 1)
+        more = len(rows) > limit
+        rows = rows[:limit]
+        return JSONResponse(
+            {
+                "items": job_views(cluster, db, rows),
+                "next": rows[-1].id if more else None,
+                "counts": repository.count_jobs(db),
+            }
+        )
+
+
+@router.get("/jobs/{job_id}", response_model=JobDetail, responses=_UNKNOWN)
+def get_job(request: Request, job_id: str) -> Response:
+    return JSONResponse(job_detail(cluster_of(request), job_id))
+
+
+@router.patch("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
+    cluster = cluster_of(request)
+    cluster.service.set_priority(job_id, body.priority)
+    return JSONResponse(job_detail(cluster, job_id))
+
+
+@router.post("/jobs/{job_id}/cancel", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+def cancel(request: Request, job_id: str) -> Response:
+    """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
+    cluster = cluster_of(request)
+    cluster.service.cancel(job_id)
+    return JSONResponse(job_detail(cluster, job_id))
+
+
+@router.delete("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+def delete(request: Request, job_id: str) -> Response:
+    """The same as cancel."""
+    return cancel(request, job_id)
+
+
+@router.get("/jobs/{job_id}/events", response_model=EventPage, responses=_UNKNOWN)
+def job_events(
+    request: Request, job_id: str, after: int = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
+) -> Response:
+    """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        repository.get_job(db, job_id)
+        if wants_sse(request):
+            last = last_event_id(request, after)
+            return sse_response(event_stream(cluster.db, pulse_of(request), last, job_id))
+        rows = repository.list_events(db, after=after, job_id=job_id, limit=limit)
+    return JSONResponse({"items": [event_view(row) for row in rows]})
+
+
+@router.get("/jobs/{job_id}/logs", responses=_UNKNOWN, response_class=Response)
+def job_logs(
+    request: Request,
+    job_id: str,
+    follow: bool = False,
+    offset: Annotated[int, Query(ge=0, description="bytes of the log to leave out")] = 0,
+) -> Response:
+    """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text, then `end`) if the
+    client accepts those. The event id is the offset to resume from."""
+    cluster, pulse = cluster_of(request), pulse_of(request)
+    with cluster.db.read() as db:
+        repository.get_job(db, job_id)
+    events = wants_sse(request)
+    chunks = log_chunks(
+        cluster.logs, task_sequence(cluster, job_id), pulse, last_event_id(request, offset), follow or events
+    )
+    if events:
+        return sse_response(_log_events(chunks))
+
+    async def text() -> AsyncIterator[bytes]:
+        async for _, piece in chunks:
+            yield piece.encode("utf-8", "replace")
+
+    return StreamingResponse(
+        text(), media_type="text/plain; charset=utf-8", headers={"x-content-type-options": "nosniff"}
+    )
+
+
+async def _log_events(chunks: AsyncIterator[tuple[int, str]]) -> AsyncIterator[bytes]:
+    yield b": connected\n\n"
+    async for position, text in chunks:
+        yield sse({"text": text}, event="log", event_id=position)
+    yield sse({}, event="end")
+
+
+def job_detail(cluster: Cluster, job_id: str) -> dict[str, Any]:
+    """Raises NotFoundError."""
+    with cluster.db.read() as db:
+        row = repository.get_job(db, job_id)
+        [view] = job_views(cluster, db, [row])
+        view["tasks"] = [task_view(task) for task in repository.tasks_of(db, [job_id])]
+    return view
+
+
+def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
+    gpus: dict[str, list[dict[str, Any]]] = {}
+    if holders:
+        index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.index)))}
+        for task in repository.tasks_of(db, holders, live=True):
+            for uuid in task.gpu_uuids:
+                gpus.setdefault(task.job_id, []).append(
+                    {"uuid": uuid, "host": task.host_id, "index": index[uuid].index if uuid in index else -1}
+                )
+    waiting = cluster.loop.waiting
+    return [job_view(row._mapping, gpus.get(row.id), why_waiting(waiting, row.id)) for row in rows]
+
+
+def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:
+    """For `log_chunks`: the tasks of a job, in order, as they come to be."""
+
+    def after(task: str | None) -> str | None:
+        with cluster.db.read() as db:
+            job = repository.get_job(db, job_id)
+            ids = [row.id for row in repository.tasks_of(db, [job_id]) if row.started_at is not None]
+        position = ids.index(task) + 1 if task in ids else 0
+        if position < len(ids):
+            return str(ids[position])
+        return "" if JobStatus(job.status).terminal else None
+
+    return after
+
+
+def wants_sse(request: Request) -> bool:
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def last_event_id(request: Request, default: int) -> int:
+    """Where a stream resumes: what a browser sends when it connects again, else `default`."""
+    given = request.headers.get("last-event-id", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else default
+
+
+def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)

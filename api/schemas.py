@@ -1,0 +1,245 @@
+"""What the API answers with. Times are ISO 8601 in UTC; what a request takes is `scheduler.spec.JobSpec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schedulearn.scheduler.states import JobStatus
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|PRIVATE|CREDENTIAL|API_?KEY|ACCESS_?KEY|AUTH", re.IGNORECASE)
+MASK = "********"
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem document. `code` is stable and for machines."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[dict[str, str]] | None = None
+
+
+class GpuRef(BaseModel):
+    uuid: str
+    host: str
+    index: int
+
+
+class TaskOut(BaseModel):
+    """One container of one attempt."""
+
+    id: str
+    attempt: int
+    rank: int
+    host: str
+    gpu_uuids: list[str]
+    state: str
+    outcome: str
+    exit_code: int | None
+    error: str
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+
+
+class JobOut(BaseModel):
+    id: str
+    name: str
+    type: str
+    container_image: str
+    command: str
+    required_gpus: int
+    min_gpus: int
+    max_gpus: int
+    elastic: bool
+    priority: int
+    weight: float
+    deadline: str | None
+    max_duration: float | None
+    max_restarts: int
+    launcher: str
+    env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
+    shm_size: int
+    labels: dict[str, str]
+    user: str
+
+    state: JobStatus
+    reason: str = Field(description="why it is in this state, for machines")
+    message: str = Field(description="the same as a sentence")
+    pull_percent: float | None = Field(description="how far the fetch of its image is")
+    attempt: int
+    restarts: int
+    exit_code: int | None
+    submitted_at: str
+    started_at: str | None
+    finished_at: str | None
+    run_seconds: float = Field(description="of the attempts that have ended")
+    gpu_seconds: float
+    allocation: dict[str, int] = Field(description="host -> GPUs held now")
+    gpus: list[GpuRef] = Field(description="the GPUs held now")
+
+
+class JobDetail(JobOut):
+    tasks: list[TaskOut] = Field(description="every container that the job had, oldest first")
+
+
+class JobPage(BaseModel):
+    items: list[JobOut]
+    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+    counts: dict[str, int] = Field(description="jobs in each state, over all pages")
+
+
+class Batch(BaseModel):
+    items: list[JobOut]
+
+
+class EventOut(BaseModel):
+    id: int
+    at: str
+    kind: str
+    job_id: str | None
+    host_id: str | None
+    code: str
+    message: str
+    data: dict[str, Any]
+
+
+class EventPage(BaseModel):
+    items: list[EventOut]
+
+
+class GpuOut(BaseModel):
+    uuid: str
+    host: str
+    index: int
+    type: str
+    memory_bytes: int
+    simulated: bool
+    utilization: float | None = Field(description="per cent; null where it can't be told")
+    jobs: list[str] = Field(description="ids of the jobs that hold it")
+
+
+class HostOut(BaseModel):
+    id: str
+    address: str
+    runtime: str
+    state: str = Field(description="active, or cordoned: its jobs go on, no others come")
+    reachable: bool
+    error: str = Field(description="why it is not reachable")
+    labels: dict[str, str]
+    gpus: list[GpuOut]
+
+
+class ParameterOut(BaseModel):
+    type: str
+    default: Any
+    description: str
+
+
+class PolicyKind(BaseModel):
+    name: str
+    metrics: list[str]
+    description: str
+    parameters: dict[str, ParameterOut]
+
+
+class PolicyOut(BaseModel):
+    algorithm: str
+    metric: str
+    params: dict[str, Any]
+    since: str | None
+    problem: str = Field(description="why the policy does not decide now; empty if all is well")
+    available: list[PolicyKind]
+
+
+class PolicyIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    algorithm: str
+    metric: str = "default"
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class PriorityIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    priority: int = Field(ge=0, le=100)
+
+
+def iso(seconds: float | None) -> str | None:
+    """Epoch seconds as ISO 8601 with milliseconds."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def masked(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: MASK if _SECRET.search(name) else value for name, value in env.items()}
+
+
+_AS_THEY_ARE = (
+    *("id", "name", "type", "container_image", "command", "required_gpus", "min_gpus", "max_gpus", "elastic"),
+    *("priority", "weight", "max_duration", "max_restarts", "launcher", "labels", "user", "reason", "message"),
+    *("pull_percent", "attempt", "restarts", "exit_code", "run_seconds", "gpu_seconds"),
+)
+
+
+def job_view(
+    job: Mapping[str, Any], gpus: list[dict[str, Any]] | None = None, waiting: tuple[str, str] | None = None
+) -> dict[str, Any]:
+    """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued."""
+    view = {key: job[key] for key in _AS_THEY_ARE}
+    if waiting is not None and job["status"] == JobStatus.QUEUED:
+        view["reason"], view["message"] = waiting
+    allocation: dict[str, int] = {}
+    for gpu in gpus or ():
+        allocation[gpu["host"]] = allocation.get(gpu["host"], 0) + 1
+    return {
+        **view,
+        "state": job["status"],
+        "env": masked(job["env"]),
+        "shm_size": job["shm_bytes"],
+        "deadline": iso(job["deadline"]),
+        "submitted_at": iso(job["submitted_at"]),
+        "started_at": iso(job["started_at"]),
+        "finished_at": iso(job["finished_at"]),
+        "allocation": allocation,
+        "gpus": gpus or [],
+    }
+
+
+def task_view(task: Any) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "attempt": task.attempt,
+        "rank": task.rank,
+        "host": task.host_id,
+        "gpu_uuids": task.gpu_uuids,
+        "state": task.state,
+        "outcome": task.outcome,
+        "exit_code": task.exit_code,
+        "error": task.error,
+        "created_at": iso(task.created_at),
+        "started_at": iso(task.started_at),
+        "finished_at": iso(task.finished_at),
+    }
+
+
+def event_view(event: Any) -> dict[str, Any]:
+    return {
+        "id": event.id,
+        "at": iso(event.at),
+        "kind": event.kind,
+        "job_id": event.job_id,
+        "host_id": event.host_id,
+        "code": event.code,
+        "message": event.message,
+        "data": event.data,
+    }

@@ -1,0 +1,79 @@
+"""Settings: one YAML file, each key also by environment (`SCHEDULEARN_...`) and flag; flags win, then that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from schedulearn.scheduler.errors import InvalidError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Settings(BaseSettings):
+    """Every field is documented in docs/settings.md (a test says so)."""
+
+    model_config = SettingsConfigDict(env_prefix="SCHEDULEARN_", extra="forbid", env_nested_delimiter="__")
+
+    host: str = Field(default="127.0.0.1", description="address to listen on; any but loopback needs a token")
+    port: int = Field(default=8000, ge=0, le=65535, description="0: any free port, which is printed")
+    data: Path = Field(default=Path("."), description="folder of schedulearn.db, logs and local tasks")
+    database_url: str | None = Field(default=None, description="another database than DATA/schedulearn.db")
+    runtime: Literal["auto", "docker", "process"] = Field(
+        default="auto", description="auto: Docker Engine where one answers, else local processes"
+    )
+    simulate_gpus: int | None = Field(
+        default=None, ge=0, le=1024, description="so many pretended GPUs instead of what NVML shows"
+    )
+    token: str | None = Field(default=None, min_length=8, description="asked of every client; sent as Bearer")
+    interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
+    max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
+    policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
+    environments: dict[str, Path] = Field(
+        default_factory=dict, description="process runtime: image name -> prefix of a local environment"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings
+
+    @model_validator(mode="after")
+    def _absolute(self) -> Self:
+        self.data = self.data.expanduser().absolute()
+        return self
+
+    @property
+    def loopback(self) -> bool:
+        return self.host in LOOPBACK
+
+
+def load_settings(file: Path | None = None, **flags: Any) -> Settings:
+    """Flags that are None count as not given. Raises InvalidError naming the key and where it came from."""
+    given = {key: value for key, value in flags.items() if value is not None}
+    from_file: dict[str, Any] = {}
+    if file is not None:
+        try:
+            loaded = yaml.safe_load(file.read_text())
+        except (OSError, yaml.YAMLError) as error:
+            raise InvalidError(f"the settings file {file} can't be read: {error}") from error
+        if loaded is not None and not isinstance(loaded, dict):
+            raise InvalidError(f"the settings file {file} must hold keys and values")
+        from_file = loaded or {}
+    try:
+        environment = Settings().model_dump(exclude_unset=True)
+        return Settings(**{**from_file, **environment, **given})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InvalidError(f"setting {key!r}: {first['msg']}", field=key) from error

@@ -1,0 +1,109 @@
+"""Everything that runs, put together: the database, the embedded host, the loop and the use cases."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.logs import LogStore
+from schedulearn.scheduler.loop import SchedulerLoop
+from schedulearn.scheduler.service import Service
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.models import Host, Meta
+
+MakeHost = Callable[[str], EmbeddedHost]
+"""cluster id -> the embedded host; called once the database is open."""
+
+
+class Cluster:
+    """One service over one data directory. Raises StoreError if another service holds the directory already."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        make_host: MakeHost,
+        *,
+        database_url: str | None = None,
+        interval_s: float = 60.0,
+        max_gpus_per_job: int | None = None,
+        on_commit: Callable[[], None] = lambda: None,
+    ) -> None:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir = data_dir
+        self._lock = _lock(data_dir)
+        self.db = Database(database_url or sqlite_url(data_dir), on_commit)
+        self.cluster_id = self.db.write(_cluster_id)
+        self.host = make_host(self.cluster_id)
+        self.db.write(lambda db: _register(db, self.host))
+        self.agent = HostAgent(self.host.id, self.host.runtime, lambda: self.loop.wake())
+        self.agents: Mapping[str, HostAgent] = {self.host.id: self.agent}
+        self.service = Service(self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job)
+        self.loop = SchedulerLoop(
+            self.db,
+            self.agents,
+            lambda: self.service.policy,
+            interval_s=interval_s,
+            utilization=self.host.utilization,
+        )
+        self.logs = LogStore(data_dir / "logs")
+
+    def start(self) -> None:
+        self.loop.start()
+        self.agent.start()
+
+    def close(self) -> None:
+        """Lets go of everything; containers go on."""
+        self.loop.close()
+        self.agent.close()
+        self.db.close()
+        self._lock.close()
+
+
+def _lock(data_dir: Path) -> IO[str]:
+    """Two services over one database would both start its jobs."""
+    handle = (data_dir / "schedulearn.lock").open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.seek(0)
+        owner = handle.read().strip()
+        handle.close()
+        raise StoreError(
+            f"another Schedulearn (process {owner or 'unknown'}) uses {data_dir}: stop it, or choose another --data"
+        ) from error
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle
+
+
+def _cluster_id(db: Connection) -> str:
+    found = repository.meta(db, "cluster_id")
+    if found is None:
+        found = uuid.uuid4().hex
+        db.execute(insert(Meta).values(key="cluster_id", value=found))
+    return found
+
+
+def _register(db: Connection, host: EmbeddedHost) -> None:
+    known: Row[Any] | None = db.execute(select(Host).where(col(Host.id) == host.id)).one_or_none()
+    values = {"address": host.address, "runtime": host.runtime_name}
+    if known is None:
+        last = db.execute(select(func.max(Host.position))).scalar()
+        position = 0 if last is None else last + 1
+        db.execute(insert(Host).values(id=host.id, state="active", labels={}, position=position, **values))
+    else:
+        db.execute(update(Host).where(col(Host.id) == host.id).values(values))
+    repository.sync_gpus(db, host.id, host.gpus)

@@ -1,0 +1,186 @@
+"""What observations mean for the books: which tasks run or have ended, and what that makes of their jobs. Pure.
+
+The loop hands in rows as it read them and writes down what comes out, guarded by the rows' versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
+from schedulearn.scheduler.states import JobStatus, Reason
+
+MAX_LOSSES = 5
+"""How often a job whose containers vanish is started again: what kills them may be the job itself."""
+
+SETTLE_S = 3.0
+"""For so long after the service's start, a container that the service of before asked for may still appear."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one host showed, at one time."""
+
+    tasks: Sequence[ObservedTask]
+    at: float
+    maybe_starting: Set[str] = frozenset()
+    """Tasks whose start was under way at any time while the engine was asked: their absence means nothing."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A start that failed for good."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True)
+class TaskStarted:
+    task: Any
+    started_at: float
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    task: Any
+    outcome: Reason
+    exit_code: int | None = None
+    error: str = ""
+    started_at: float | None = None
+    finished_at: float | None = None
+
+
+@dataclass(frozen=True)
+class JobMoved:
+    job: Any
+    reason: Reason
+    message: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    stop_tasks: bool = False
+
+
+Finding = TaskStarted | TaskEnded | JobMoved
+
+
+def digest(
+    jobs: Mapping[str, Any],
+    tasks: Sequence[Any],
+    ended: Mapping[str, Sequence[Any]],
+    observations: Mapping[str, Observation],
+    refusals: Mapping[str, Refusal],
+    now: float,
+    service_started: float,
+) -> list[Finding]:
+    """Findings in the order in which they must be written.
+
+    `tasks` are the live ones, `ended` those of a job's present attempt that had ended before, `observations` one a
+    host that answered. A host that did not answer changes nothing for its tasks.
+    """
+    findings: list[Finding] = []
+    by_job: dict[str, list[Any]] = {}
+    for task in tasks:
+        by_job.setdefault(task.job_id, []).append(task)
+    for job_id, job in jobs.items():
+        live = by_job.get(job_id, [])
+        results: list[tuple[Reason, int | None, str]] = [
+            (Reason(t.outcome), t.exit_code, t.error) for t in ended.get(job_id, ())
+        ]
+        running = 0
+        for task in live:
+            finding = _look_at(task, observations.get(task.host_id), refusals.get(task.id), now, service_started)
+            if isinstance(finding, TaskEnded):
+                results.append((finding.outcome, finding.exit_code, finding.error))
+            if isinstance(finding, TaskStarted) or (finding is None and task.state == "running"):
+                running += 1
+            if finding is not None:
+                findings.append(finding)
+        moved = None
+        if results and len(results) == len(live) + len(ended.get(job_id, ())):
+            moved = _conclude(job, results)
+        elif results and not all(task.stop for task in live):
+            # One of a gang is gone: the others can't train without it.
+            findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
+        elif live and running == len(live) and job.status in (JobStatus.PULLING, JobStatus.STARTING):
+            moved = JobMoved(
+                job,
+                Reason.CONTAINER_RUNNING,
+                f"Running on {_places(live)}.",
+                {"started_at": job.started_at or now, "pull_percent": None},
+            )
+        elif job.status == JobStatus.RUNNING and job.max_duration is not None:
+            spent = job.run_seconds + max(now - (t.started_at or now) for t in live) if live else 0.0
+            if spent >= job.max_duration:
+                message = f"It has run for its max_duration of {job.max_duration:g} s."
+                moved = JobMoved(job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)
+        if moved is not None:
+            findings.append(moved)
+    return findings
+
+
+def _look_at(
+    task: Any, observation: Observation | None, refusal: Refusal | None, now: float, service_started: float
+) -> TaskStarted | TaskEnded | None:
+    if observation is None:
+        return None
+    seen = next((t for t in observation.tasks if t.task_id == task.id), None)
+    if seen is not None and seen.state is TaskState.EXITED:
+        outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
+        error = seen.error or ("it ran out of memory and was killed" if seen.oom_killed else "")
+        return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at)
+    if seen is not None and seen.state is TaskState.LOST:
+        return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at)
+    if seen is not None and seen.state is TaskState.RUNNING:
+        return TaskStarted(task, seen.started_at or now) if task.state == "wanted" else None
+    if refusal is not None:
+        return TaskEnded(task, refusal.reason, None, refusal.message)
+    if seen is None and task.state == "running":
+        return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
+    if seen is None and task.stop and task.id not in observation.maybe_starting and now - service_started > SETTLE_S:
+        return TaskEnded(task, Reason.CANCELLED)  # it never ran
+    return None
+
+
+def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> JobMoved:
+    """What a job becomes once all tasks of its attempt have ended."""
+    code = next((c for _, c, _ in results if c), None)
+    if code is None and all(outcome is Reason.COMPLETED for outcome, _, _ in results):
+        code = 0
+    error = next((e for _, _, e in results if e), "")
+    detail = f": {error}" if error else "."
+    if job.status == JobStatus.STOPPING:
+        late = job.reason == Reason.TIME_LIMIT_REACHED
+        reason = Reason.TIME_LIMIT if late else Reason.CANCELLED
+        return JobMoved(job, reason, job.message if late else "Cancelled.", {"exit_code": code, "pull_percent": None})
+    if code == 0:
+        return JobMoved(
+            job, Reason.COMPLETED, "The command ended with exit code 0.", {"exit_code": 0, "pull_percent": None}
+        )
+    outcomes = {outcome for outcome, _, _ in results}
+    for refused in (Reason.IMAGE_UNAVAILABLE, Reason.START_REFUSED):
+        if refused in outcomes:
+            return JobMoved(job, refused, error, {"pull_percent": None})
+    again = {"restarts": job.restarts + 1, "pull_percent": None}
+    if job.status == JobStatus.RESIZING:
+        return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", again)
+    if Reason.COMMAND_FAILED in outcomes and Reason.LOST not in outcomes:
+        if job.restarts < job.max_restarts:
+            message = f"The command ended with exit code {code}{detail} Try {job.restarts + 1} of {job.max_restarts}."
+            return JobMoved(job, Reason.RETRY, message, again)
+        return JobMoved(
+            job,
+            Reason.COMMAND_FAILED,
+            f"The command ended with exit code {code}{detail}",
+            {"exit_code": code, "pull_percent": None},
+        )
+    losses = job.losses + 1
+    if losses > MAX_LOSSES:
+        message = f"Its container was lost {losses} times{detail}"
+        return JobMoved(job, Reason.TOO_MANY_LOSSES, message, {"losses": losses, "pull_percent": None})
+    return JobMoved(job, Reason.LOST, f"Its container was lost{detail} It starts again.", {**again, "losses": losses})
+
+
+def _places(tasks: Sequence[Any]) -> str:
+    return ", ".join(f"{t.host_id} ({len(t.gpu_uuids)} GPU{'s' * (len(t.gpu_uuids) != 1)})" for t in tasks)

@@ -1,0 +1,105 @@
+"""The nouns of scheduling: what a policy sees (`Snapshot`) and what it answers (`Plan`).
+
+Frozen values only: no I/O, no clock, no randomness. The live service and the simulator build the same
+snapshots, so a policy cannot tell which of the two it runs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schedulearn.metrics.goodput import GoodputFunction
+
+Allocation = Mapping[str, int]
+"""host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
+
+
+@dataclass(frozen=True)
+class HostView:
+    """A host as a policy sees it: only what may be scheduled on now."""
+
+    id: str
+    gpus: int
+    """GPUs that may hold a job now; 0 on a host that is drained or unreachable."""
+    gpu_type: str = "gpu"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    open: bool = True
+    """False on a cordoned host: `gpus` counts what its jobs still hold, and no other job may go there."""
+    gpu_jobs: tuple[int, ...] = ()
+    """Jobs on each of the `gpus` now, for policies that share GPUs; empty: derived from the jobs' allocations."""
+    gpu_utilization: tuple[float, ...] = ()
+    """Measured utilisation of each of the `gpus` in per cent, in the same order; empty: unknown."""
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job that is not finished, as a policy sees it. Times are in seconds, `submitted_at` since the epoch."""
+
+    id: str
+    submitted_at: float
+    required_gpus: int
+    min_gpus: int = 1
+    max_gpus: int = 1
+    """Already capped to what may be tried now (twice the largest profiled count)."""
+    elastic: bool = False
+    priority: int = 50
+    weight: float = 1.0
+    deadline: float | None = None
+    attained_gpu_seconds: float = 0.0
+    run_seconds: float = 0.0
+    restarts: int = 0
+    allocation: Allocation = field(default_factory=dict)
+    remaining: float | None = None
+    """Predicted seconds left on one GPU; None if unknown."""
+    goodput: GoodputFunction | None = None
+    """None: a rigid job, or one that is not profiled yet."""
+
+    @property
+    def order(self) -> tuple[float, int, str]:
+        """Submission order, with ties broken by id: the same for every permutation of a snapshot's jobs."""
+        return (self.submitted_at, len(self.id), self.id)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs held now."""
+        return sum(self.allocation.values())
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a decision may depend on."""
+
+    now: float
+    seed: int
+    hosts: tuple[HostView, ...]
+    jobs: tuple[JobView, ...]
+    last_host: str | None = None
+    """Where the last new job was placed, for policies that take turns; None at first."""
+
+
+class Why(str):
+    """A sentence that explains a decision, with a machine-readable `code` beside it."""
+
+    code: str
+
+    def __new__(cls, code: str, sentence: str) -> Why:
+        why = super().__new__(cls, sentence)
+        why.code = code
+        return why
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A decision for every job of the snapshot. A job that is missing from `allocations` gets nothing."""
+
+    allocations: Mapping[str, Allocation]
+    desired_hosts: int | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """job id -> why it waits or why it was resized, as a sentence with the numbers (a `Why` has a code as well)."""
+    jobs_per_gpu: int = 1
+    """How many jobs may share one GPU under this plan."""
+    max_utilization: float = 100.0
+    """A GPU that has a job already is shared only below this utilisation, in per cent."""

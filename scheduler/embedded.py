@@ -1,0 +1,90 @@
+"""The embedded host: the machine that the service runs on, with whatever is there."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.base import Runtime
+
+RuntimeChoice = Literal["auto", "docker", "process"]
+
+HOST_ID = "local"
+SIMULATED_GPUS = 4
+SIMULATED_TYPE = "simulated"
+
+
+@dataclass(frozen=True)
+class EmbeddedHost:
+    """A host ready to be scheduled on. `gpus` are rows for `repository.sync_gpus`."""
+
+    id: str
+    address: str
+    runtime_name: str
+    runtime: Runtime
+    gpus: list[Mapping[str, Any]]
+    utilization: Callable[[str], float | None]
+
+
+def embedded_host(
+    data_dir: Path,
+    cluster_id: str,
+    runtime: RuntimeChoice = "auto",
+    simulate_gpus: int | None = None,
+    environments: Mapping[str, Path] | None = None,
+) -> EmbeddedHost:
+    """Docker Engine where one answers, else local processes; real GPUs where NVML shows some, else simulated ones.
+
+    Raises RuntimeFault if `runtime` is "docker" and no engine answers.
+    """
+    name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
+    gpus, utilization = _gpus(cluster_id, simulate_gpus)
+    return EmbeddedHost(HOST_ID, address, name, engine, gpus, utilization)
+
+
+def _runtime(
+    data_dir: Path, cluster_id: str, choice: RuntimeChoice, environments: Mapping[str, Path] | None
+) -> tuple[str, str, Runtime]:
+    if choice != "process":
+        from schedulearn.scheduler.runtimes.docker import DockerRuntime, ping
+
+        url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        why = ping(url)
+        if why is None:
+            return "docker", url, DockerRuntime(HOST_ID, url, data_dir, cluster_id)
+        if choice == "docker":
+            raise RuntimeFault(
+                f"no Docker Engine answers at {url}: {why}. Start Docker, set DOCKER_HOST, or use --runtime process."
+            )
+    from schedulearn.scheduler.runtimes.process import ProcessRuntime
+
+    return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
+
+
+def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Callable[[str], float | None]]:
+    if simulate is None:
+        from schedulearn.metrics import nvml
+
+        found = nvml.list_gpus()
+        if found:
+            rows: list[Mapping[str, Any]] = [
+                {"uuid": g.uuid, "index": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
+                for g in found
+            ]
+            return rows, nvml.utilization
+    rows = [
+        {
+            "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{HOST_ID}/{index}')}",
+            "index": index,
+            "type": SIMULATED_TYPE,
+            "memory_bytes": 16 << 30,
+            "simulated": True,
+        }
+        for index in range(SIMULATED_GPUS if simulate is None else simulate)
+    ]
+    return rows, lambda _: None

@@ -1,0 +1,78 @@
+"""One tree of errors. Each carries a stable code and the HTTP status that the API answers with."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SchedulearnError(Exception):
+    """Base of every error that a user may see. `str(error)` says what is wrong and what to do."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, detail: str, *, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+
+
+class NotFoundError(SchedulearnError):
+    code = "not_found"
+    http_status = 404
+
+
+class InvalidError(SchedulearnError):
+    """The request can be read, but a value in it makes no sense here."""
+
+    code = "invalid"
+    http_status = 422
+
+
+class UnknownPolicyError(InvalidError):
+    code = "unknown_policy"
+
+
+class ConflictError(SchedulearnError):
+    """The request is right but does not fit the present state, e.g. cancelling a job that has ended."""
+
+    code = "conflict"
+    http_status = 409
+
+
+class IdempotencyError(ConflictError):
+    """An `Idempotency-Key` was used before with another body."""
+
+    code = "idempotency_key_reused"
+
+
+class IllegalTransitionError(ConflictError):
+    """A state change that is not in `states.TRANSITIONS`: a bug of ours, refused before it reaches the database."""
+
+    code = "illegal_transition"
+
+
+class StoreError(SchedulearnError):
+    """The database can't be used: locked by another service, read-only, newer than this version, disk full."""
+
+    code = "store"
+    http_status = 503
+
+
+class RuntimeFault(SchedulearnError):
+    """An engine did not do what it was asked. Passing, unless it is a subclass that says otherwise."""
+
+    code = "runtime"
+    http_status = 502
+
+
+class StartRefused(RuntimeFault):
+    """The task can never start as it is: trying again won't help."""
+
+    code = "start_refused"
+
+
+class ImageUnavailable(StartRefused):
+    """The image is not on the host, can't be pulled and can't be built."""
+
+    code = "image_unavailable"

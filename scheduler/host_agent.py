@@ -1,0 +1,207 @@
+"""The service's grip on one host: it observes and acts there without ever making the loop wait.
+
+Each agent has its own thread for observing and a few for acting, so that a slow or dead host delays nobody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from schedulearn.scheduler.digest import Observation, Refusal
+from schedulearn.scheduler.errors import RuntimeFault, StartRefused
+from schedulearn.scheduler.reconcile import Action, FetchImage, RemoveTask, StartTask, StopTask
+from schedulearn.scheduler.runtimes.base import ImageProgress, Runtime
+from schedulearn.scheduler.states import Reason
+
+log = logging.getLogger(__name__)
+
+_RESYNC_S = 10.0  # observe at least this often: events of an engine may be missed
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Grip:
+    """What an agent knows now."""
+
+    observation: Observation | None
+    """None until the host has answered, and again while it does not."""
+    error: str
+    """Why it does not answer; empty while it does."""
+
+
+class HostAgent:
+    """Observes `runtime` and carries out actions on it; calls `on_change` when the loop should look again."""
+
+    def __init__(self, host_id: str, runtime: Runtime, on_change: Callable[[], None]) -> None:
+        self.host_id = host_id
+        self.runtime = runtime
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._poke = threading.Event()
+        self._stopping = False
+        self._grip = Grip(None, "not contacted yet")
+        self._last: object = None
+        self._inflight: set[tuple[type[Action], str]] = set()
+        self._starting: set[str] = set()
+        self._touched: set[str] = set()
+        self._refusals: dict[str, Refusal] = {}
+        self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
+        self._pulls: dict[str, ImageProgress] = {}
+        self._images: set[str] = set()
+        self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix=f"act-{host_id}")
+        self._threads = [
+            threading.Thread(target=self._observe_forever, name=f"observe-{host_id}", daemon=True),
+            threading.Thread(target=self._watch_forever, name=f"watch-{host_id}", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stops observing and acting; tasks go on. Waits for actions under way."""
+        self._stopping = True
+        self._poke.set()
+        self.runtime.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=5)
+
+    def poke(self) -> None:
+        """Observe now."""
+        self._poke.set()
+
+    @property
+    def grip(self) -> Grip:
+        return self._grip
+
+    def has_image(self, image: str) -> bool:
+        """Whether tasks with this image can start at once, as far as is known: the first use asks by a fetch."""
+        return image in self._images
+
+    def pull(self, image: str) -> ImageProgress | None:
+        """How far a fetch of this image is; None while none is under way."""
+        return self._pulls.get(image)
+
+    def take_refusals(self) -> dict[str, Refusal]:
+        """Starts that failed for good since the last call, by task id."""
+        with self._lock:
+            refusals, self._refusals = self._refusals, {}
+            return refusals
+
+    def trouble(self, task_id: str) -> tuple[float, str]:
+        """(not before this time, why) for a start that failed for a passing cause; (0, "") if none did."""
+        _, when, why = self._retries.get(task_id, (0, 0.0, ""))
+        return when, why
+
+    def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
+        """Begins `actions` that are not under way; `waiting_for`: image -> ids of the tasks that need it."""
+        for action in actions:
+            with self._lock:
+                identity = (type(action), _key(action))
+                if identity in self._inflight or self._stopping:
+                    continue
+                self._inflight.add(identity)
+                if isinstance(action, StartTask):
+                    self._starting.add(action.spec.task_id)
+                    self._touched.add(action.spec.task_id)
+            ids = list(waiting_for.get(action.image, [])) if isinstance(action, FetchImage) else []
+            self._pool.submit(self._run, action, ids)
+
+    def _run(self, action: Action, waiting: list[str]) -> None:
+        key = _key(action)
+        try:
+            match action:
+                case StartTask(spec):
+                    self.runtime.start(spec)
+                case StopTask(task_id, grace_s):
+                    self.runtime.stop(task_id, grace_s)
+                case RemoveTask(task_id):
+                    self.runtime.remove(task_id)
+                    self._retries.pop(task_id, None)
+                case FetchImage(image):
+                    if not self.runtime.has_image(image):
+                        for progress in self.runtime.fetch_image(image):
+                            self._pulls[image] = progress
+                            self._on_change()
+                    self._images.add(image)
+            self._retries.pop(key, None)
+        except StartRefused as fault:
+            self._refuse(action, waiting, fault)
+        except Exception as fault:
+            if not isinstance(fault, RuntimeFault):
+                log.exception("%s: %s failed", self.host_id, action)
+            tries = self._retries.get(key, (0, 0.0, ""))[0]
+            delay = _BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)]
+            for each in (key, *waiting):
+                self._retries[each] = (tries + 1, time.time() + delay, str(fault))
+            later = threading.Timer(delay, self._on_change)
+            later.daemon = True
+            later.start()
+        finally:
+            with self._lock:
+                self._inflight.discard((type(action), key))
+                if isinstance(action, StartTask):
+                    self._starting.discard(action.spec.task_id)
+                if isinstance(action, FetchImage):
+                    self._pulls.pop(action.image, None)
+            self._last = None  # whatever is observed next, the loop should see it
+            self._poke.set()
+
+    def _refuse(self, action: Action, waiting: list[str], fault: StartRefused) -> None:
+        reason = Reason.IMAGE_UNAVAILABLE if fault.code == "image_unavailable" else Reason.START_REFUSED
+        if isinstance(action, StartTask) and reason is Reason.IMAGE_UNAVAILABLE and action.spec.image in self._images:
+            self._images.discard(action.spec.image)  # it was there and is gone: fetch it again
+            return
+        ids = [action.spec.task_id] if isinstance(action, StartTask) else waiting
+        with self._lock:
+            self._refusals.update({task_id: Refusal(reason, fault.detail) for task_id in ids})
+
+    def _observe_forever(self) -> None:
+        while not self._stopping:
+            self._poke.clear()
+            with self._lock:
+                self._touched = set(self._starting)
+            try:
+                tasks = list(self.runtime.observe())
+                with self._lock:
+                    maybe = frozenset(self._touched)
+                self._grip = Grip(Observation(tasks, time.time(), maybe), "")
+                seen: object = (tasks, maybe)
+            except Exception as fault:
+                if not isinstance(fault, RuntimeFault):
+                    log.exception("%s can't be observed", self.host_id)
+                self._grip = Grip(None, str(fault))
+                seen = str(fault)
+            if seen != self._last:
+                self._last = seen
+                self._on_change()
+            self._poke.wait(_RESYNC_S)
+
+    def _watch_forever(self) -> None:
+        while not self._stopping:
+            try:
+                for _ in self.runtime.watch():
+                    self._poke.set()
+                    if self._stopping:
+                        return
+            except Exception as fault:
+                log.debug("%s: watching failed: %s", self.host_id, fault)
+            if not self._stopping:
+                time.sleep(0.5)
+
+
+def _key(action: Action) -> str:
+    match action:
+        case StartTask(spec):
+            return spec.task_id
+        case FetchImage(image):
+            return f"image {image}"
+        case StopTask(task_id) | RemoveTask(task_id):
+            return f"end {task_id}"

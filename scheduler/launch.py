@@ -1,0 +1,59 @@
+"""The command of a task: the user's command under its launcher, and the variables that the service adds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from schedulearn.scheduler.errors import InvalidError
+
+LAUNCHERS = ("horovod", "torchrun", "none")
+
+# What decides which GPUs a process sees, or who it is to the service: never the user's to set.
+RESERVED_PREFIXES = ("NVIDIA_", "SCHEDULEARN_")
+RESERVED_NAMES = frozenset({"CUDA_VISIBLE_DEVICES"})
+
+
+def split_command(command: str) -> tuple[str, ...]:
+    """The words of a command line; no shell is involved. Raises InvalidError on unbalanced quotes or no words."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise InvalidError(f"the command can't be split into words: {error}", field="command") from error
+    if not words:
+        raise InvalidError("the command is empty", field="command")
+    if "\0" in command:
+        raise InvalidError("the command contains a NUL character", field="command")
+    return words
+
+
+def launch_argv(launcher: str, command: str, gpus: int) -> tuple[str, ...]:
+    """`command` run on `gpus` GPUs of one host by `launcher`.
+
+    A command that names its launcher itself is left as it is: jobs of the original Schedulearn did that.
+    """
+    words = split_command(command)
+    if launcher == "none" or words[0] in ("horovodrun", "torchrun", "mpirun"):
+        return words
+    if launcher == "torchrun":
+        return ("torchrun", "--standalone", f"--nproc-per-node={gpus}", "--no-python", *words)
+    return ("horovodrun", "-np", str(gpus), "-H", f"localhost:{gpus}", *words)
+
+
+def reserved_env(env: Mapping[str, str]) -> list[str]:
+    """The names in `env` that a job may not set."""
+    return [name for name in env if name.upper().startswith(RESERVED_PREFIXES) or name.upper() in RESERVED_NAMES]
+
+
+def service_env(
+    job_id: str, attempt: int, restarts: int, gpus: int, node_rank: int = 0, num_nodes: int = 1
+) -> dict[str, str]:
+    """What a training script can read about itself."""
+    return {
+        "SCHEDULEARN_JOB_ID": job_id,
+        "SCHEDULEARN_ATTEMPT": str(attempt),
+        "SCHEDULEARN_NODE_RANK": str(node_rank),
+        "SCHEDULEARN_NUM_NODES": str(num_nodes),
+        "SCHEDULEARN_NUM_GPUS": str(gpus),
+        "SCHEDULEARN_RESTARTS": str(restarts),
+    }

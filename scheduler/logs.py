@@ -1,0 +1,205 @@
+"""The output of tasks on disk: one directory a task, capped, readable while it grows and after the task has gone.
+
+A log is a sequence of bytes that is addressed by offsets from its very beginning. It lies in segments that are
+named by the offset at which they start; when the log outgrows its cap the oldest segment is deleted, and all offsets
+stay what they were. Only the standard library is used: the keeper process of a local task imports this too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+MIB = 1 << 20
+DEFAULT_CAP = 64 * MIB
+CHUNK = 1 << 18
+_SEGMENTS = 4  # of the cap: so at least three quarters of it are kept
+_END = "end"
+_LOCK = "writer.lock"
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+
+class LogStore:
+    """All logs below `root`. Readers and one writer a task may be in different processes; each `LogStore` is only a
+    view of the disk, cheap to make and safe to share between threads.
+
+    `cap_bytes` limits what one task may keep; only writers look at it.
+    """
+
+    def __init__(self, root: Path, cap_bytes: int = DEFAULT_CAP) -> None:
+        self.root = root
+        self.segment_bytes = max(1, cap_bytes // _SEGMENTS)
+
+    def writer(self, task_id: str) -> LogWriter:
+        """Opens the task's log for appending at its end, creating it; an ended log is open again.
+        Raises BlockingIOError while another writer has it, ValueError for a task id that is not a plain name."""
+        return LogWriter(self.path(task_id), self.segment_bytes)
+
+    def read(self, task_id: str, offset: int = 0, limit: int = CHUNK) -> tuple[int, bytes]:
+        """At most `limit` bytes from `offset` on, and the offset where they start: later than asked for when earlier
+        bytes were dropped. No bytes at the end of the log, and for an unknown task."""
+        directory = self.path(task_id)
+        while True:
+            segments = _segments(directory)
+            if not segments:
+                return offset, b""
+            start = max([s for s in segments if s <= offset], default=segments[0])
+            position = max(offset, start)
+            try:
+                with open(directory / _segment_name(start), "rb") as file:
+                    file.seek(position - start)
+                    data = file.read(limit)
+            except FileNotFoundError:
+                continue  # deleted by its writer since: look again
+            later = [s for s in segments if s > start]
+            if data or not later:
+                return position, data
+            offset = later[0]  # this segment is read to its end
+
+    def size(self, task_id: str) -> int:
+        """The offset at which the next byte would be written: all bytes ever, not only those kept."""
+        directory = self.path(task_id)
+        while True:
+            segments = _segments(directory)
+            if not segments:
+                return 0
+            try:
+                return segments[-1] + os.path.getsize(directory / _segment_name(segments[-1]))
+            except FileNotFoundError:
+                continue
+
+    def exists(self, task_id: str) -> bool:
+        return self.path(task_id).is_dir()
+
+    def ended(self, task_id: str) -> bool:
+        """Whether the log is complete: no byte will follow."""
+        return (self.path(task_id) / _END).exists()
+
+    def follow(
+        self,
+        task_id: str,
+        offset: int = 0,
+        poll_s: float = 0.1,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[bytes]:
+        """The bytes from `offset` on (or from the earliest kept), as they come, until the log has ended. An unknown
+        or deleted log ends at once. `stopped` is asked whenever there is nothing to read: true ends it too."""
+        while True:
+            # Asked before reading: what is written before the mark is read below.
+            last = self.ended(task_id) or not self.exists(task_id) or stopped()
+            while True:
+                start, data = self.read(task_id, offset)
+                if not data:
+                    break
+                yield data
+                offset = start + len(data)
+            if last:
+                return
+            time.sleep(poll_s)
+
+    def delete(self, task_id: str) -> None:
+        """Removes the log; unknown is fine."""
+        shutil.rmtree(self.path(task_id), ignore_errors=True)
+
+    def path(self, task_id: str) -> Path:
+        """The directory of a task's log. Raises ValueError for a name that could leave the root."""
+        if not task_id or task_id.startswith(".") or len(task_id) > 200 or not _NAME.issuperset(task_id):
+            raise ValueError(f"{task_id!r} is not a task id: letters, digits, '-', '_' and '.' only")
+        return self.root / task_id
+
+
+class LogWriter:
+    """The one writer of a task's log; not thread-safe. Every append is one or more `write` calls without a buffer, so
+    that a crash loses nothing that was appended (a power cut may)."""
+
+    def __init__(self, directory: Path, segment_bytes: int) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._fd, self._start, self._length = -1, 0, 0
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (directory / _END).unlink(missing_ok=True)
+            self._open(max(_segments(directory), default=0))
+        except BaseException:
+            self.abandon()
+            raise
+
+    @property
+    def size(self) -> int:
+        """The offset at which the next byte is written."""
+        return self._start + self._length
+
+    def append(self, data: bytes) -> None:
+        """Adds `data`; starts new segments and drops the oldest as needed. Raises OSError when the disk does; what
+        was written until then stays."""
+        view = memoryview(data)
+        while view:
+            if self._length >= self._segment_bytes:
+                self._roll()
+            written = os.write(self._fd, view[: self._segment_bytes - self._length])
+            self._length += written
+            view = view[written:]
+
+    def truncate(self, size: int) -> None:
+        """Cuts the log back to `size` bytes, so that the next append lands there. `size` may lie before the earliest
+        byte kept: then nothing is kept, and the log goes on from there. Raises ValueError beyond the end."""
+        if not 0 <= size <= self.size:
+            raise ValueError(f"can't truncate a log of {self.size} bytes to {size}")
+        if size == self.size:
+            return
+        segments = _segments(self._directory)
+        first = max([s for s in segments if s <= size], default=size)
+        # The newest first: whenever this is interrupted, what is there is a prefix.
+        for start in reversed(segments):
+            if start > first or segments[0] > size:
+                (self._directory / _segment_name(start)).unlink()
+        self._open(first)
+        os.ftruncate(self._fd, size - first)
+        self._length = size - self._start
+
+    def close(self) -> None:
+        """Marks the log as complete and lets go of it. Closing again does nothing."""
+        if self._fd >= 0:
+            (self._directory / _END).touch()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Lets go of the log without marking it as complete: another writer will go on."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _open(self, start: int) -> None:
+        """Makes the segment of this start the current one; the old one stays current when this fails."""
+        path = self._directory / _segment_name(start)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._start, self._length = fd, start, os.fstat(fd).st_size
+
+    def _roll(self) -> None:
+        self._open(self.size)
+        for start in _segments(self._directory)[:-_SEGMENTS]:
+            (self._directory / _segment_name(start)).unlink(missing_ok=True)
+
+
+def _segment_name(start: int) -> str:
+    return f"{start:012d}.log"
+
+
+def _segments(directory: Path) -> list[int]:
+    """The start offsets of the segments, ascending."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[:-4]) for name in names if name.endswith(".log") and name[:-4].isdigit())

@@ -1,0 +1,331 @@
+"""The scheduling loop: load, decide, apply with guards, act. Level-triggered: any turn may be the first.
+
+A turn never waits for an engine (agents observe and act on their own threads) and no transaction spans a decision
+or a call to one. Changes that were decided on what is no longer so are dropped, and the next turn decides anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from schedulearn.scheduler.digest import Finding, JobMoved, TaskEnded, TaskStarted, digest
+from schedulearn.scheduler.domain import Plan, Snapshot, Why
+from schedulearn.scheduler.errors import IllegalTransitionError
+from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.launch import launch_argv, service_env
+from schedulearn.scheduler.placement import GpuState, Placement, place
+from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.reconcile import DesiredTask, diff
+from schedulearn.scheduler.runtimes.base import TaskSpec, task_id
+from schedulearn.scheduler.snapshot import build_snapshot
+from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.repository import Books
+
+log = logging.getLogger(__name__)
+
+_RESYNC_S = 10.0  # between turns at most while something runs
+
+
+@dataclass
+class LoopStats:
+    """For people and Prometheus."""
+
+    turns: int = 0
+    decisions: int = 0
+    decision_seconds: float = 0.0  # in all
+    policy_error: str = ""
+
+
+class SchedulerLoop:
+    """Runs in a thread of its own. `wake` asks for a turn soon; wakes that come together make one turn."""
+
+    def __init__(
+        self,
+        db: Database,
+        agents: Mapping[str, HostAgent],
+        policy: Callable[[], Policy],
+        *,
+        interval_s: float = 60.0,
+        utilization: Callable[[str], float | None] = lambda uuid: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.db = db
+        self.agents = agents
+        self.policy = policy
+        self.interval_s = interval_s
+        self.utilization = utilization
+        self.clock = clock
+        self.stats = LoopStats()
+        self.waiting: Mapping[str, str] = {}
+        """job id -> why it waits, as of the last decision."""
+        self._started_at = clock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._rest_s = interval_s
+        self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def close(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            began = time.monotonic()
+            try:
+                self.turn()
+            except Exception:
+                log.exception("a turn of the scheduling loop failed; the next one starts afresh")
+            took = time.monotonic() - began
+            # Leave the database and the processor to others for longer than we had them.
+            time.sleep(min(1.0, max(0.005, 2 * took)))
+            self._wake.wait(self._rest_s)
+
+    def turn(self) -> None:
+        """One turn: digest what is seen, decide, apply, and begin what follows from it."""
+        now = self.clock()
+        # 1. What the hosts show, and what it means for the books.
+        with self.db.read() as db:
+            books = repository.load_books(db)
+            ended = self._ended_beside_live(db, books)
+        if findings := self._digest(books, ended, now):
+            self.db.write(lambda db: _write_findings(db, findings, now))
+            with self.db.read() as db:
+                books = repository.load_books(db)
+        # 2. What the policy wants.
+        snapshot = build_snapshot(books, self._reachable(), self.utilization, now)
+        plan = self._decide(snapshot)
+        # 3. Claim it.
+        if plan is not None:
+            self.waiting = plan.reasons
+            if changes := _changes(books, snapshot, plan):
+                self.db.write(lambda db: self._apply(db, changes, plan, now))
+                with self.db.read() as db:
+                    books = repository.load_books(db)
+        # 4. Make it so.
+        self._reconcile(books, now)
+        self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now)])
+        self.stats.turns += 1
+
+    def _reachable(self) -> set[str]:
+        return {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None}
+
+    def _ended_beside_live(self, db: Connection, books: Books) -> dict[str, list[Any]]:
+        """Tasks of a gang that ended before its others did."""
+        gangs = [job_id for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus]
+        ended: dict[str, list[Any]] = {}
+        for task in repository.tasks_of(db, gangs) if gangs else []:
+            if task.state == "ended" and task.attempt == books.jobs[task.job_id].attempt:
+                ended.setdefault(task.job_id, []).append(task)
+        return ended
+
+    def _digest(self, books: Books, ended: Mapping[str, list[Any]], now: float) -> list[Finding]:
+        observations = {
+            host_id: agent.grip.observation
+            for host_id, agent in self.agents.items()
+            if agent.grip.observation is not None
+        }
+        refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
+        held = {job_id: job for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus}
+        return digest(held, books.tasks, ended, observations, refusals, now, self._started_at)
+
+    def _decide(self, snapshot: Snapshot) -> Plan | None:
+        """The policy's plan; None if it failed or broke a rule, which leaves everything as it is."""
+        began = time.perf_counter()
+        try:
+            plan = self.policy().allocate(snapshot)
+            faults = plan_faults(snapshot, plan)
+        except Exception as error:
+            log.exception("the policy failed")
+            faults = [f"it raised {type(error).__name__}: {error}"]
+        self.stats.decisions += 1
+        self.stats.decision_seconds += time.perf_counter() - began
+        problem = "; ".join(faults[:3])
+        if problem and problem != self.stats.policy_error:
+            log.error("the policy's plan is refused: %s", problem)
+            self.db.write(
+                lambda db: repository.add_event(
+                    db, snapshot.now, "policy.refused", code="policy_fault", message=problem
+                )
+            )
+        self.stats.policy_error = problem
+        return None if problem else plan
+
+    def _apply(self, db: Connection, changes: _Changes, plan: Plan, now: float) -> None:
+        """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
+        books = repository.load_books(db)
+        for job in changes.resize:
+            message = plan.reasons.get(job.id, "The policy gives it another allocation.")
+            if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now):
+                repository.stop_tasks(db, job.id)
+        open_hosts = {host.id for host in books.hosts if host.state == "active"} & self._reachable()
+        gpus = [
+            GpuState(g.uuid, g.host_id, g.index, frozenset(books.leases.get(g.uuid, {})), self.utilization(g.uuid))
+            for g in books.gpus
+            if g.host_id in open_hosts
+        ]
+        wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]
+        placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
+        for job in changes.start:
+            if job.id not in placements:
+                continue
+            try:
+                with db.begin_nested():
+                    self._start(db, job, placements[job.id], now)
+            except IntegrityError:
+                log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
+
+    def _start(self, db: Connection, job: Any, placement: Placement, now: float) -> None:
+        hosts = sorted(placement)
+        attempt = job.attempt + 1
+        missing = [host for host in hosts if not self.agents[host].has_image(job.container_image)]
+        where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
+        reason = Reason.IMAGE_PULL if missing else Reason.PLACED
+        message = f"Given GPUs: {where}." + (f" Fetching {job.container_image}." if missing else "")
+        fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None}
+        if not repository.move_job(db, job, reason, message, now, **fields):
+            return
+        for rank, host in enumerate(hosts):
+            claims = [(claim.gpu_uuid, claim.slot) for claim in placement[host]]
+            repository.add_task(
+                db, claims, now,
+                id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
+            )  # fmt: skip
+
+    def _reconcile(self, books: Books, now: float) -> None:
+        simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
+        ranks = Counter(task.job_id for task in books.tasks)
+        for host_id, agent in self.agents.items():
+            observation = agent.grip.observation
+            if observation is None:
+                continue
+            desired: dict[str, DesiredTask] = {}
+            waiting_for: dict[str, list[str]] = {}
+            for task in books.tasks:
+                job = books.jobs.get(task.job_id)
+                if task.host_id != host_id or job is None:
+                    continue
+                spec = _spec(task, job, simulated, ranks[task.job_id])
+                desired[task.id] = DesiredTask(spec, stop=task.stop, retry_at=agent.trouble(task.id)[0])
+                waiting_for.setdefault(spec.image, []).append(task.id)
+            images = {image for image in waiting_for if agent.has_image(image)}
+            self._tell_progress(books, agent, images, now)
+            # What the engine shows of tasks begun since it was asked is not yet in the observation.
+            agent.act(diff(desired, observation.tasks, images, now), waiting_for)
+
+    def _tell_progress(self, books: Books, agent: HostAgent, images: set[str], now: float) -> None:
+        """Writes down how far the fetch of an image is, in whole per cent, for the jobs that wait for it."""
+        for task in books.tasks:
+            job = books.jobs.get(task.job_id)
+            if job is None or task.host_id != agent.host_id or task.stop:
+                continue
+            if job.status == JobStatus.PULLING and job.container_image in images:
+                self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
+            elif job.status == JobStatus.PULLING:
+                progress = agent.pull(job.container_image)
+                trouble = agent.trouble(f"image {job.container_image}")[1]
+                if progress is not None and int(progress.percent) != job.pull_percent:
+                    message = f"Fetching {job.container_image}: {progress.message}"
+                    self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
+                elif progress is None and trouble and trouble not in job.message:
+                    self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
+            elif job.status == JobStatus.STARTING:
+                trouble = agent.trouble(task.id)[1]
+                if trouble and trouble not in job.message:
+                    self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
+
+    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> None:
+        self.db.write(lambda db: repository.move_job(db, job, reason, message, now, **fields))
+
+
+@dataclass(frozen=True)
+class _Changes:
+    start: list[Any]
+    resize: list[Any]
+
+    def __bool__(self) -> bool:
+        return bool(self.start or self.resize)
+
+
+def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
+    """Jobs that the plan starts, and elastic ones that it gives something else than they hold."""
+    start, resize = [], []
+    for view in snapshot.jobs:
+        job = books.jobs[view.id]
+        wanted = dict(plan.allocations.get(view.id, {}))
+        if job.status == JobStatus.QUEUED and wanted:
+            start.append(job)
+        elif job.status == JobStatus.RUNNING and view.elastic and wanted != dict(view.allocation):
+            resize.append(job)
+    return _Changes(start, resize)
+
+
+def _time_left(books: Books, now: float) -> list[float]:
+    """Seconds until each running job reaches its max_duration."""
+    return [
+        max(0.05, job.max_duration - job.run_seconds - (now - task.started_at))
+        for task in books.tasks
+        if (job := books.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.started_at
+    ]
+
+
+def _write_findings(db: Connection, findings: list[Finding], now: float) -> None:
+    """Writes findings down; those about rows that have changed meanwhile are left for the next turn."""
+    for finding in findings:
+        match finding:
+            case TaskStarted(task, started_at):
+                repository.mark_running(db, task, started_at)
+            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at):
+                repository.end_task(
+                    db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
+                    started_at=started_at, finished_at=finished_at,
+                )  # fmt: skip
+            case JobMoved(job, reason, message, fields, stop_tasks):
+                try:
+                    if repository.move_job(db, job, reason, message, now, **fields) and stop_tasks:
+                        repository.stop_tasks(db, job.id)
+                except IllegalTransitionError:
+                    log.exception("job %s", job.id)
+
+
+def _spec(task: Any, job: Any, simulated: set[str], num_nodes: int) -> TaskSpec:
+    gpus = len(task.gpu_uuids)
+    added = service_env(job.id, task.attempt, job.restarts, gpus, task.rank, num_nodes)
+    return TaskSpec(
+        job_id=job.id,
+        attempt=task.attempt,
+        rank=task.rank,
+        image=job.container_image,
+        argv=launch_argv(job.launcher, job.command, gpus),
+        gpu_uuids=tuple(task.gpu_uuids),
+        env={**job.env, **added},
+        shm_bytes=job.shm_bytes,
+        simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
+    )
+
+
+def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:
+    """(code, sentence) for a waiting job; None if the last decision did not speak of it."""
+    why = reasons.get(job_id)
+    if why is None:
+        return None
+    return (why.code if isinstance(why, Why) else "waiting_for_gpus"), str(why)

@@ -1,0 +1,101 @@
+"""What the queueing policies share: the room left on each host, and serving a queue in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+
+
+class Room:
+    """Free room on each host while a plan is being made. A job's GPUs are distinct, so a host that shares its GPUs
+    still has room for at most `gpus` of one job."""
+
+    def __init__(self, snapshot: Snapshot, jobs_per_gpu: int = 1, max_utilization: float = 100.0) -> None:
+        self.jobs_per_gpu = jobs_per_gpu
+        self.max_utilization = max_utilization
+        self._free: dict[str, list[int]] = {}  # host -> free slots of each of its GPUs
+        self.largest = max((host.gpus for host in snapshot.hosts if host.open), default=0)
+        held: dict[str, int] = {}
+        for job in snapshot.jobs:
+            for host_id, gpus in job.allocation.items():
+                held[host_id] = held.get(host_id, 0) + gpus
+        for host in snapshot.hosts:
+            jobs = list(host.gpu_jobs) or _spread(held.get(host.id, 0), host.gpus)
+            busy = list(host.gpu_utilization) or [0.0] * host.gpus
+            self._free[host.id] = [
+                0 if not host.open or (n and u >= max_utilization) else max(0, jobs_per_gpu - n)
+                for n, u in zip(jobs, busy, strict=False)
+            ]
+
+    def fits(self, host_id: str, gpus: int) -> bool:
+        return sum(1 for free in self._free[host_id] if free > 0) >= gpus
+
+    def take(self, host_id: str, gpus: int) -> None:
+        """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
+        free = self._free[host_id]
+        for index in sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus]:
+            free[index] -= 1
+
+    def free_gpus(self) -> int:
+        """GPUs, over all hosts, that could take a job."""
+        return sum(1 for free in self._free.values() for slots in free if slots > 0)
+
+
+def _spread(held: int, gpus: int) -> list[int]:
+    """`held` jobs laid over `gpus` GPUs as evenly as they go."""
+    if not gpus:
+        return []
+    each, rest = divmod(held, gpus)
+    return [each + (index < rest) for index in range(gpus)]
+
+
+def keep_running(snapshot: Snapshot, jobs_per_gpu: int = 1) -> dict[str, Allocation]:
+    """What running jobs hold, as far as their hosts are still there and have the room; oldest first."""
+    left = {host.id: host.gpus * jobs_per_gpu for host in snapshot.hosts}
+    width = {host.id: host.gpus for host in snapshot.hosts}
+    kept: dict[str, Allocation] = {}
+    for job in sorted(snapshot.jobs, key=lambda job: job.order):
+        if job.allocation and all(
+            left.get(host, 0) >= gpus and width.get(host, 0) >= gpus for host, gpus in job.allocation.items()
+        ):
+            kept[job.id] = dict(job.allocation)
+            for host, gpus in job.allocation.items():
+                left[host] -= gpus
+    return kept
+
+
+def serve_in_order(snapshot: Snapshot, room: Room, choose_host: Callable[[int], str | None], *, backfill: bool) -> Plan:
+    """Running jobs stay; waiting ones get `required_gpus` on the host chosen, in order of submission.
+
+    A job that no host could ever hold is passed over, since it would block the queue for good.
+    """
+    allocations = keep_running(snapshot, room.jobs_per_gpu)
+    reasons: dict[str, str] = {}
+    first_waiting: JobView | None = None
+    for job in sorted((job for job in snapshot.jobs if not job.allocation), key=lambda job: job.order):
+        if job.required_gpus > room.largest:
+            reasons[job.id] = Why(
+                "unsatisfiable_now",
+                f"It needs {job.required_gpus} GPUs on one host; the largest host that may be used has {room.largest}.",
+            )
+            continue
+        if first_waiting is not None and not backfill:
+            reasons[job.id] = Why(
+                "behind_others",
+                f"Jobs start in order of submission: it waits behind {first_waiting.id}, "
+                f"which needs {first_waiting.required_gpus} GPUs.",
+            )
+            continue
+        host = choose_host(job.required_gpus)
+        if host is None:
+            first_waiting = first_waiting or job
+            reasons[job.id] = Why(
+                "waiting_for_gpus",
+                f"It needs {job.required_gpus} GPUs on one host; {room.free_gpus()} are free in all, "
+                "and no host has that many free.",
+            )
+            continue
+        room.take(host, job.required_gpus)
+        allocations[job.id] = {host: job.required_gpus}
+    return Plan(allocations, reasons=reasons, jobs_per_gpu=room.jobs_per_gpu, max_utilization=room.max_utilization)

@@ -1,0 +1,131 @@
+"""What a policy is, which ones there are, and what a plan may not do.
+
+A policy is a pure function of a snapshot. To write one, see docs/policies.md: one class with a `name` and
+`allocate`, registered by an entry point in the group `schedulearn.policies` or named as a file in the settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
+from schedulearn.scheduler.policies.fifo import Fifo
+from schedulearn.scheduler.policies.round_robin import RoundRobin
+
+
+class Policy(Protocol):
+    """Decides who gets how many GPUs on which host. No state, clock, randomness or I/O: `now` and `seed` are in the
+    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand."""
+
+    name: ClassVar[str]
+
+    def allocate(self, snapshot: Snapshot) -> Plan: ...
+
+
+POLICIES: dict[str, type[Policy]] = {
+    "fifo": Fifo,
+    "round-robin": RoundRobin,
+}
+
+ALIASES: Mapping[str, str] = {"roundrobin": "round-robin", "rr": "round-robin"}
+
+
+def canonical_name(algorithm: str) -> str:
+    """The registered name for what a user wrote: case, underscores and the original's spellings don't matter."""
+    name = algorithm.strip().lower().replace("_", "-")
+    return ALIASES.get(name, name)
+
+
+def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Policy:
+    """The policy `algorithm` with its parameters checked.
+
+    Raises UnknownPolicyError (with the valid names) or InvalidError (naming the metric or parameter).
+    """
+    cls = POLICIES.get(canonical_name(algorithm))
+    if cls is None:
+        raise UnknownPolicyError(
+            f"there is no policy {algorithm!r}; valid: {', '.join(sorted(POLICIES))}", field="algorithm"
+        )
+    metrics = metrics_of(cls)
+    if metric not in metrics:
+        raise InvalidError(
+            f"the policy {cls.name!r} has no metric {metric!r}; valid: {', '.join(metrics)}", field="metric"
+        )
+    known = parameters_of(cls)
+    for key in params:
+        if key not in known:
+            valid = ", ".join(sorted(known)) or "it takes none"
+            raise InvalidError(
+                f"the policy {cls.name!r} has no parameter {key!r}; valid: {valid}", field=f"params.{key}"
+            )
+    if len(metrics) > 1:
+        params = {**params, "metric": metric}
+    if not dataclasses.is_dataclass(cls):
+        return cls()
+    try:
+        return cast(Policy, TypeAdapter(cls).validate_python(params))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "params"
+        raise InvalidError(f"parameter {where!r} of {cls.name!r}: {first['msg']}", field=f"params.{where}") from error
+
+
+def metrics_of(cls: type[Policy]) -> tuple[str, ...]:
+    """What the policy can optimise for; most know only `default`."""
+    return getattr(cls, "metrics", ("default",))
+
+
+def parameters_of(cls: type[Policy]) -> dict[str, dict[str, Any]]:
+    """name -> {type, default, description} of each parameter, for the API and the page."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {
+        f.name: {"type": str(f.type), "default": f.default, "description": f.metadata.get("doc", "")}
+        for f in dataclasses.fields(cls)
+        if f.name != "metric"
+    }
+
+
+def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Everything that `plan` does and no plan may do; empty for a lawful plan.
+
+    The loop refuses a plan with faults as a whole, so that a user's own policy can't break an invariant.
+    """
+    faults: list[str] = []
+    hosts = {host.id: host for host in snapshot.hosts}
+    jobs = {job.id: job for job in snapshot.jobs}
+    used: Counter[str] = Counter()
+    for job_id, allocation in plan.allocations.items():
+        job = jobs.get(job_id)
+        if job is None:
+            faults.append(f"job {job_id} is not in the snapshot")
+            continue
+        for host_id, gpus in allocation.items():
+            if host_id not in hosts:
+                faults.append(f"job {job_id} is put on {host_id}, which is not there")
+            elif type(gpus) is not int or gpus < 1:
+                faults.append(f"job {job_id} gets {gpus!r} GPUs on {host_id}")
+            else:
+                used[host_id] += gpus
+                if gpus > hosts[host_id].gpus:
+                    faults.append(f"job {job_id} gets {gpus} GPUs on {host_id}, which has {hosts[host_id].gpus}")
+        total = sum(g for g in allocation.values() if type(g) is int)
+        if not allocation:
+            continue
+        if job.elastic and not job.min_gpus <= total <= job.max_gpus and dict(allocation) != dict(job.allocation):
+            faults.append(f"job {job_id} gets {total} GPUs, outside {job.min_gpus} to {job.max_gpus}")
+        if not job.elastic and job.allocation and dict(allocation) != dict(job.allocation):
+            faults.append(f"job {job_id} is rigid and running, and can't be resized")
+        if not job.elastic and not job.allocation and total != job.required_gpus:
+            faults.append(f"job {job_id} is rigid and needs {job.required_gpus} GPUs, not {total}")
+    for host_id, gpus in used.items():
+        capacity = hosts[host_id].gpus * plan.jobs_per_gpu
+        if gpus > capacity:
+            faults.append(f"{host_id} has room for {capacity} and gets {gpus}")
+    return faults

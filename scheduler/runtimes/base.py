@@ -1,0 +1,122 @@
+"""What the service needs of an execution engine, and the values that cross that seam.
+
+Docker Engine, local processes and the fake of the tests implement `Runtime`, and one conformance suite
+(tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state that
+can't be found again: after a crash of the service, `observe` says what is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One container to be: one host's share of one attempt of a job."""
+
+    job_id: str
+    attempt: int
+    rank: int
+    image: str
+    argv: tuple[str, ...]
+    """The whole command, launcher included; never passed through a shell."""
+    gpu_uuids: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The user's and the service's variables. The runtime itself sets the pinning last, so that nothing here can
+    set or widen it."""
+    shm_bytes: int = GIB
+    simulated_gpus: bool = False
+    """The GPUs exist only in the books: pin by the environment, ask the engine for no device."""
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.job_id, self.attempt, self.rank)
+
+
+def task_id(job_id: str, attempt: int, rank: int) -> str:
+    """Also the container's name: an engine refuses the same name twice, so a task can't be doubled."""
+    return f"schedulearn-{job_id}-{attempt}-{rank}"
+
+
+_TASK_ID = re.compile(r"schedulearn-([0-9a-z]+)-(\d+)-(\d+)")
+
+
+def parse_task_id(name: str) -> tuple[str, int, int] | None:
+    """(job id, attempt, rank) of a task id; None if it is not one."""
+    match = _TASK_ID.fullmatch(name)
+    return (match[1], int(match[2]), int(match[3])) if match else None
+
+
+class TaskState(StrEnum):
+    CREATED = "created"  # exists, never ran: `start` again carries on from here
+    RUNNING = "running"
+    EXITED = "exited"  # ended; exit_code is known
+    LOST = "lost"  # was running, is gone, and nobody saw how it ended (kill -9 of its keeper, reboot)
+
+
+@dataclass(frozen=True)
+class ObservedTask:
+    task_id: str
+    state: TaskState
+    exit_code: int | None = None
+    oom_killed: bool = False
+    started_at: float | None = None
+    finished_at: float | None = None
+    error: str = ""
+    """The engine's own words, where it has any (e.g. the command was not found)."""
+
+
+@dataclass(frozen=True)
+class ImageProgress:
+    percent: float  # 0..100, never falling within one call
+    message: str
+
+
+class Runtime(Protocol):
+    """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
+    `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
+
+    def observe(self) -> Sequence[ObservedTask]:
+        """All tasks of this service on this host, running or not, until `remove`d."""
+        ...
+
+    def has_image(self, image: str) -> bool:
+        """Whether `start` with this image could go ahead at once. Cheap: no network, no build."""
+        ...
+
+    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
+        """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
+        Raises ImageUnavailable with the reason if it can't be had."""
+        ...
+
+    def start(self, task: TaskSpec) -> None:
+        """Creates and starts the task, unless a task of this id exists (running or ended): then nothing happens,
+        except that one that was created and never ran is started. Returns once the command runs."""
+        ...
+
+    def stop(self, task_id: str, grace_s: float) -> None:
+        """SIGTERM, then SIGKILL of everything in the task after `grace_s`. Returns when the task has ended."""
+        ...
+
+    def remove(self, task_id: str) -> None:
+        """Forgets an ended task (a running one is killed first). Its logs stay readable."""
+        ...
+
+    def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
+        """stdout and stderr as they came, in order, from the earliest kept byte; with `follow` until the task ends.
+        Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""
+        ...
+
+    def watch(self) -> Iterator[None]:
+        """Yields soon after any task of this host changes its state; blocks in between; ends when `close`d."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections and threads; the tasks go on."""
+        ...

@@ -1,0 +1,234 @@
+"""A runtime in memory, for tests of whatever drives a `Runtime`: nothing runs, and nothing happens by itself.
+
+runtime = FakeRuntime("host-1", images={"torch"})
+runtime.start(task)
+runtime.finish(task.task_id, 0)
+runtime.check()
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+
+
+@dataclass
+class _Task:
+    spec: TaskSpec
+    seen: ObservedTask
+    log: bytearray = field(default_factory=bytearray)
+
+
+class FakeRuntime:
+    """Keeps to the contract of `Runtime`, thread-safe. `clock` gives the times of tasks.
+
+    `images` are present; None: all are. `fetchable` maps further images to the progress that fetching them yields, or
+    to the error that it raises. A stopped task ends at once with `stop_code`; a test that sets `stubborn` ends it
+    itself, by `finish`. `calls` lists what was asked, as (method, argument).
+    """
+
+    def __init__(
+        self,
+        host_id: str = "fake",
+        *,
+        images: set[str] | None = None,
+        fetchable: dict[str, Sequence[ImageProgress] | RuntimeFault] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.host_id = host_id
+        self.images = images
+        self.fetchable = fetchable or {}
+        self.stop_code = 143
+        self.stubborn = False
+        self.calls: list[tuple[str, str]] = []
+        self._clock = clock
+        self._tasks: dict[str, _Task] = {}
+        self._logs: dict[str, bytearray] = {}  # of removed tasks
+        self._failures: dict[str, deque[RuntimeFault]] = {}
+        self._starts: dict[str, int] = {}
+        self._changed = threading.Condition(threading.RLock())
+        self._version = 0
+        self._closed = False
+
+    # The contract.
+
+    def observe(self) -> Sequence[ObservedTask]:
+        with self._changed:
+            self._enter("observe")
+            return [task.seen for _, task in sorted(self._tasks.items())]
+
+    def has_image(self, image: str) -> bool:
+        with self._changed:
+            self._enter("has_image", image)
+            return self._has(image)
+
+    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
+        with self._changed:
+            self._enter("fetch_image", image)
+            outcome = () if self._has(image) else self.fetchable.get(image)
+        if outcome is None:
+            raise ImageUnavailable(f"image {image!r} was not found")
+        if isinstance(outcome, RuntimeFault):
+            raise outcome
+        yield from outcome
+        with self._changed:
+            if self.images is not None:
+                self.images.add(image)
+
+    def start(self, task: TaskSpec) -> None:
+        with self._changed:
+            self._enter("start", task.task_id)
+            check_task(task)
+            existing = self._tasks.get(task.task_id)
+            if existing is not None and existing.seen.state is not TaskState.CREATED:
+                return
+            if not self._has(task.image):
+                raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
+            self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
+            running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
+            self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
+            self._notify()
+
+    def stop(self, task_id: str, grace_s: float) -> None:
+        with self._changed:
+            self._enter("stop", task_id)
+            if self._state(task_id) is not TaskState.RUNNING:
+                return
+            if not self.stubborn:
+                self.finish(task_id, self.stop_code)
+                return
+            self._changed.wait_for(lambda: self._closed or self._state(task_id) is not TaskState.RUNNING)
+
+    def remove(self, task_id: str) -> None:
+        with self._changed:
+            self._enter("remove", task_id)
+            task = self._tasks.pop(task_id, None)
+            if task is not None:
+                self._logs[task_id] = task.log
+                self._notify()
+
+    def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
+        sent, last = 0, False
+        while not last:
+            with self._changed:
+                while (
+                    not (over := not follow or self._closed or self._over(task_id)) and len(self._log(task_id)) == sent
+                ):
+                    self._changed.wait()
+                data, last = bytes(self._log(task_id)[sent:]), over
+            sent += len(data)
+            if data:
+                yield data
+
+    def watch(self) -> Iterator[None]:
+        seen = -1  # the first time yields at once
+        while True:
+            with self._changed:
+                while not self._closed and self._version == seen:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                seen = self._version
+            yield
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    # What a test does to it.
+
+    def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
+        """The command ends. Only a running task can."""
+        self._end(task_id, state=TaskState.EXITED, exit_code=code, oom_killed=oom_killed, error=error)
+
+    def lose(self, task_id: str) -> None:
+        """The task is gone, and nobody saw how it ended."""
+        self._end(task_id, state=TaskState.LOST)
+
+    def vanish(self, task_id: str) -> None:
+        """Somebody removed the task behind our back, with its log."""
+        with self._changed:
+            del self._tasks[task_id]
+            self._notify()
+
+    def create(self, task: TaskSpec) -> None:
+        """The task exists but never ran: a service died between creating and starting it."""
+        with self._changed:
+            self._tasks[task.task_id] = _Task(task, ObservedTask(task.task_id, TaskState.CREATED))
+            self._notify()
+
+    def write(self, task_id: str, data: bytes) -> None:
+        """The command prints something."""
+        with self._changed:
+            self._tasks[task_id].log += data
+            self._notify()
+
+    def fail_next(self, method: str, error: RuntimeFault | None = None, *, times: int = 1) -> None:
+        """The next `times` calls of `method` raise, and do nothing else."""
+        with self._changed:
+            queue = self._failures.setdefault(method, deque())
+            queue.extend([error or RuntimeFault(f"{self.host_id} does not answer")] * times)
+
+    def tasks(self, state: TaskState | None = None) -> list[TaskSpec]:
+        """The tasks that exist, optionally of one state only."""
+        with self._changed:
+            return [t.spec for _, t in sorted(self._tasks.items()) if state in (None, t.seen.state)]
+
+    def env(self, task_id: str) -> dict[str, str]:
+        """What the command finds in its environment."""
+        with self._changed:
+            return complete_env(self._tasks[task_id].spec, {})
+
+    def check(self) -> None:
+        """Raises AssertionError where a driver broke what must always hold: no task was started twice, no GPU is in
+        two running tasks."""
+        with self._changed:
+            twice = [task_id for task_id, count in self._starts.items() if count > 1]
+            if twice:
+                raise AssertionError(f"started more than once: {twice}")
+            holders: dict[str, str] = {}
+            for spec in self.tasks(TaskState.RUNNING):
+                for uuid in spec.gpu_uuids:
+                    if uuid in holders:
+                        raise AssertionError(f"{uuid} is in {holders[uuid]} and in {spec.task_id}")
+                    holders[uuid] = spec.task_id
+
+    def _enter(self, method: str, argument: str = "") -> None:
+        if method not in ("observe", "has_image"):
+            self.calls.append((method, argument))
+        if self._failures.get(method):
+            raise self._failures[method].popleft()
+
+    def _end(self, task_id: str, **changes: object) -> None:
+        with self._changed:
+            task = self._tasks[task_id]
+            if task.seen.state is not TaskState.RUNNING:
+                raise AssertionError(f"{task_id} is {task.seen.state}, so it can't end")
+            task.seen = replace(task.seen, finished_at=self._clock(), **changes)  # type: ignore[arg-type]
+            self._notify()
+
+    def _notify(self) -> None:
+        self._version += 1
+        self._changed.notify_all()
+
+    def _has(self, image: str) -> bool:
+        return self.images is None or image in self.images
+
+    def _state(self, task_id: str) -> TaskState | None:
+        task = self._tasks.get(task_id)
+        return task.seen.state if task else None
+
+    def _over(self, task_id: str) -> bool:
+        return self._state(task_id) not in (TaskState.CREATED, TaskState.RUNNING)
+
+    def _log(self, task_id: str) -> bytearray:
+        task = self._tasks.get(task_id)
+        return task.log if task else self._logs.get(task_id, bytearray())

@@ -1,0 +1,42 @@
+"""What every engine does alike before it starts a task: checks it, and completes its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedulearn.scheduler.errors import StartRefused
+from schedulearn.scheduler.runtimes.base import TaskSpec, parse_task_id
+
+GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+NO_GPU = "void"  # what the NVIDIA container runtime takes for "none"; an empty value would do, but looks like a mistake
+
+
+def check_task(task: TaskSpec) -> None:
+    """Raises StartRefused for what no engine can run: a wrong id, an empty command, bytes that exec can't carry."""
+    if parse_task_id(task.task_id) is None:
+        raise StartRefused(f"{task.task_id!r} is not a task id: a job id has lower-case letters and digits only")
+    if not task.argv or not task.argv[0]:
+        raise StartRefused("the command is empty", field="command")
+    if any("\0" in word for word in task.argv):
+        raise StartRefused("the command holds a NUL character", field="command")
+    for name, value in task.env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise StartRefused(
+                f"{name!r} is no environment variable: no '=' in its name, no NUL character", field="env"
+            )
+
+
+def complete_env(task: TaskSpec, base: Mapping[str, str]) -> dict[str, str]:
+    """`base`, then the task's own variables, then who it is and its GPUs: nothing before can set or widen those.
+
+    With real GPUs CUDA_VISIBLE_DEVICES names the same UUIDs, for engines that do not hide the others; else it is
+    empty, so that a task of simulated GPUs does not find real ones.
+    """
+    uuids = ",".join(task.gpu_uuids)
+    return {
+        **base,
+        **task.env,
+        "SCHEDULEARN_TASK": task.task_id,
+        "NVIDIA_VISIBLE_DEVICES": uuids or NO_GPU,
+        "CUDA_VISIBLE_DEVICES": "" if task.simulated_gpus else uuids,
+    }

@@ -1,0 +1,96 @@
+"""Runs the build scripts of `schedulearn.worker_images`, which make what a job needs to run: an image, an environment.
+
+Their contract: stdout carries lines `progress <0-100> <message>`, one at least every 10 s, and last
+`ready <image-or-path>`; what went wrong is on stderr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import IO
+
+from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.runtimes.base import ImageProgress
+
+PACKAGE = "schedulearn.worker_images"
+_TAIL_BYTES = 1500
+
+
+def recipe_path(name: str) -> Path:
+    """A file of the package `schedulearn.worker_images`. Raises ImageUnavailable when it was not installed."""
+    try:
+        path = Path(str(importlib.resources.files(PACKAGE) / name))
+    except ModuleNotFoundError as error:
+        raise ImageUnavailable(f"the package {PACKAGE} is not installed: reinstall schedulearn") from error
+    if not path.is_file():
+        raise ImageUnavailable(f"{name} is missing from the package {PACKAGE}: reinstall schedulearn")
+    return path
+
+
+def recipe_digest() -> str:
+    """Changes when an upgrade changes a script or a version, so that what was made before is not taken for ready."""
+    digest = hashlib.sha256()
+    for path in sorted(recipe_path("versions.env").parent.iterdir()):
+        if path.suffix in (".sh", ".env"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str) -> Generator[ImageProgress, None, str]:
+    """Runs one script, yields its progress, returns what its `ready` line names. `env` is added to our own.
+
+    Raises ImageUnavailable with the script's last words when it fails. Closing the generator ends the script.
+    """
+    last = ImageProgress(0.0, f"preparing {what}")
+    yield last
+    ready = ""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            ["bash", str(script), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **env},
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                word, _, rest = line.decode(errors="replace").strip().partition(" ")
+                if word == "progress":
+                    last = _parse(rest, last)
+                    yield last
+                elif word == "ready":
+                    ready = rest
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            process.stdout.close()
+        if code != 0 or not ready:
+            raise ImageUnavailable(
+                f"{what} could not be made: {script.name} ended with exit code {code}. {_last_words(errors)}"
+            )
+    return ready
+
+
+def _parse(rest: str, last: ImageProgress) -> ImageProgress:
+    number, _, message = rest.partition(" ")
+    try:
+        percent = float(number)
+    except ValueError:
+        percent = last.percent
+    return ImageProgress(max(last.percent, min(100.0, percent)), message)
+
+
+def _last_words(errors: IO[bytes]) -> str:
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL_BYTES))
+    return errors.read().decode(errors="replace").strip()

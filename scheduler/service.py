@@ -1,0 +1,210 @@
+"""Use cases: everything that a person or a program may ask for. Each is one transaction: a change and its event."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError, NotFoundError
+from schedulearn.scheduler.policy import Policy, canonical_name, make_policy
+from schedulearn.scheduler.spec import JobSpec, new_job_id
+from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Host, Job, PolicyChoice
+
+DEFAULT_POLICY = "fifo"
+
+
+class Service:
+    """The use cases over one database. `wake` is called after whatever the loop should react to."""
+
+    def __init__(
+        self,
+        db: Database,
+        wake: Callable[[], None] = lambda: None,
+        *,
+        max_gpus_per_job: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.db = db
+        self.wake = wake
+        self.clock = clock
+        self.max_gpus_per_job = max_gpus_per_job
+        self._policy_lock = threading.Lock()
+        self._policy, self.policy_problem = self._load_policy()
+
+    # --- jobs ---
+
+    def submit(self, specs: Sequence[JobSpec], idempotency_key: str | None = None) -> Future[list[Mapping[str, Any]]]:
+        """Stores jobs, all or none; done once they are durable, with their rows. The same key with the same jobs gives
+        the jobs of the first time, with other jobs IdempotencyError."""
+        for index, spec in enumerate(specs):
+            if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
+                where = "required_gpus" if len(specs) == 1 else f"{index}.required_gpus"
+                raise InvalidError(
+                    f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
+                    field=where,
+                )
+        now = self.clock()
+        rows = [_job_row(spec, now) for spec in specs]
+        if idempotency_key is not None:
+            digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in specs]).encode()).hexdigest()
+            for index, row in enumerate(rows):
+                row["idempotency_key"] = _nth_key(idempotency_key, index)
+                row["request_hash"] = digest
+
+        def change(db: Connection) -> list[Mapping[str, Any]]:
+            if idempotency_key is not None:
+                found = self._submitted_before(db, idempotency_key, rows[0]["request_hash"], len(rows))
+                if found:
+                    return found
+            db.execute(insert(Job), rows)
+            for row in rows:
+                repository.add_event(
+                    db, now, "job.queued", code=Reason.SUBMITTED.value, message="Submitted.", job_id=row["id"]
+                )
+            return list(rows)
+
+        future = self.db.submit(change)
+        future.add_done_callback(lambda _: self.wake())
+        return future
+
+    def _submitted_before(self, db: Connection, key: str, digest: str, count: int) -> list[Mapping[str, Any]]:
+        keys = [_nth_key(key, index) for index in range(count)]
+        rows = db.execute(select(Job).where(col(Job.idempotency_key).in_(keys)))
+        found = {row.idempotency_key: row._mapping for row in rows}
+        if any(row["request_hash"] != digest for row in found.values()):
+            raise IdempotencyError(f"the Idempotency-Key {key!r} was used before for another request")
+        return [found[k] for k in keys] if found else []
+
+    def cancel(self, job_id: str) -> Row[Any]:
+        """Ends a job: at once if it waits, else by stopping its containers. A second call changes nothing; a job that
+        ended otherwise is a ConflictError."""
+
+        def change(db: Connection) -> Row[Any]:
+            job = repository.get_job(db, job_id)
+            status, now = JobStatus(job.status), self.clock()
+            if status is JobStatus.QUEUED:
+                repository.move_job(db, job, Reason.CANCELLED, "Cancelled while it waited.", now)
+            elif status in (JobStatus.PULLING, JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
+                repository.move_job(db, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
+                repository.stop_tasks(db, job_id)
+            elif status.terminal and status is not JobStatus.CANCELLED:
+                raise ConflictError(f"job {job_id} has ended already: {status}")
+            return repository.get_job(db, job_id)
+
+        job = self.db.write(change)
+        self.wake()
+        return job
+
+    def set_priority(self, job_id: str, priority: int) -> Row[Any]:
+        """Takes effect at the next decision. Raises ConflictError for a job that has ended."""
+
+        def change(db: Connection) -> Row[Any]:
+            job = repository.get_job(db, job_id)
+            if JobStatus(job.status).terminal:
+                raise ConflictError(f"job {job_id} has ended already: {job.status}")
+            db.execute(update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1))
+            message = f"Priority {job.priority} -> {priority}."
+            repository.add_event(db, self.clock(), "job.priority", message=message, job_id=job_id)
+            return repository.get_job(db, job_id)
+
+        job = self.db.write(change)
+        self.wake()
+        return job
+
+    # --- policy ---
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._policy
+
+    def set_policy(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> Row[Any]:
+        """Stored, and in force at the next decision; running jobs run on. Raises UnknownPolicyError or InvalidError."""
+        policy = make_policy(algorithm, metric, **dict(params or {}))
+        values = {"algorithm": canonical_name(algorithm), "metric": metric, "params": dict(params or {})}
+        with self._policy_lock:
+
+            def change(db: Connection) -> Row[Any]:
+                now = self.clock()
+                db.execute(insert(PolicyChoice).values(at=now, **values))
+                sentence = f"The policy is now {values['algorithm']}, metric {metric}."
+                repository.add_event(
+                    db, now, "policy.changed", code=str(values["algorithm"]), message=sentence, data=values
+                )
+                row = repository.current_policy(db)
+                assert row is not None
+                return row
+
+            row = self.db.write(change)
+            self._policy, self.policy_problem = policy, ""
+        self.wake()
+        return row
+
+    def _load_policy(self) -> tuple[Policy, str]:
+        """The stored policy; the default, and why, if it can't be made any more (its file is gone, say)."""
+        with self.db.read() as db:
+            row = repository.current_policy(db)
+        if row is None:
+            return make_policy(DEFAULT_POLICY), ""
+        try:
+            return make_policy(row.algorithm, row.metric, **row.params), ""
+        except InvalidError as error:
+            return make_policy(DEFAULT_POLICY), f"{error.detail}; {DEFAULT_POLICY} decides instead"
+
+    # --- hosts ---
+
+    def set_host_state(self, host_id: str, state: str) -> Row[Any]:
+        """`cordoned`: its jobs go on, no others come. `active`: back to service."""
+
+        def change(db: Connection) -> Row[Any]:
+            found = db.execute(update(Host).where(col(Host.id) == host_id).values(state=state))
+            if found.rowcount == 0:
+                raise NotFoundError(f"there is no host {host_id!r}")
+            repository.add_event(db, self.clock(), f"host.{state}", host_id=host_id, message=f"{host_id} is {state}.")
+            return db.execute(select(Host).where(col(Host.id) == host_id)).one()
+
+        row = self.db.write(change)
+        self.wake()
+        return row
+
+
+def _nth_key(key: str, index: int) -> str:
+    return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
+
+
+def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
+    row = spec.model_dump(exclude={"shm_size", "deadline"})
+    return {
+        **row,
+        "shm_bytes": spec.shm_size,
+        "deadline": spec.deadline.timestamp() if spec.deadline else None,
+        "id": new_job_id(),
+        "status": JobStatus.QUEUED.value,
+        "reason": Reason.SUBMITTED.value,
+        "message": "Submitted.",
+        "submitted_at": now,
+        "version": 0,
+        "attempt": 0,
+        "restarts": 0,
+        "losses": 0,
+        "exit_code": None,
+        "started_at": None,
+        "finished_at": None,
+        "pull_percent": None,
+        "run_seconds": 0.0,
+        "gpu_seconds": 0.0,
+        "idempotency_key": None,
+        "request_hash": None,
+    }

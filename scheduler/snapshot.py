@@ -1,0 +1,79 @@
+"""From the books to the snapshot that policies see. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from schedulearn.scheduler.domain import HostView, JobView, Snapshot
+from schedulearn.scheduler.states import JobStatus
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.store.repository import Books
+
+
+def build_snapshot(
+    books: Books, reachable: set[str], utilization: Callable[[str], float | None], now: float
+) -> Snapshot:
+    """Hosts that answer, and jobs that wait or run. A job that is being stopped or resized is left out: what it holds
+    is taken off its host, since it can't be given to others yet."""
+    passive = {
+        task.id
+        for task in books.tasks
+        if task.job_id not in books.jobs or books.jobs[task.job_id].status in (JobStatus.STOPPING, JobStatus.RESIZING)
+    }
+    hosts = []
+    for host in books.hosts:
+        if host.id not in reachable:
+            continue
+        mine = [gpu for gpu in books.gpus if gpu.host_id == host.id]
+        leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
+        is_open = host.state == "active"
+        usable = [
+            gpu
+            for gpu in mine
+            if not any(task in passive for task in leases[gpu.uuid].values()) and (is_open or leases[gpu.uuid])
+        ]
+        hosts.append(
+            HostView(
+                id=host.id,
+                gpus=len(usable),
+                gpu_type=mine[0].type if mine else "gpu",
+                labels=host.labels,
+                open=is_open,
+                gpu_jobs=tuple(len(leases[gpu.uuid]) for gpu in usable),
+                gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in usable),
+            )
+        )
+    held: dict[str, dict[str, int]] = {}
+    running_since: dict[str, float] = {}
+    for task in books.tasks:
+        if task.id not in passive:
+            allocation = held.setdefault(task.job_id, {})
+            allocation[task.host_id] = allocation.get(task.host_id, 0) + len(task.gpu_uuids)
+            if task.rank == 0 and task.started_at is not None:
+                running_since[task.job_id] = task.started_at
+    jobs = []
+    for job in books.jobs.values():
+        if job.status in (JobStatus.STOPPING, JobStatus.RESIZING):
+            continue
+        allocation = held.get(job.id, {})
+        current = max(0.0, now - running_since[job.id]) if job.id in running_since else 0.0
+        jobs.append(
+            JobView(
+                id=job.id,
+                submitted_at=job.submitted_at,
+                required_gpus=job.required_gpus,
+                min_gpus=job.min_gpus,
+                max_gpus=job.max_gpus,
+                elastic=job.elastic,
+                priority=job.priority,
+                weight=job.weight,
+                deadline=job.deadline,
+                attained_gpu_seconds=job.gpu_seconds + current * sum(allocation.values()),
+                run_seconds=job.run_seconds + current,
+                restarts=job.restarts,
+                allocation=allocation,
+            )
+        )
+    return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)

@@ -1,0 +1,149 @@
+"""A job as a user writes it: five keys are a complete job, everything else is optional.
+
+The one place where a job is validated, for the API, the command line and batch files alike.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.launch import reserved_env, split_command
+from schedulearn.scheduler.runtimes.base import GIB
+
+MAX_GPUS = 4096
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_size(value: object) -> object:
+    """Bytes of `"512m"`, `"1g"`, `"1.5 GiB"` or a plain number (powers of 1024, as Docker counts)."""
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            raise ValueError('must be a size such as "512m", "1g" or a number of bytes')
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+    return value
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _as_text(value: Any) -> Any:
+    """Numbers in `env` and `labels` are what people write in JSON: they mean their text."""
+    if isinstance(value, dict):
+        return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in value.items()}
+    return value
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Texts = Annotated[dict[Text, Text], BeforeValidator(_as_text)]
+
+
+class JobSpec(BaseModel):
+    """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+
+    name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
+    type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
+    container_image: Text = Field(
+        min_length=1,
+        max_length=512,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$",
+        description="e.g. schedulearn/horovod-cpu",
+    )
+    command: Text = Field(
+        min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
+    )
+    required_gpus: int = Field(
+        ge=1, le=MAX_GPUS, description="GPUs that a rigid job gets, and an elastic one starts from"
+    )
+
+    elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
+    min_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default 1")
+    max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default: no bound")
+    priority: int = Field(default=50, ge=0, le=100, description="higher first")
+    weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
+    deadline: datetime | None = Field(default=None, description="when it should be done, for deadline policies")
+    max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
+    max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
+    launcher: Literal["horovod", "torchrun", "none"] = "horovod"
+    env: Texts = Field(default_factory=dict, max_length=1000, description="environment variables")
+    shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
+        default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
+    )
+    labels: Texts = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
+    user: Text = Field(default="", max_length=100)
+
+    @field_validator("command")
+    @classmethod
+    def _splits(cls, command: str) -> str:
+        try:
+            split_command(command)
+        except InvalidError as error:
+            raise ValueError(error.detail) from error
+        return command
+
+    @field_validator("env")
+    @classmethod
+    def _allowed(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if not _ENV_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a name for an environment variable")
+        if reserved := reserved_env(env):
+            raise ValueError(
+                f"{', '.join(reserved)} can't be set by a job: which GPUs it sees is decided by the scheduler"
+            )
+        return env
+
+    @field_validator("deadline")
+    @classmethod
+    def _aware(cls, deadline: datetime | None) -> datetime | None:
+        return deadline.replace(tzinfo=UTC) if deadline is not None and deadline.tzinfo is None else deadline
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if not self.elastic:
+            for bound in ("min_gpus", "max_gpus"):
+                if getattr(self, bound) not in (None, self.required_gpus):
+                    raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
+            self.min_gpus = self.max_gpus = self.required_gpus
+        self.min_gpus = self.min_gpus or 1
+        self.max_gpus = self.max_gpus or MAX_GPUS
+        if not self.min_gpus <= self.required_gpus <= self.max_gpus:
+            raise ValueError(
+                f"required_gpus ({self.required_gpus}) must lie between min_gpus ({self.min_gpus}) "
+                f"and max_gpus ({self.max_gpus})"
+            )
+        return self
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_EPOCH = 1_767_225_600  # 2026-01-01 UTC
+_last = -1
+_lock = threading.Lock()
+
+
+def new_job_id() -> str:
+    """Ten characters that sort by time of creation: six for the second, four that start at random and count up.
+
+    Not a plain number: containers of an older database on the same engine must never be mistaken for ours.
+    """
+    global _last
+    with _lock:
+        candidate = (int(time.time()) - _EPOCH) << 20 | secrets.randbelow(1 << 19)
+        _last = candidate if candidate >> 20 > _last >> 20 else _last + 1
+        value = _last
+    return "".join(_ALPHABET[value >> shift & 31] for shift in range(45, -1, -5))

@@ -1,0 +1,125 @@
+"""States of a job and why it is in one. `TRANSITIONS` is the only authority on what may follow what.
+
+queued ──► pulling ──► starting ──► running ──► succeeded | failed
+  ▲           │            │          │  │
+  └───────────┴── lost ────┴──────────┘  ├──► resizing ──► queued
+                                         └──► stopping ──► cancelled | timeout
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from schedulearn.scheduler.errors import IllegalTransitionError
+
+
+class JobStatus(StrEnum):
+    QUEUED = "queued"
+    PULLING = "pulling"
+    STARTING = "starting"
+    RUNNING = "running"
+    RESIZING = "resizing"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+    @property
+    def terminal(self) -> bool:
+        return not TRANSITIONS[self]
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether a job in this state has leases."""
+        return self in HOLDS_GPUS
+
+
+_Q, _P, _S, _R, _Z, _X = (
+    JobStatus.QUEUED,
+    JobStatus.PULLING,
+    JobStatus.STARTING,
+    JobStatus.RUNNING,
+    JobStatus.RESIZING,
+    JobStatus.STOPPING,
+)
+_OK, _BAD, _GONE, _LATE = JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.TIMEOUT
+
+TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
+    _Q: frozenset({_P, _S, _GONE, _BAD, _LATE}),
+    _P: frozenset({_S, _R, _Q, _X, _BAD, _OK}),
+    _S: frozenset({_P, _R, _Q, _X, _OK, _BAD}),
+    _R: frozenset({_Z, _Q, _X, _OK, _BAD}),
+    _Z: frozenset({_Q, _X, _OK, _BAD}),
+    _X: frozenset({_GONE, _LATE, _OK, _BAD}),
+    _OK: frozenset(),
+    _BAD: frozenset(),
+    _GONE: frozenset(),
+    _LATE: frozenset(),
+}
+
+HOLDS_GPUS = frozenset({_P, _S, _R, _Z, _X})
+TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
+
+
+class Reason(StrEnum):
+    """Why a job is in its state, for machines. The sentence for people stands beside it."""
+
+    SUBMITTED = "submitted"
+    WAITING_FOR_GPUS = "waiting_for_gpus"
+    UNSATISFIABLE = "unsatisfiable_now"
+    BEHIND_OTHERS = "behind_others"
+    LOST = "lost"
+    RETRY = "retry"
+    RESIZED = "resized"
+    IMAGE_PULL = "image_pull"
+    PLACED = "placed"
+    CONTAINER_RUNNING = "container_running"
+    RESIZE_REQUESTED = "resize_requested"
+    CANCEL_REQUESTED = "cancel_requested"
+    TIME_LIMIT_REACHED = "time_limit_reached"
+    COMPLETED = "completed"
+    COMMAND_FAILED = "command_failed"
+    IMAGE_UNAVAILABLE = "image_unavailable"
+    START_REFUSED = "start_refused"
+    TOO_MANY_LOSSES = "too_many_losses"
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time_limit"
+
+    def to_status(self) -> JobStatus:
+        """The state that this reason belongs to; total (a test says so)."""
+        return _STATUS_OF[self]
+
+
+_STATUS_OF: Mapping[Reason, JobStatus] = {
+    Reason.SUBMITTED: _Q,
+    Reason.WAITING_FOR_GPUS: _Q,
+    Reason.UNSATISFIABLE: _Q,
+    Reason.BEHIND_OTHERS: _Q,
+    Reason.LOST: _Q,
+    Reason.RETRY: _Q,
+    Reason.RESIZED: _Q,
+    Reason.IMAGE_PULL: _P,
+    Reason.PLACED: _S,
+    Reason.CONTAINER_RUNNING: _R,
+    Reason.RESIZE_REQUESTED: _Z,
+    Reason.CANCEL_REQUESTED: _X,
+    Reason.TIME_LIMIT_REACHED: _X,
+    Reason.COMPLETED: _OK,
+    Reason.COMMAND_FAILED: _BAD,
+    Reason.IMAGE_UNAVAILABLE: _BAD,
+    Reason.START_REFUSED: _BAD,
+    Reason.TOO_MANY_LOSSES: _BAD,
+    Reason.CANCELLED: _GONE,
+    Reason.TIME_LIMIT: _LATE,
+}
+
+
+def check_transition(before: JobStatus, after: JobStatus) -> None:
+    """Raises IllegalTransitionError unless `before -> after` is in TRANSITIONS. Staying is always allowed,
+    except in a terminal state, which never gets another reason either."""
+    if before == after and not before.terminal:
+        return
+    if after not in TRANSITIONS[before]:
+        raise IllegalTransitionError(f"a job can't go from {before} to {after}")

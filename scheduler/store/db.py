@@ -1,0 +1,179 @@
+"""The database: one writer thread that commits in groups, and readers that never wait for it.
+
+Every change goes through `write`. Changes that arrive while a commit is being flushed to disk share the next one, so
+that the service takes many durable submissions a second although each flush takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import QueuePool
+
+from schedulearn.scheduler.errors import StoreError
+
+T = TypeVar("T")
+Change = Callable[[Connection], Any]
+
+HEAD = "0001"
+"""The newest migration; compared at start so that Alembic is imported only when there is something to do."""
+
+_GROUP = 512  # changes that share one commit, at most
+
+
+class Database:
+    """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit."""
+
+    def __init__(self, url: str, after_commit: Callable[[], None] = lambda: None) -> None:
+        self.url = url
+        self.engine = _engine(url)
+        self.after_commit = after_commit
+        migrate(self.engine, url)
+        self._queue: queue.SimpleQueue[tuple[Change, Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+        self._writer.start()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection that sees one consistent state of the database, whatever is written meanwhile."""
+        with self.engine.connect() as connection:
+            yield connection
+            connection.rollback()
+
+    def submit(self, change: Callable[[Connection], T]) -> Future[T]:
+        """Queues `change`; the future is done once it is durable on disk, or carries what `change` raised.
+
+        `change` runs in a transaction of its own as far as it can tell: if it raises, nothing of it remains.
+        """
+        future: Future[T] = Future()
+        if self._closed:
+            raise StoreError("the database is closed: the service is stopping")
+        self._queue.put((change, future))
+        return future
+
+    def write(self, change: Callable[[Connection], T]) -> T:
+        """`submit`, and wait for it."""
+        return self.submit(change).result()
+
+    def close(self) -> None:
+        """Finishes what is queued, then closes. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._writer.join()
+            self.engine.dispose()
+
+    def _write_forever(self) -> None:
+        with self.engine.connect() as connection:
+            while True:
+                item = self._queue.get()
+                group = []
+                while item is not None:
+                    if item[1].set_running_or_notify_cancel():
+                        group.append(item)
+                    if len(group) >= _GROUP:
+                        break
+                    try:
+                        item = self._queue.get_nowait()
+                    except queue.Empty:
+                        break
+                if group:
+                    self._commit(connection, group)
+                if item is None:
+                    return
+
+    def _commit(self, connection: Connection, group: list[tuple[Change, Future[Any]]]) -> None:
+        done: list[tuple[Future[Any], Any]] = []
+        try:
+            with connection.begin():
+                for change, future in group:
+                    try:
+                        with connection.begin_nested():
+                            done.append((future, change(connection)))
+                    except DatabaseError as error:
+                        if connection.invalidated or not connection.in_transaction():
+                            raise
+                        future.set_exception(error)
+                    except Exception as error:
+                        future.set_exception(error)
+        except Exception as error:
+            # The commit itself failed (disk full, file gone): nothing of the group happened, and nobody may be told so.
+            fault = StoreError(f"the database could not be written: {_cause(error)}")
+            fault.__cause__ = error
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(fault)
+            return
+        for future, result in done:
+            future.set_result(result)
+        self.after_commit()
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error)
+
+
+def _engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ")
+    engine = create_engine(
+        url, poolclass=QueuePool, pool_size=4, max_overflow=12, connect_args={"check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not guessed by the driver
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 5000")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # a commit that was acknowledged survives a power loss
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        is_writer = threading.current_thread().name == "store-writer"
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+
+    return engine
+
+
+def sqlite_url(directory: Path) -> str:
+    return f"sqlite:///{directory / 'schedulearn.db'}"
+
+
+def migrate(engine: Engine, url: str) -> None:
+    """Brings the tables up to date. Raises StoreError for a database of a newer version, or one that can't be used."""
+    try:
+        with engine.connect() as connection:
+            if engine.dialect.has_table(connection, "alembic_version"):
+                found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+                if found == HEAD:
+                    return
+    except DatabaseError as error:
+        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise StoreError(f"the database {url} belongs to a newer version of Schedulearn: {error}") from error
+    except DatabaseError as error:
+        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error

@@ -1,0 +1,184 @@
+"""The tables. What must never happen is made impossible here: a GPU slot has one lease, a job one live task a rank.
+
+Times are seconds since the epoch (UTC). A change of this file needs a migration beside it (a test compares them).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlmodel import Field, SQLModel
+
+from schedulearn.scheduler.states import JobStatus
+
+_STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
+
+
+def _json() -> Any:
+    return Column(JSON, nullable=False)
+
+
+class Meta(SQLModel, table=True):
+    """Facts about this database, e.g. `cluster_id`, by which engines tell our containers from others'."""
+
+    key: str = Field(primary_key=True)
+    value: str
+
+
+class Job(SQLModel, table=True):
+    """What was asked for, and how it stands."""
+
+    __table_args__ = (
+        CheckConstraint(f"status IN ({_STATES})", name="job_status"),
+        CheckConstraint("required_gpus >= 1 AND min_gpus >= 1 AND max_gpus >= min_gpus", name="job_gpus"),
+        CheckConstraint("priority BETWEEN 0 AND 100", name="job_priority"),
+        CheckConstraint("(finished_at IS NOT NULL) = (status IN ('succeeded','failed','cancelled','timeout'))",
+                        name="job_finished"),
+        Index("job_by_status", "status", "submitted_at"),
+        Index("job_by_time", "submitted_at", "id"),
+    )  # fmt: skip
+
+    id: str = Field(primary_key=True)
+    name: str
+    type: str
+    container_image: str
+    command: str = Field(sa_type=Text)
+    required_gpus: int
+    min_gpus: int
+    max_gpus: int
+    elastic: bool
+    priority: int
+    weight: float
+    deadline: float | None
+    max_duration: float | None
+    max_restarts: int
+    launcher: str
+    env: dict[str, str] = Field(sa_column=_json())
+    shm_bytes: int = Field(sa_type=BigInteger)
+    labels: dict[str, str] = Field(sa_column=_json())
+    user: str
+
+    status: str
+    reason: str
+    message: str = Field(sa_type=Text)
+    version: int = 0
+    """Raised by every change; a change that was decided on another version is dropped."""
+    attempt: int = 0
+    restarts: int = 0
+    losses: int = 0
+    exit_code: int | None = None
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    run_seconds: float = 0.0
+    """Of the attempts that have ended."""
+    gpu_seconds: float = 0.0
+    pull_percent: float | None = None
+    idempotency_key: str | None = Field(default=None, unique=True)
+    request_hash: str | None = None
+
+
+class Task(SQLModel, table=True):
+    """One container: the desired state that the loop makes true, then what became of it."""
+
+    __table_args__ = (
+        UniqueConstraint("job_id", "attempt", "rank"),
+        Index(
+            "task_one_live_a_rank",
+            "job_id",
+            "rank",
+            unique=True,
+            sqlite_where=text("state != 'ended'"),
+            postgresql_where=text("state != 'ended'"),
+        ),
+        Index("task_by_state", "state"),
+        CheckConstraint("state IN ('wanted', 'running', 'ended')", name="task_state"),
+    )
+
+    seq: int | None = Field(default=None, primary_key=True)
+    id: str = Field(unique=True)
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), nullable=False))
+    attempt: int
+    rank: int
+    host_id: str
+    gpu_uuids: list[str] = Field(sa_column=_json())
+    state: str = "wanted"
+    stop: bool = False
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    exit_code: int | None = None
+    outcome: str = ""
+    """Why it ended, for machines: a `Reason`; empty while it lives."""
+    error: str = Field(default="", sa_type=Text)
+
+
+class Host(SQLModel, table=True):
+    __table_args__ = (CheckConstraint("state IN ('active', 'cordoned')", name="host_state"),)
+
+    id: str = Field(primary_key=True)
+    address: str
+    runtime: str
+    state: str = "active"
+    labels: dict[str, str] = Field(sa_column=_json())
+    position: int
+    """Hosts are served in this order by policies that go by order."""
+
+
+class Gpu(SQLModel, table=True):
+    uuid: str = Field(primary_key=True)
+    host_id: str = Field(sa_column=Column(String, ForeignKey("host.id", ondelete="CASCADE"), nullable=False))
+    index: int
+    type: str
+    memory_bytes: int = Field(sa_type=BigInteger)
+    simulated: bool
+    present: bool = True
+    """False once the host no longer shows it; kept for the leases and the history that name it."""
+
+
+class Lease(SQLModel, table=True):
+    """The right to use one slot of one GPU. The primary key is the invariant: no slot has two."""
+
+    gpu_uuid: str = Field(sa_column=Column(String, ForeignKey("gpu.uuid"), primary_key=True))
+    slot: int = Field(primary_key=True)
+    task_id: str = Field(sa_column=Column(String, ForeignKey("task.id"), nullable=False, index=True))
+    claimed_at: float
+
+
+class Event(SQLModel, table=True):
+    """What happened, in order. Each stands in the same transaction as the change that it tells of."""
+
+    __table_args__ = (Index("event_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: float
+    kind: str
+    job_id: str | None = None
+    host_id: str | None = None
+    code: str = ""
+    message: str = Field(default="", sa_type=Text)
+    data: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
+
+
+class PolicyChoice(SQLModel, table=True):
+    """The policies that were in force, newest last."""
+
+    __tablename__ = "policy"
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: float
+    algorithm: str
+    metric: str
+    params: dict[str, Any] = Field(sa_column=_json())

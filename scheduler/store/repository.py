@@ -1,0 +1,243 @@
+"""Reading and changing the tables. Every function takes the connection of its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
+from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Meta, PolicyChoice, Task
+
+JobRow = Row[Any]
+TaskRow = Row[Any]
+
+_DONE = [state.value for state in TERMINAL]
+
+
+@dataclass(frozen=True)
+class Books:
+    """What the database says of everything that is not finished, as of one moment."""
+
+    jobs: Mapping[str, JobRow]
+    tasks: Sequence[TaskRow]  # not ended
+    hosts: Sequence[Row[Any]]
+    gpus: Sequence[Row[Any]]  # present ones
+    leases: Mapping[str, Mapping[int, str]]  # gpu uuid -> slot -> task id
+    last_host: str | None
+
+
+def load_books(db: Connection) -> Books:
+    leases: dict[str, dict[int, str]] = {}
+    for lease in db.execute(select(Lease)):
+        leases.setdefault(lease.gpu_uuid, {})[lease.slot] = lease.task_id
+    last = db.execute(select(col(Task.host_id)).where(Task.rank == 0).order_by(col(Task.seq).desc()).limit(1)).scalar()
+    return Books(
+        jobs={row.id: row for row in db.execute(select(Job).where(col(Job.status).not_in(_DONE)))},
+        tasks=db.execute(select(Task).where(Task.state != "ended").order_by(col(Task.seq))).all(),
+        hosts=db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all(),
+        gpus=db.execute(
+            select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.index), col(Gpu.uuid))
+        ).all(),
+        leases=leases,
+        last_host=last,
+    )
+
+
+def get_job(db: Connection, job_id: str) -> JobRow:
+    """Raises NotFoundError."""
+    row = db.execute(select(Job).where(Job.id == job_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no job {job_id!r}")
+    return row
+
+
+def list_jobs(
+    db: Connection,
+    *,
+    states: Sequence[str] = (),
+    user: str | None = None,
+    text: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+) -> list[JobRow]:
+    """Newest first; `before` is the id that the page before ended with."""
+    query = select(Job).order_by(col(Job.submitted_at).desc(), col(Job.id).desc()).limit(limit)
+    if states:
+        query = query.where(col(Job.status).in_(states))
+    if user is not None:
+        query = query.where(Job.user == user)
+    if text:
+        query = query.where(
+            or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
+        )
+    if before is not None:
+        at = get_job(db, before).submitted_at
+        query = query.where(or_(Job.submitted_at < at, and_(Job.submitted_at == at, Job.id < before)))
+    return list(db.execute(query))
+
+
+def count_jobs(db: Connection) -> dict[str, int]:
+    """Jobs in each state; states without jobs are there with 0."""
+    rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
+    found = {status: count for status, count in rows}
+    return {state.value: found.get(state.value, 0) for state in JobStatus}
+
+
+def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[TaskRow]:
+    """Tasks of these jobs, oldest first; with `live` those that have not ended."""
+    query = select(Task).where(col(Task.job_id).in_(job_ids)).order_by(col(Task.seq))
+    return list(db.execute(query.where(Task.state != "ended") if live else query))
+
+
+def move_job(db: Connection, job: JobRow, reason: Reason, message: str, now: float, **fields: Any) -> bool:
+    """Takes `job` to the state of `reason` and records the event. False, and nothing done, if the job has changed
+    since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does not know."""
+    status = reason.to_status()
+    check_transition(JobStatus(job.status), status)
+    if status.terminal:
+        fields["finished_at"] = now
+    changed = db.execute(
+        update(Job)
+        .where(col(Job.id) == job.id, col(Job.version) == job.version)
+        .values(status=status.value, reason=reason.value, message=message, version=job.version + 1, **fields)
+    )
+    if changed.rowcount == 0:
+        return False
+    add_event(db, now, f"job.{status.value}", code=reason.value, message=message, job_id=job.id)
+    return True
+
+
+def end_task(
+    db: Connection,
+    task: TaskRow,
+    *,
+    outcome: str,
+    now: float,
+    exit_code: int | None = None,
+    error: str = "",
+    started_at: float | None = None,
+    finished_at: float | None = None,
+) -> bool:
+    """Records that a task is gone and gives its leases back, with the service it had added to its job.
+    False if it had ended already."""
+    started = started_at or task.started_at
+    finished = finished_at or now
+    changed = db.execute(
+        update(Task)
+        .where(col(Task.id) == task.id, col(Task.state) != "ended")
+        .values(
+            state="ended",
+            outcome=outcome,
+            exit_code=exit_code,
+            error=error,
+            started_at=started,
+            finished_at=finished,
+        )
+    )
+    if changed.rowcount == 0:
+        return False
+    db.execute(delete(Lease).where(col(Lease.task_id) == task.id))
+    if started is not None:
+        seconds = max(0.0, finished - started)
+        db.execute(
+            update(Job)
+            .where(col(Job.id) == task.job_id)
+            .values(
+                gpu_seconds=col(Job.gpu_seconds) + seconds * len(task.gpu_uuids),
+                run_seconds=col(Job.run_seconds) + (seconds if task.rank == 0 else 0.0),
+            )
+        )
+    return True
+
+
+def stop_tasks(db: Connection, job_id: str) -> None:
+    """Asks for the end of a job's live tasks; the loop does it."""
+    db.execute(update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended").values(stop=True))
+
+
+def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fields: Any) -> None:
+    """A task and its leases, given as (gpu uuid, slot). Raises IntegrityError if a slot is taken or the job has a live
+    task of this rank."""
+    claims = list(claims)
+    db.execute(
+        insert(Task).values(
+            gpu_uuids=[uuid for uuid, _ in claims], state="wanted", stop=False, created_at=now,
+            outcome="", error="", **fields,
+        )
+    )  # fmt: skip
+    db.execute(
+        insert(Lease),
+        [{"gpu_uuid": uuid, "slot": slot, "task_id": fields["id"], "claimed_at": now} for uuid, slot in claims],
+    )
+
+
+def add_event(
+    db: Connection,
+    now: float,
+    kind: str,
+    *,
+    code: str = "",
+    message: str = "",
+    job_id: str | None = None,
+    host_id: str | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    db.execute(
+        insert(Event).values(
+            at=now, kind=kind, code=code, message=message, job_id=job_id, host_id=host_id, data=dict(data or {})
+        )
+    )
+
+
+def list_events(
+    db: Connection, *, after: int = 0, job_id: str | None = None, limit: int = 500, newest: bool = False
+) -> list[Row[Any]]:
+    """Events with an id above `after`, oldest first; with `newest` the last `limit` of them."""
+    query = select(Event).where(col(Event.id) > after).limit(limit)
+    if job_id is not None:
+        query = query.where(Event.job_id == job_id)
+    rows = list(db.execute(query.order_by(col(Event.id).desc() if newest else col(Event.id))))
+    return rows[::-1] if newest else rows
+
+
+def last_event_id(db: Connection) -> int:
+    return db.execute(select(func.max(Event.id))).scalar() or 0
+
+
+def count_events(db: Connection, kind: str) -> int:
+    return db.execute(select(func.count()).select_from(Event).where(Event.kind == kind)).scalar() or 0
+
+
+def current_policy(db: Connection) -> Row[Any] | None:
+    return db.execute(select(PolicyChoice).order_by(col(PolicyChoice.id).desc()).limit(1)).one_or_none()
+
+
+def meta(db: Connection, key: str) -> str | None:
+    return db.execute(select(col(Meta.value)).where(Meta.key == key)).scalar()
+
+
+def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -> None:
+    """Makes the GPUs of a host those given (uuid, index, type, memory_bytes, simulated). Others of the host are kept
+    as not present, since leases and history name them."""
+    db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(present=False))
+    known = set(db.execute(select(col(Gpu.uuid))).scalars())
+    for gpu in gpus:
+        values = {**gpu, "host_id": host_id, "present": True}
+        if gpu["uuid"] in known:
+            db.execute(update(Gpu).where(col(Gpu.uuid) == gpu["uuid"]).values(values))
+        else:
+            db.execute(insert(Gpu).values(values))
+
+
+def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
+    db.execute(
+        update(Task)
+        .where(col(Task.id) == task.id, col(Task.state) == "wanted")
+        .values(state="running", started_at=started_at)
+    )

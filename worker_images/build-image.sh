@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Build the worker image schedulearn/horovod-cpu or schedulearn/horovod-cuda by the Docker Engine at DOCKER_HOST.
+#
+#   build-image.sh [cpu|cuda]
+#
+# Returns at once when the image was made from the same files and versions. What takes long is taken from the cache when
+# it fits the base image (same Python, C library and processor): PyTorch as the host's pip downloads it, Horovod's wheel
+# as build-wheel.sh left it. What does not fit is downloaded and compiled inside, and a new Horovod wheel is kept.
+# shellcheck source=worker_images/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+flavour=${1:-cpu}
+case $flavour in
+    cpu) build_base=$CPU_BASE base=$CPU_BASE ;;
+    cuda) build_base=$CUDA_BUILD_BASE base=$CUDA_BASE ;; # untested by us: no NVIDIA GPU to try it on
+    *)
+        echo "usage: $0 [cpu|cuda]" >&2
+        exit 2
+        ;;
+esac
+image=schedulearn/horovod-$flavour
+builder=$image-builder
+files=(versions.env common.sh build-wheel.sh horovod-cmake.sh check.py)
+inputs=$flavour-$(hash_of Dockerfile "${files[@]}" examples)
+
+main() {
+    if ! is_built; then
+        open_log build-image
+        need docker docker.io
+        docker version >>"$log" 2>&1 || die "no Docker Engine answers${DOCKER_HOST:+ at $DOCKER_HOST}: start one, or set DOCKER_HOST" 3
+        lock "image-$flavour"
+        if ! is_built; then build; fi
+    fi
+    progress 100 "the image is ready"
+    echo "ready $image"
+}
+
+is_built() {
+    [ "$(docker image inspect --format '{{index .Config.Labels "schedulearn.inputs"}}' "$image" 2>/dev/null)" = "$inputs" ]
+}
+
+build() {
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/schedulearn-image.XXXXXX")
+    local old
+    have_base "$build_base" 0 15
+    have_base "$base" 15 16
+    fill_context "$scratch"
+    old=$(docker image inspect --format '{{.Id}}' "$image" 2>/dev/null || true)
+    # The builder stage by itself first, so that the wheel can be taken out of it; the second build finds it all done.
+    docker_build 30 84 --target builder --tag "$builder"
+    keep_wheel
+    docker_build 85 99 --label "schedulearn.inputs=$inputs" --tag "$image"
+    # Only the name goes: its layers stay as Docker's build cache, which makes the next build short.
+    docker rmi --no-prune "$builder" >>"$log" 2>&1 || true
+    if [ -n "$old" ] && [ "$old" != "$(docker image inspect --format '{{.Id}}' "$image")" ]; then
+        docker rmi "$old" >>"$log" 2>&1 || true # still used by a container: Docker keeps it
+    fi
+}
+
+have_base() { # image from to
+    if docker image inspect "$1" >/dev/null 2>&1; then return; fi
+    if step "$2" "$3" 30 "pulling $1" timeout 1800 docker pull "$1"; then return; fi
+    [ "$1" = "$CPU_BASE" ] || die "$1 is neither here nor can it be pulled"
+    substep "$2" "$3" "making $1 from Debian packages" "$here/base-image.sh" "$1"
+}
+
+# The build's context: our files, and below cache/ the wheels which fit the base image.
+fill_context() { # folder
+    local context=$1 theirs mine house wheel
+    for wheel in "${files[@]}" Dockerfile examples; do cp -r "$here/$wheel" "$context/"; done
+    mkdir -p "$context/cache/wheels"
+    # "cp311 x86_64 2.36"
+    local describe='import os, platform, sys; print("cp%d%d" % sys.version_info[:2], platform.machine(), os.confstr("CS_GNU_LIBC_VERSION").split()[1])'
+    theirs=$(docker run --rm "$build_base" python3 -c "$describe")
+    mine=$("$python" -c "$describe" || true)
+    echo "the base image has $theirs, this machine $mine" >>"$log"
+    # A wheel that is good for an older C library is good for a newer one, not the other way round.
+    if [ "$flavour" = cpu ] && [ "${theirs% *}" = "${mine% *}" ] &&
+        printf '%s\n' "${mine##* }" "${theirs##* }" | sort --check=quiet --version-sort; then
+        house=$cache/wheels/pip-${mine%% *}-$(echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8)
+        if [ -d "$house" ] || download "$house"; then cp -r "$house" "$context/cache/wheels/pip"; fi
+    fi
+    local python_tag machine libc
+    read -r python_tag machine libc <<<"$theirs"
+    for wheel in "$cache/wheels/horovod$HOROVOD_VERSION-$python_tag-torch$TORCH_VERSION"*"-glibc$libc-$machine"; do
+        if [ -d "$wheel" ]; then cp -r "$wheel" "$context/cache/wheels/"; fi
+    done
+}
+
+download() { # folder: all that the image installs, as this machine's pip finds it
+    local partial
+    partial=$(mktemp -d "$cache/wheels/.partial.XXXXXX")
+    # shellcheck disable=SC2086  # lists of words
+    if step 16 25 30 "downloading PyTorch $TORCH_VERSION" "$python" -m pip download --only-binary :all: --dest "$partial" \
+        $REQUIREMENTS $HOROVOD_REQUIREMENTS; then
+        chmod 755 "$partial"
+        mv -T "$partial" "$1"
+    else
+        rm -rf "$partial" # the image then tries by itself
+        return 1
+    fi
+}
+
+docker_build() { # from to option...
+    local from=$1 to=$2 phase_from=$1 phase_to=$1 expected=1 began=$SECONDS message="sending the files to Docker"
+    shift 2
+    on_line() {
+        # Both builders repeat the instruction that they are at; the lines of a compile inside pass through.
+        case $1 in
+            *"progress "[0-9]*)
+                local rest=${1##*progress }
+                message=${rest#* }
+                progress $((phase_from + (phase_to - phase_from) * ${rest%% *} / 100)) "$message"
+                phase_from=$percent
+                ;;
+            *"RUN . ./versions.env"*) phase 5 55 60 "installing PyTorch $TORCH_VERSION" ;;
+            *"RUN PYTHON=/opt/venv"*) phase 55 75 150 "Horovod's wheel" ;;
+            *"RUN /opt/venv/bin/pip install --no-deps"*) phase 75 100 20 "installing Horovod and trying it" ;;
+            *"COPY --from=builder"*) phase 20 100 15 "putting the image together" ;;
+        esac
+    }
+    phase() { # from to (percent of this build), seconds, message
+        phase_from=$((from + (to - from) * $1 / 100)) phase_to=$((from + (to - from) * $2 / 100))
+        expected=$3 message=$4 began=$SECONDS
+        progress "$phase_from" "$message"
+    }
+    on_silence() {
+        local elapsed=$((SECONDS - began))
+        if [ "$elapsed" -gt "$expected" ]; then elapsed=$expected; fi
+        progress $((phase_from + (phase_to - phase_from) * elapsed / expected)) "$message"
+    }
+    progress "$from" "$message"
+    local arguments=(--network host --build-arg "BUILD_BASE=$build_base" --build-arg "BASE=$base")
+    local name
+    for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL; do
+        if [ -n "${!name:-}" ]; then arguments+=(--build-arg "$name"); fi
+    done
+    BUILDKIT_PROGRESS=plain watch docker build "${arguments[@]}" "$@" "$scratch"
+}
+
+keep_wheel() { # compiled in the image: copy it into the cache, under the key that the image gave it
+    local key container
+    for key in $(docker run --rm "$builder" sh -c 'cd /cache/wheels && ls -d horovod*'); do
+        if [ -d "$cache/wheels/$key" ]; then continue; fi
+        mkdir -p "$cache/wheels"
+        container=$(docker create "$builder" true)
+        docker cp "$container:/cache/wheels/$key" "$cache/wheels/.partial-$key" >>"$log" 2>&1
+        docker rm "$container" >>"$log"
+        mv -T "$cache/wheels/.partial-$key" "$cache/wheels/$key" || true # another one was faster
+    done
+}
+
+main "$@"

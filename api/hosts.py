@@ -69,7 +69,7 @@ def host_views(cluster: Cluster) -> list[dict[str, Any]]:
             {
                 "uuid": gpu.uuid,
                 "host": gpu.host_id,
-                "index": gpu.index,
+                "index": gpu.ordinal,
                 "type": gpu.type,
                 "memory_bytes": gpu.memory_bytes,
                 "simulated": gpu.simulated,

@@ -184,11 +184,11 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
     holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
     gpus: dict[str, list[dict[str, Any]]] = {}
     if holders:
-        index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.index)))}
+        index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
         for task in repository.tasks_of(db, holders, live=True):
             for uuid in task.gpu_uuids:
                 gpus.setdefault(task.job_id, []).append(
-                    {"uuid": uuid, "host": task.host_id, "index": index[uuid].index if uuid in index else -1}
+                    {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
                 )
     waiting = cluster.loop.waiting
     return [job_view(row._mapping, gpus.get(row.id), why_waiting(waiting, row.id)) for row in rows]

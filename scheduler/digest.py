@@ -27,6 +27,8 @@ class Observation:
     at: float
     maybe_starting: Set[str] = frozenset()
     """Tasks whose start was under way at any time while the engine was asked: their absence means nothing."""
+    started: Set[str] = frozenset()
+    """Tasks whose start had succeeded before the engine was asked: their absence means that they are gone."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _look_at(
         return TaskStarted(task, seen.started_at or now) if task.state == "wanted" else None
     if refusal is not None:
         return TaskEnded(task, refusal.reason, None, refusal.message)
-    if seen is None and task.state == "running":
+    if seen is None and (task.state == "running" or task.id in observation.started):
         return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
     if seen is None and task.stop and task.id not in observation.maybe_starting and now - service_started > SETTLE_S:
         return TaskEnded(task, Reason.CANCELLED)  # it never ran

@@ -73,14 +73,14 @@ def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]
         found = nvml.list_gpus()
         if found:
             rows: list[Mapping[str, Any]] = [
-                {"uuid": g.uuid, "index": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
+                {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
                 for g in found
             ]
             return rows, nvml.utilization
     rows = [
         {
             "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{HOST_ID}/{index}')}",
-            "index": index,
+            "ordinal": index,
             "type": SIMULATED_TYPE,
             "memory_bytes": 16 << 30,
             "simulated": True,

@@ -49,6 +49,7 @@ class HostAgent:
         self._inflight: set[tuple[type[Action], str]] = set()
         self._starting: set[str] = set()
         self._touched: set[str] = set()
+        self._started: set[str] = set()
         self._refusals: dict[str, Refusal] = {}
         self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
         self._pulls: dict[str, ImageProgress] = {}
@@ -101,7 +102,10 @@ class HostAgent:
         return when, why
 
     def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
-        """Begins `actions` that are not under way; `waiting_for`: image -> ids of the tasks that need it."""
+        """Begins `actions` that are not under way. `waiting_for`: image -> ids of the tasks that need it, of all tasks
+        of this host that have not ended; what is known of others is forgotten."""
+        with self._lock:
+            self._started &= {task_id for ids in waiting_for.values() for task_id in ids}
         for action in actions:
             with self._lock:
                 identity = (type(action), _key(action))
@@ -120,6 +124,8 @@ class HostAgent:
             match action:
                 case StartTask(spec):
                     self.runtime.start(spec)
+                    with self._lock:
+                        self._started.add(spec.task_id)
                 case StopTask(task_id, grace_s):
                     self.runtime.stop(task_id, grace_s)
                 case RemoveTask(task_id):
@@ -168,12 +174,13 @@ class HostAgent:
             self._poke.clear()
             with self._lock:
                 self._touched = set(self._starting)
+                started = frozenset(self._started)
             try:
                 tasks = list(self.runtime.observe())
                 with self._lock:
                     maybe = frozenset(self._touched)
-                self._grip = Grip(Observation(tasks, time.time(), maybe), "")
-                seen: object = (tasks, maybe)
+                self._grip = Grip(Observation(tasks, time.time(), maybe, started), "")
+                seen: object = (tasks, maybe, started)
             except Exception as fault:
                 if not isinstance(fault, RuntimeFault):
                     log.exception("%s can't be observed", self.host_id)

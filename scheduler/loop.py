@@ -179,7 +179,7 @@ class SchedulerLoop:
                 repository.stop_tasks(db, job.id)
         open_hosts = {host.id for host in books.hosts if host.state == "active"} & self._reachable()
         gpus = [
-            GpuState(g.uuid, g.host_id, g.index, frozenset(books.leases.get(g.uuid, {})), self.utilization(g.uuid))
+            GpuState(g.uuid, g.host_id, g.ordinal, frozenset(books.leases.get(g.uuid, {})), self.utilization(g.uuid))
             for g in books.gpus
             if g.host_id in open_hosts
         ]

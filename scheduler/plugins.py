@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import cast
 
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import POLICIES, Policy, canonical_name
@@ -44,7 +45,7 @@ def _register(cls: object, source: str) -> str:
     name = getattr(cls, "name", None)
     if not inspect.isclass(cls) or not isinstance(name, str) or not callable(getattr(cls, "allocate", None)):
         raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
-    policy: type[Policy] = cls
+    policy = cast(type[Policy], cls)
     if POLICIES.get(canonical_name(name), policy) is not policy and inspect.getfile(policy) != inspect.getfile(
         POLICIES[canonical_name(name)]
     ):

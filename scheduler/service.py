@@ -85,7 +85,7 @@ class Service:
         found = {row.idempotency_key: row._mapping for row in rows}
         if any(row["request_hash"] != digest for row in found.values()):
             raise IdempotencyError(f"the Idempotency-Key {key!r} was used before for another request")
-        return [found[k] for k in keys] if found else []
+        return [dict(found[k]) for k in keys] if found else []
 
     def cancel(self, job_id: str) -> Row[Any]:
         """Ends a job: at once if it waits, else by stopping its containers. A second call changes nothing; a job that

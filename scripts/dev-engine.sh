@@ -10,6 +10,7 @@
 set -euo pipefail
 
 cache=${SCHEDULEARN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/schedulearn}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 engine=$cache/engine
 run=$engine/run
 # A socket's path may have 107 characters, and containerd appends to ours.
@@ -20,16 +21,19 @@ ours=unix://$run/docker.sock
 
 start() {
     if print_foreign; then return; fi
-    # Two engines must not start at once; this comes before the installation, which apt does not like twice either.
-    mkdir -p "$engine" 2>/dev/null || give_up "$engine cannot be written"
+    [ "$(id -u)" -eq 0 ] || give_up "no Docker Engine answers, and only root can start one"
+    # Two engines must not start at once, and apt does not like it either.
+    mkdir -p "$engine"
     exec 9>"$engine/lock"
     flock 9
     if answers "$ours"; then
         echo "DOCKER_HOST=$ours"
         return
     fi
-    [ "$(id -u)" -eq 0 ] || give_up "no Docker Engine answers, and only root can start one"
-    install_docker
+    if ! have_docker; then
+        install_docker
+        if print_foreign; then return; fi # where there is systemd, the package has started one
+    fi
     mkdir -p "$run"
     end_ours # one that hangs
     # Docker chooses the storage driver by itself, overlay2 where it can; vfs needs nothing of the kernel, but space.
@@ -41,7 +45,7 @@ start() {
 }
 
 stop() {
-    mkdir -p "$engine"
+    if [ ! -e "$pidfile" ]; then return; fi
     exec 9>"$engine/lock"
     flock 9
     end_ours
@@ -66,13 +70,13 @@ print_foreign() { # the user's own engine, if it answers
     echo "DOCKER_HOST=${DOCKER_HOST:-$(docker context inspect --format '{{.Endpoints.docker.Host}}')}"
 }
 
+have_docker() { command -v docker >/dev/null && command -v dockerd >/dev/null && command -v iptables >/dev/null; }
+
 install_docker() {
-    if command -v dockerd iptables docker >/dev/null; then return; fi
-    command -v apt-get >/dev/null || give_up "dockerd, docker and iptables are needed, and there is no apt-get to install them"
+    command -v apt-get >/dev/null || give_up "dockerd, docker or iptables is missing, and there is no apt-get"
     export DEBIAN_FRONTEND=noninteractive
-    # A package must not start an engine of its own beside ours.
     echo "installing docker.io and iptables"
-    { apt-get update && RUNLEVEL=1 apt-get install -y --no-install-recommends docker.io iptables; } >"$engine/apt.log" 2>&1 ||
+    { apt-get update && apt-get install -y --no-install-recommends docker.io iptables; } >"$engine/apt.log" 2>&1 ||
         give_up "docker.io and iptables could not be installed, see $engine/apt.log"
 }
 

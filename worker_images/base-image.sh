@@ -16,9 +16,9 @@ main() {
     need debootstrap debootstrap
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/schedulearn-base.XXXXXX")
     local root=$scratch/root
-    step 0 65 45 "unpacking Debian 12" debootstrap --variant=minbase \
+    step 0 80 60 "unpacking Debian 12" debootstrap --variant=minbase \
         --include=ca-certificates,python3,python3-venv,python3-pip bookworm "$root"
-    progress 65 "making it small"
+    progress 80 "making it small"
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
         cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
@@ -28,10 +28,11 @@ main() {
     rm -f "$root"/usr/lib/python3*/EXTERNALLY-MANAGED # the official image has no such mark
     rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*.bin "$root"/var/cache/apt/archives/*.deb \
         "$root"/usr/share/{doc,man,locale}/* "$root"/var/log/*
-    step 70 100 20 "importing $tag" bash -c "tar -C '$root' --one-file-system -c . | docker import \
+    step 85 100 8 "importing $tag" bash -c "tar -C '$root' --one-file-system -c . | docker import \
         -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' -c 'CMD [\"python3\"]' \
         -c 'LABEL schedulearn.base=debootstrap' - '$tag'"
     echo "ready $tag"
 }
 
 main "$@"
+exit

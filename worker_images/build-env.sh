@@ -6,12 +6,12 @@
 # It lies in <cache>/envs/horovod-cpu-<key>/, with the examples in app/examples; a job's working directory is app. Ready
 # already: returns at once, after copying the examples if they changed. A virtual environment cannot be moved, so it is
 # built in place, and counts only once the file `ready` is in it, written after two workers have met.
-# PyTorch comes from wherever the user's pip configuration says: point pip at an index with CPU builds to avoid CUDA's GBs.
+# PyTorch comes from where the user's pip configuration says: an index with CPU builds there avoids gigabytes of CUDA.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-tag='import os, platform, sys; print("cp%d%d-glibc%s-%s" % (*sys.version_info[:2], os.confstr("CS_GNU_LIBC_VERSION").split()[1], platform.machine()))'
-key=torch$TORCH_VERSION-horovod$HOROVOD_VERSION-$("$python" -c "$tag")-$(echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8)
+read -r tag machine glibc <<<"$("$python" -c "$describe_python")"
+key=torch$TORCH_VERSION-horovod$HOROVOD_VERSION-$tag-glibc$glibc-$machine-$(requirements_hash)
 env=$cache/envs/horovod-cpu-$key
 
 main() {
@@ -50,7 +50,7 @@ build() {
 
 need_venv() { # Debian and Ubuntu ship venv without ensurepip, in a package of its own
     if "$python" -c 'import ensurepip' 2>/dev/null; then return; fi
-    [ "$(id -u)" -eq 0 ] || die "$python has no venv: install it first (Debian, Ubuntu: sudo apt-get install python3-venv)" 3
+    [ "$(id -u)" -eq 0 ] || die "$python has no venv (Debian, Ubuntu: sudo apt-get install python3-venv)" 3
     apt_install python3-venv
 }
 
@@ -67,3 +67,4 @@ copy_examples() {
 }
 
 main "$@"
+exit

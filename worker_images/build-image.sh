@@ -27,7 +27,8 @@ main() {
     if ! is_built; then
         open_log build-image
         need docker docker.io
-        docker version >>"$log" 2>&1 || die "no Docker Engine answers${DOCKER_HOST:+ at $DOCKER_HOST}: start one, or set DOCKER_HOST" 3
+        docker version >>"$log" 2>&1 ||
+            die "no Docker Engine answers${DOCKER_HOST:+ at $DOCKER_HOST}: start one, or set DOCKER_HOST" 3
         lock "image-$flavour"
         if ! is_built; then build; fi
     fi
@@ -36,25 +37,40 @@ main() {
 }
 
 is_built() {
-    [ "$(docker image inspect --format '{{index .Config.Labels "schedulearn.inputs"}}' "$image" 2>/dev/null)" = "$inputs" ]
+    local label='{{index .Config.Labels "schedulearn.inputs"}}'
+    [ "$(docker image inspect --format "$label" "$image" 2>/dev/null)" = "$inputs" ]
 }
 
 build() {
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/schedulearn-image.XXXXXX")
     local old
-    have_base "$build_base" 0 15
-    have_base "$base" 15 16
+    plan
+    have_base "$build_base" 0 "$after_base"
+    have_base "$base" "$after_base" "$after_base"
     fill_context "$scratch"
     old=$(docker image inspect --format '{{.Id}}' "$image" 2>/dev/null || true)
     # The builder stage by itself first, so that the wheel can be taken out of it; the second build finds it all done.
-    docker_build 30 84 --target builder --tag "$builder"
+    docker_build "$after_download" "$after_builder" --target builder --tag "$builder"
     keep_wheel
-    docker_build 85 99 --label "schedulearn.inputs=$inputs" --tag "$image"
+    docker_build "$after_builder" 99 --label "schedulearn.inputs=$inputs" --tag "$image"
     # Only the name goes: its layers stay as Docker's build cache, which makes the next build short.
     docker rmi --no-prune "$builder" >>"$log" 2>&1 || true
     if [ -n "$old" ] && [ "$old" != "$(docker image inspect --format '{{.Id}}' "$image")" ]; then
         docker rmi "$old" >>"$log" 2>&1 || true # still used by a container: Docker keeps it
     fi
+}
+
+plan() { # at which percent each part ends: by the seconds that it took when measured, of those parts that are to do
+    local base_seconds=0 download_seconds=0 final_seconds=35 total
+    pip_seconds=65 wheel_seconds=1
+    docker image inspect "$build_base" >/dev/null 2>&1 || base_seconds=65
+    compgen -G "$cache/wheels/pip-*" >/dev/null || download_seconds=10
+    # 150 s of compiling and 30 s to install the compiler
+    compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*" >/dev/null || wheel_seconds=180
+    total=$((base_seconds + download_seconds + pip_seconds + wheel_seconds + 10 + final_seconds))
+    after_base=$((100 * base_seconds / total))
+    after_download=$((100 * (base_seconds + download_seconds) / total))
+    after_builder=$((100 * (total - final_seconds) / total))
 }
 
 have_base() { # image from to
@@ -69,15 +85,13 @@ fill_context() { # folder
     local context=$1 theirs mine house wheel
     for wheel in "${files[@]}" Dockerfile examples; do cp -r "$here/$wheel" "$context/"; done
     mkdir -p "$context/cache/wheels"
-    # "cp311 x86_64 2.36"
-    local describe='import os, platform, sys; print("cp%d%d" % sys.version_info[:2], platform.machine(), os.confstr("CS_GNU_LIBC_VERSION").split()[1])'
-    theirs=$(docker run --rm "$build_base" python3 -c "$describe")
-    mine=$("$python" -c "$describe" || true)
+    theirs=$(docker run --rm "$build_base" python3 -c "$describe_python")
+    mine=$("$python" -c "$describe_python" || true)
     echo "the base image has $theirs, this machine $mine" >>"$log"
     # A wheel that is good for an older C library is good for a newer one, not the other way round.
     if [ "$flavour" = cpu ] && [ "${theirs% *}" = "${mine% *}" ] &&
         printf '%s\n' "${mine##* }" "${theirs##* }" | sort --check=quiet --version-sort; then
-        house=$cache/wheels/pip-${mine%% *}-$(echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8)
+        house=$cache/wheels/pip-${mine%% *}-$(requirements_hash)
         if [ -d "$house" ] || download "$house"; then cp -r "$house" "$context/cache/wheels/pip"; fi
     fi
     local python_tag machine libc
@@ -89,12 +103,13 @@ fill_context() { # folder
 
 download() { # folder: all that the image installs, as this machine's pip finds it
     local partial
-    partial=$(mktemp -d "$cache/wheels/.partial.XXXXXX")
+    # Bash checks nothing by itself in a function that stands in a condition.
+    mkdir -p "$cache/wheels" || die "$cache/wheels cannot be written"
+    partial=$(mktemp -d "$cache/wheels/.partial.XXXXXX") || die "$cache/wheels cannot be written"
     # shellcheck disable=SC2086  # lists of words
-    if step 16 25 30 "downloading PyTorch $TORCH_VERSION" "$python" -m pip download --only-binary :all: --dest "$partial" \
-        $REQUIREMENTS $HOROVOD_REQUIREMENTS; then
-        chmod 755 "$partial"
-        mv -T "$partial" "$1"
+    if step "$after_base" "$after_download" 10 "downloading PyTorch $TORCH_VERSION" \
+        "$python" -m pip download --only-binary :all: --dest "$partial" $REQUIREMENTS $HOROVOD_REQUIREMENTS; then
+        chmod 755 "$partial" && mv -T "$partial" "$1"
     else
         rm -rf "$partial" # the image then tries by itself
         return 1
@@ -103,7 +118,9 @@ download() { # folder: all that the image installs, as this machine's pip finds 
 
 docker_build() { # from to option...
     local from=$1 to=$2 phase_from=$1 phase_to=$1 expected=1 began=$SECONDS message="sending the files to Docker"
+    local target=image
     shift 2
+    if [ "$1" = --target ]; then target=$2; fi
     on_line() {
         # Both builders repeat the instruction that they are at; the lines of a compile inside pass through.
         case $1 in
@@ -113,15 +130,19 @@ docker_build() { # from to option...
                 progress $((phase_from + (phase_to - phase_from) * ${rest%% *} / 100)) "$message"
                 phase_from=$percent
                 ;;
-            *"RUN . ./versions.env"*) phase 5 55 60 "installing PyTorch $TORCH_VERSION" ;;
-            *"RUN PYTHON=/opt/venv"*) phase 55 75 150 "Horovod's wheel" ;;
-            *"RUN /opt/venv/bin/pip install --no-deps"*) phase 75 100 20 "installing Horovod and trying it" ;;
-            *"COPY --from=builder"*) phase 20 100 15 "putting the image together" ;;
+            *"RUN . ./versions.env"*) phase 0 "$pip_seconds" "installing PyTorch $TORCH_VERSION" ;;
+            *"RUN PYTHON=/opt/venv"*) phase "$pip_seconds" "$wheel_seconds" "Horovod's wheel" ;;
+            *"RUN /opt/venv/bin/pip install --no-deps"*)
+                phase $((pip_seconds + wheel_seconds)) 10 "installing Horovod and trying it"
+                ;;
+            *"COPY --from=builder"*) began=$SECONDS expected=30 message="putting the image together" ;;
         esac
     }
-    phase() { # from to (percent of this build), seconds, message
-        phase_from=$((from + (to - from) * $1 / 100)) phase_to=$((from + (to - from) * $2 / 100))
-        expected=$3 message=$4 began=$SECONDS
+    phase() { # when it begins and how long it takes, in seconds of the builder stage; message
+        if [ "$target" != builder ]; then return; fi # those lines come again, from Docker's cache
+        local total=$((pip_seconds + wheel_seconds + 10))
+        phase_from=$((from + (to - from) * $1 / total)) phase_to=$((from + (to - from) * ($1 + $2) / total))
+        expected=$2 message=$3 began=$SECONDS
         progress "$phase_from" "$message"
     }
     on_silence() {
@@ -151,3 +172,4 @@ keep_wheel() { # compiled in the image: copy it into the cache, under the key th
 }
 
 main "$@"
+exit

@@ -4,23 +4,24 @@
 #   PYTHON=/path/to/venv/bin/python build-wheel.sh
 #
 # $PYTHON must have torch: the wheel fits exactly that torch, Python and C library, and these make up its name in the
-# cache, <cache>/wheels/<key>/. About 6 minutes on 2 cores; later calls return at once. Interrupted, it carries on where
+# cache, <cache>/wheels/<key>/. About 3 minutes on 2 cores; later calls return at once. Interrupted, it carries on where
 # it was: the object files stay in <cache>/build/<key>/ until the wheel is made.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 describe=$(
     cat <<'PY'
-import importlib.metadata, os, platform, shutil, sys
-version = importlib.metadata.version("torch")  # not `import torch`, which takes seconds
-build = version.partition("+")[2] or "plain"
-cuda = build.startswith("cu") or build == "plain" and importlib.util.find_spec("nvidia.nccl")
-ops = "nccl" if cuda and shutil.which("nvcc") else "gloo"
+import importlib.util, os, platform, runpy, shutil, sys
+# Not `import torch`, which takes seconds.
+torch = runpy.run_path(os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "version.py"))
+version = torch["__version__"].replace("+", ".")
+ops = "nccl" if torch["cuda"] and shutil.which("nvcc") else "gloo"
 tag = "cp%d%d" % sys.version_info[:2]
-print(f"{tag}-torch{version.replace('+', '.')}-{ops}-glibc{os.confstr('CS_GNU_LIBC_VERSION').split()[1]}-{platform.machine()}")
+glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+print(f"{tag}-torch{version}-{ops}-glibc{glibc}-{platform.machine()}")
 PY
 )
-key=horovod$HOROVOD_VERSION-$("$python" -c "$describe") || {
+key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" 2>/dev/null) || {
     echo "error: torch is not installed for $python: set PYTHON to an interpreter that has it" >&2
     exit 1
 }
@@ -35,15 +36,32 @@ compile() {
     case $key in *-nccl-*) export HOROVOD_GPU_OPERATIONS=NCCL ;; esac
     MAKEFLAGS=-j$(nproc)
     export MAKEFLAGS
-    line_message="compiling Horovod"
-    on_line() { # make says [ 42%]; the compile is 10..95 of the whole
+    local message="configuring Horovod" began=$SECONDS from=7 to=22 seconds=31
+    on_line() { # make says [ 42%]: of the files, and the last ones, with PyTorch's headers, take longest
         [[ $1 =~ ^\ *\[\ *([0-9]+)%\] ]] || return 0
-        line_message="compiling Horovod (${BASH_REMATCH[1]} % of its files)"
-        progress $((10 + BASH_REMATCH[1] * 85 / 100)) "$line_message"
+        local files=${BASH_REMATCH[1]} reached
+        if [ "$files" -le 46 ]; then
+            reached=$((23 + files * 11 / 46))
+        elif [ "$files" -le 82 ]; then
+            reached=$((34 + (files - 46) * 18 / 36))
+        elif [ "$files" -lt 97 ]; then
+            reached=$((52 + (files - 82) * 14 / 15))
+        else # two or three files are left, for a third of the time: by the clock
+            if [ "$to" -ne 96 ]; then began=$SECONDS from=66 to=96 seconds=60; fi
+            reached=66
+        fi
+        message="compiling Horovod ($files % of its files)"
+        progress "$reached" "$message"
     }
-    progress 10 "$line_message"
+    on_silence() {
+        local elapsed=$((SECONDS - began))
+        if [ "$elapsed" -gt "$seconds" ]; then elapsed=$seconds; fi
+        progress $((from + (to - from) * elapsed / seconds)) "$message"
+    }
+    progress 7 "$message"
+    cd "$build/src"
     # setup.py itself, not `pip wheel`: pip would build in a fresh folder each time and forget the object files.
-    (cd "$build/src" && watch "$build/venv/bin/python" setup.py bdist_wheel --dist-dir "$build/dist")
+    watch "$build/venv/bin/python" setup.py --quiet bdist_wheel --dist-dir "$build/dist"
 }
 
 prepare() { # a private environment for the build tools, which sees the torch of $PYTHON, and the unpacked source
@@ -51,12 +69,12 @@ prepare() { # a private environment for the build tools, which sees the torch of
     if [ ! -e "$build/prepared" ]; then
         rm -rf "$build"
         mkdir -p "$build/src"
-        step 2 "making a build environment" "$python" -m venv "$venv"
+        step 0 2 5 "making a build environment" "$python" -m venv "$venv"
         "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
             >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
         # shellcheck disable=SC2086  # a list of words
-        step 3 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS
-        step 7 "fetching Horovod's source" "$venv/bin/pip" download --dest "$build" --no-deps \
+        step 2 5 5 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS
+        step 5 7 4 "fetching Horovod's source" "$venv/bin/pip" download --dest "$build" --no-deps \
             --no-build-isolation --no-binary horovod --no-cache-dir "horovod==$HOROVOD_VERSION"
         tar -xzf "$build/horovod-$HOROVOD_VERSION.tar.gz" -C "$build/src" --strip-components 1
         touch "$build/prepared"
@@ -66,7 +84,7 @@ prepare() { # a private environment for the build tools, which sees the torch of
     case $found in
         3.1[89] | 3.[2-9]?) SCHEDULEARN_CMAKE=cmake ;;
         *)
-            step 9 "installing cmake" "$venv/bin/pip" install "$CMAKE_REQUIREMENT"
+            step 7 7 3 "installing cmake" "$venv/bin/pip" install "$CMAKE_REQUIREMENT"
             SCHEDULEARN_CMAKE=$venv/bin/cmake
             ;;
     esac
@@ -82,18 +100,20 @@ main() {
     open_log build-wheel
     lock "wheel-$key"
     if [ -z "$(find_wheel)" ]; then
-        local build=$cache/build/$key dist
+        local build=$cache/build/$key dist resumed=
+        if [ -e "$build/prepared" ]; then resumed=yes; fi
         progress 0 "looking for compilers"
         need g++ g++
         need make make
         prepare "$build"
         if ! compile "$build"; then
-            # What an interrupted build left may be broken: once more, from nothing.
-            progress 10 "compiling again from scratch"
+            # What an interrupted build left may be broken: then once more, from nothing.
+            [ -n "$resumed" ] || die "Horovod does not compile"
+            progress 7 "compiling again, from nothing"
             rm -rf "$build/src/build" "$build/dist"
             compile "$build"
         fi
-        progress 96 "packing the wheel"
+        progress 97 "packing the wheel"
         dist=$build/packed
         rm -rf "$dist" "$build/unpacked"
         "$build/venv/bin/wheel" unpack --dest "$build/unpacked" "$build"/dist/horovod-*.whl >>"$log" 2>&1
@@ -109,3 +129,4 @@ main() {
     echo "ready $(find_wheel)"
 }
 main "$@"
+exit # bash reads a script while it runs it: what an update appends is not for this run

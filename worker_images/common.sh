@@ -1,13 +1,15 @@
-# Shared by the build scripts: progress lines, the log, locks, apt. Sourced, never run. shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # variables for the scripts that source it
+# Shared by the build scripts: progress lines, the log, locks, apt. Sourced, never run.
 #
-# The contract of every build script: stdout carries only lines `progress <0-100> <message>` (never falling, one at least
-# every 10 s) and, last, `ready <path-or-image>`. Everything else goes to a log, whose tail is shown on failure.
+# The contract of every build script: stdout carries only lines `progress <0-100> <message>` (never falling, at least
+# one in 10 s) and, last, `ready <path-or-image>`. Everything else goes to a log, whose tail is shown on failure.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=worker_images/versions.env
 . "$here/versions.env"
 cache=${SCHEDULEARN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/schedulearn}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 python=${PYTHON:-python3}
 percent=0
 spoke=0 # when progress was last shown, by bash's own clock
@@ -50,8 +52,8 @@ progress() { # percent message...
     if [ -n "$shared_progress" ]; then echo "$percent $*" >"$shared_progress"; fi
 }
 
-# Run a command whose output goes to the log and line by line to `on_line LINE`; while it says nothing, `on_silence` does.
-# Fails as the command does.
+# Run a command: its output goes to the log and line by line to `on_line LINE`; while it says nothing, `on_silence` is
+# called. Fails as the command does.
 watch() { # command...
     local line='' rest pid status
     exec 3< <(exec "$@" 2>&1 9>&-)
@@ -75,7 +77,7 @@ watch() { # command...
     wait "$pid"
 }
 
-# One step of a script, which took `seconds` when measured: between its lines the bar moves by the clock, never past `to`.
+# One step of a script, which took `seconds` when measured: the bar moves by the clock, never past `to`.
 step() { # from to seconds message command...
     local from=$1 to=$2 expected=$3 message=$4 started=$SECONDS
     shift 4
@@ -110,7 +112,7 @@ substep() { # from to message command...
     watch "$@"
 }
 
-# Only one process makes a thing; the others wait and repeat what it says. The kernel drops the lock of a killed process.
+# Only one process makes a thing; the others wait and repeat what it says. A killed process loses the lock.
 lock() { # name
     mkdir -p "$cache/locks"
     exec 9>"$cache/locks/$1.lock"
@@ -137,9 +139,18 @@ need() { # command package...
 
 apt_install() { # package...
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update && apt-get install -y --no-install-recommends "$@"; } >>"$log" 2>&1
+    local wait=(-o DPkg::Lock::Timeout=600)
+    step "$percent" "$percent" 1 "installing $*" apt-get "${wait[@]}" update
+    step "$percent" "$percent" 1 "installing $*" apt-get "${wait[@]}" install -y --no-install-recommends "$@"
 }
 
 hash_of() { # file or folder...: one hash of all contents and relative names
-    (cd "$here" && find "$@" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12)
+    (cd "$here" && find "$@" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum) |
+        sha256sum | cut -c1-12
 }
+
+# Asked of a Python: what a compiled wheel must fit, as in "cp311 x86_64 2.36".
+describe_python='
+import os, platform, sys
+print("cp%d%d" % sys.version_info[:2], platform.machine(), os.confstr("CS_GNU_LIBC_VERSION").split()[1])'
+requirements_hash() { echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8; }

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
@@ -75,25 +75,30 @@ class Database:
             self.engine.dispose()
 
     def _write_forever(self) -> None:
-        with self.engine.connect() as connection:
-            while True:
-                item = self._queue.get()
-                group = []
-                while item is not None:
-                    if item[1].set_running_or_notify_cancel():
-                        group.append(item)
-                    if len(group) >= _GROUP:
-                        break
-                    try:
-                        item = self._queue.get_nowait()
-                    except queue.Empty:
-                        break
-                if group:
-                    self._commit(connection, group)
-                if item is None:
-                    return
+        connection = self.engine.connect()
+        while True:
+            item = self._queue.get()
+            group = []
+            while item is not None:
+                if item[1].set_running_or_notify_cancel():
+                    group.append(item)
+                if len(group) >= _GROUP:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if group and not self._commit(connection, group):
+                # SQLite may have ended the transaction by itself: what state this connection is in is anybody's guess.
+                connection.invalidate()
+                connection.close()
+                connection = self.engine.connect()
+            if item is None:
+                connection.close()
+                return
 
-    def _commit(self, connection: Connection, group: list[tuple[Change, Future[Any]]]) -> None:
+    def _commit(self, connection: Connection, group: list[tuple[Change, Future[Any]]]) -> bool:
+        """Runs and commits a group; False if the database failed, and then nothing of the group happened."""
         done: list[tuple[Future[Any], Any]] = []
         try:
             with connection.begin():
@@ -101,26 +106,29 @@ class Database:
                     try:
                         with connection.begin_nested():
                             done.append((future, change(connection)))
-                    except DatabaseError as error:
-                        if connection.invalidated or not connection.in_transaction():
-                            raise
+                    except IntegrityError as error:  # refused by a constraint: this change's own fault
                         future.set_exception(error)
+                    except DatabaseError:
+                        raise
                     except Exception as error:
                         future.set_exception(error)
         except Exception as error:
-            # The commit itself failed (disk full, file gone): nothing of the group happened, and nobody may be told so.
             fault = StoreError(f"the database could not be written: {_cause(error)}")
             fault.__cause__ = error
             for _, future in group:
                 if not future.done():
                     future.set_exception(fault)
-            return
+            return False
         for future, result in done:
             future.set_result(result)
         self.after_commit()
+        return True
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: BaseException) -> str:
+    """The database's own words for what went wrong first: clearing up after it may have failed as well."""
+    while isinstance(error.__context__, DatabaseError):
+        error = error.__context__
     return str(getattr(error, "orig", None) or error)
 
 

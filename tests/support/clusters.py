@@ -1,0 +1,90 @@
+"""A whole cluster over the fake runtime, and waiting for what it should do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import select
+
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Lease
+
+T = TypeVar("T")
+
+
+def wait_for(probe: Callable[[], T], *, seconds: float = 10.0, what: str = "") -> T:
+    """The first true answer of `probe`; fails with what it answered last."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s for {what or probe}, last answer {answer!r}")
+        time.sleep(0.01)
+
+
+def spec(name: str = "job", gpus: int = 1, **fields: Any) -> JobSpec:
+    base: dict[str, Any] = {
+        "name": name, "type": "Pytorch", "container_image": "img", "command": "true", "required_gpus": gpus,
+        "launcher": "none",
+    }  # fmt: skip
+    return JobSpec(**{**base, **fields})
+
+
+class FakeCluster:
+    """`with FakeCluster(tmp_path) as c:` checks at its end that no GPU was given twice and no task started twice."""
+
+    def __init__(self, directory: Path, gpus: int = 4, runtime: FakeRuntime | None = None) -> None:
+        self.directory = directory
+        self.gpus = gpus
+        self.runtime = runtime or FakeRuntime("local")
+        self.cluster: Cluster
+
+    def __enter__(self) -> FakeCluster:
+        rows = [
+            {"uuid": f"GPU-{i}", "ordinal": i, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
+            for i in range(self.gpus)
+        ]
+        self.cluster = Cluster(
+            self.directory, lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None)
+        )
+        self.cluster.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cluster.close()
+        self.runtime.check()
+
+    def submit(self, *specs: JobSpec, key: str | None = None) -> list[str]:
+        rows = self.cluster.service.submit(specs or [spec()], key).result(timeout=5)
+        return [row["id"] for row in rows]
+
+    def job(self, job_id: str) -> Any:
+        with self.cluster.db.read() as db:
+            return repository.get_job(db, job_id)
+
+    def state(self, job_id: str) -> str:
+        return str(self.job(job_id).status)
+
+    def task(self, job_id: str, attempt: int = 1) -> str:
+        return f"schedulearn-{job_id}-{attempt}-0"
+
+    def wait(self, job_id: str, *states: str) -> Any:
+        wait_for(lambda: self.state(job_id) in states, what=f"{job_id} to be {states}: {self.job(job_id)}")
+        return self.job(job_id)
+
+    def leases(self) -> list[Any]:
+        with self.cluster.db.read() as db:
+            return list(db.execute(select(Lease)))
+
+    def events(self, job_id: str) -> list[str]:
+        with self.cluster.db.read() as db:
+            return [event.kind for event in repository.list_events(db, job_id=job_id)]

@@ -1,0 +1,130 @@
+from types import SimpleNamespace
+
+import pytest
+from builders import job_row, observed, task_row
+
+from schedulearn.scheduler.digest import (
+    MAX_LOSSES,
+    Finding,
+    JobMoved,
+    Observation,
+    Refusal,
+    TaskEnded,
+    TaskStarted,
+    digest,
+)
+from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
+from schedulearn.scheduler.states import Reason
+
+NOW = 1000.0
+
+
+def look(
+    job: SimpleNamespace,
+    tasks: list[SimpleNamespace],
+    seen: list[ObservedTask] | None,
+    *,
+    refusals: dict[str, Refusal] | None = None,
+    ended: list[SimpleNamespace] | None = None,
+    maybe_starting: frozenset[str] = frozenset(),
+    started: float = 0.0,
+) -> list[Finding]:
+    observations = {} if seen is None else {"h1": Observation(seen, NOW, maybe_starting)}
+    return digest({job.id: job}, tasks, {job.id: ended or []}, observations, refusals or {}, NOW, started)
+
+
+def reasons(findings: list[Finding]) -> list[Reason]:
+    return [f.reason for f in findings if isinstance(f, JobMoved)]
+
+
+def test_a_running_container_makes_its_job_run() -> None:
+    task = task_row(state="wanted", started_at=None)
+    findings = look(job_row(status="starting"), [task], [observed(task.id, started_at=990.0)])
+    assert findings[0] == TaskStarted(task, 990.0)
+    assert reasons(findings) == [Reason.CONTAINER_RUNNING]
+
+
+def test_a_gang_runs_once_all_of_it_runs() -> None:
+    first, second = task_row(rank=0, state="wanted"), task_row(rank=1, state="wanted")
+    one = look(job_row(status="starting"), [first, second], [observed(first.id)])
+    assert reasons(one) == []
+    both = look(job_row(status="starting"), [first, second], [observed(first.id), observed(second.id)])
+    assert reasons(both) == [Reason.CONTAINER_RUNNING]
+
+
+@pytest.mark.parametrize(
+    ("job", "exit_code", "reason"),
+    [
+        (job_row(), 0, Reason.COMPLETED),
+        (job_row(status="starting"), 0, Reason.COMPLETED),
+        (job_row(), 3, Reason.COMMAND_FAILED),
+        (job_row(max_restarts=1), 3, Reason.RETRY),
+        (job_row(max_restarts=1, restarts=1), 3, Reason.COMMAND_FAILED),
+        (job_row(status="stopping", reason="cancel_requested"), 143, Reason.CANCELLED),
+        (job_row(status="stopping", reason="cancel_requested"), 0, Reason.CANCELLED),
+        (job_row(status="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
+        (job_row(status="resizing"), 143, Reason.RESIZED),
+        (job_row(status="resizing"), 0, Reason.COMPLETED),
+    ],
+)
+def test_what_an_exit_means_depends_on_what_was_asked(job: SimpleNamespace, exit_code: int, reason: Reason) -> None:
+    task = task_row()
+    findings = look(job, [task], [observed(task.id, TaskState.EXITED, exit_code=exit_code)])
+    assert isinstance(findings[0], TaskEnded)
+    assert reasons(findings) == [reason]
+
+
+def test_a_container_that_vanished_is_started_again_but_not_for_ever() -> None:
+    task = task_row()
+    assert reasons(look(job_row(), [task], [])) == [Reason.LOST]
+    assert reasons(look(job_row(losses=MAX_LOSSES), [task], [])) == [Reason.TOO_MANY_LOSSES]
+
+
+def test_a_host_that_does_not_answer_changes_nothing() -> None:
+    assert look(job_row(), [task_row()], None) == []
+
+
+def test_a_task_that_was_not_started_yet_is_not_lost() -> None:
+    assert look(job_row(status="starting"), [task_row(state="wanted")], []) == []
+
+
+def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> None:
+    job = job_row(status="stopping", reason="cancel_requested")
+    task = task_row(state="wanted", stop=True, started_at=None)
+    assert reasons(look(job, [task], [])) == [Reason.CANCELLED]
+    assert look(job, [task], [], maybe_starting=frozenset({task.id})) == []
+    assert look(job, [task], [], started=NOW - 1) == []
+
+
+def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:
+    task = task_row(state="wanted", started_at=None)
+    refusal = {task.id: Refusal(Reason.IMAGE_UNAVAILABLE, "no such image")}
+    findings = look(job_row(status="pulling"), [task], [], refusals=refusal)
+    assert reasons(findings) == [Reason.IMAGE_UNAVAILABLE]
+    assert findings[-1].message == "no such image"  # type: ignore[union-attr]
+
+
+def test_when_one_of_a_gang_ends_badly_the_others_are_stopped_and_then_the_job_fails() -> None:
+    bad, other = task_row(rank=0), task_row(rank=1)
+    first = look(job_row(), [bad, other], [observed(bad.id, TaskState.EXITED, exit_code=1), observed(other.id)])
+    assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
+    bad_ended = task_row(rank=0, state="ended", outcome="command_failed", exit_code=1)
+    other.stop = True
+    assert look(job_row(), [other], [observed(other.id)], ended=[bad_ended]) == []
+    last = look(job_row(), [other], [observed(other.id, TaskState.EXITED, exit_code=143)], ended=[bad_ended])
+    assert reasons(last) == [Reason.COMMAND_FAILED]
+
+
+def test_a_job_is_ended_at_its_max_duration_counting_earlier_attempts() -> None:
+    task = task_row(started_at=NOW - 50)
+    seen = [observed(task.id)]
+    assert look(job_row(max_duration=100.0, run_seconds=49.0), [task], seen) == []
+    findings = look(job_row(max_duration=100.0, run_seconds=50.0), [task], seen)
+    assert reasons(findings) == [Reason.TIME_LIMIT_REACHED]
+
+
+def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> None:
+    """The job was changed by a user in the very moment its last task's end was written down."""
+    ended = task_row(state="ended", outcome="command_failed", exit_code=143)
+    job = job_row(status="stopping", reason="cancel_requested")
+    assert reasons(look(job, [], [], ended=[ended])) == [Reason.CANCELLED]

@@ -1,0 +1,75 @@
+from builders import observed, task_spec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.scheduler.reconcile import DesiredTask, FetchImage, RemoveTask, StartTask, StopTask, diff
+from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
+
+A = task_spec("a")
+ID = A.task_id
+
+
+def test_a_wanted_task_is_started_once_its_image_is_there() -> None:
+    want = {ID: DesiredTask(A)}
+    assert diff(want, [], set(), 0.0) == [FetchImage("img")]
+    assert diff(want, [], {"img"}, 0.0) == [StartTask(A)]
+
+
+def test_a_task_that_was_created_but_never_ran_is_started() -> None:
+    assert diff({ID: DesiredTask(A)}, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [StartTask(A)]
+
+
+def test_a_task_that_ran_is_left_to_the_books() -> None:
+    for state in (TaskState.RUNNING, TaskState.EXITED, TaskState.LOST):
+        assert diff({ID: DesiredTask(A)}, [observed(ID, state)], {"img"}, 0.0) == []
+
+
+def test_a_task_to_be_stopped_is_stopped_with_its_grace_and_never_started() -> None:
+    want = {ID: DesiredTask(A, stop=True, grace_s=7.0)}
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [StopTask(ID, 7.0)]
+    assert diff(want, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [RemoveTask(ID)]
+    assert diff(want, [], {"img"}, 0.0) == []
+
+
+def test_orphans_are_stopped_and_the_ended_removed() -> None:
+    assert diff({}, [observed(ID)], set(), 0.0) == [StopTask(ID, 10.0)]
+    assert diff({}, [observed(ID, TaskState.EXITED)], set(), 0.0) == [RemoveTask(ID)]
+
+
+def test_a_failed_start_is_tried_again_only_after_its_pause() -> None:
+    want = {ID: DesiredTask(A, retry_at=5.0)}
+    assert diff(want, [], {"img"}, 4.0) == []
+    assert diff(want, [], {"img"}, 5.0) == [StartTask(A)]
+
+
+ids = st.sampled_from([task_spec(x).task_id for x in "abcd"])
+
+
+@given(
+    desired=st.dictionaries(st.sampled_from("abcd"), st.booleans()),
+    shown=st.dictionaries(ids, st.sampled_from(TaskState)),
+    images=st.sets(st.just("img")),
+)
+def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
+    desired: dict[str, bool], shown: dict[str, TaskState], images: set[str]
+) -> None:
+    """A toy engine carries out every action; live tasks end up being those wanted, and nothing that ran restarts."""
+    want = {task_spec(x).task_id: DesiredTask(task_spec(x), stop=stop) for x, stop in desired.items()}
+    ran = {task for task, state in shown.items() if state is not TaskState.CREATED}
+    for _ in range(4):
+        for action in diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0):
+            match action:
+                case StartTask(spec):
+                    assert spec.task_id not in ran
+                    shown[spec.task_id] = TaskState.RUNNING
+                    ran.add(spec.task_id)
+                case StopTask(task_id):
+                    shown[task_id] = TaskState.EXITED
+                case RemoveTask(task_id):
+                    del shown[task_id]
+                case FetchImage(image):
+                    images.add(image)
+    assert diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0) == []
+    live = {t for t, s in shown.items() if s is TaskState.RUNNING}
+    assert live <= {t for t, w in want.items() if not w.stop}
+    assert {t for t, w in want.items() if not w.stop} <= set(shown)

@@ -1,0 +1,36 @@
+import pytest
+
+from schedulearn.scheduler.errors import IllegalTransitionError
+from schedulearn.scheduler.states import TERMINAL, TRANSITIONS, JobStatus, Reason, check_transition
+
+
+def test_every_state_has_its_row_of_transitions() -> None:
+    assert set(TRANSITIONS) == set(JobStatus)
+
+
+def test_every_reason_belongs_to_a_state_and_every_state_has_a_reason() -> None:
+    assert {reason.to_status() for reason in Reason} == set(JobStatus)
+
+
+def test_every_state_can_be_reached_from_queued_and_can_come_to_an_end() -> None:
+    reached, frontier = {JobStatus.QUEUED}, [JobStatus.QUEUED]
+    while frontier:
+        for after in TRANSITIONS[frontier.pop()] - reached:
+            reached.add(after)
+            frontier.append(after)
+    assert reached == set(JobStatus)
+    for state in set(JobStatus) - TERMINAL:
+        assert any(after in TERMINAL or TRANSITIONS[after] & TERMINAL for after in TRANSITIONS[state])
+
+
+@pytest.mark.parametrize("before", sorted(TERMINAL))
+def test_an_ended_job_never_changes_again(before: JobStatus) -> None:
+    for after in JobStatus:
+        with pytest.raises(IllegalTransitionError):
+            check_transition(before, after)
+
+
+def test_a_transition_outside_the_table_is_refused() -> None:
+    with pytest.raises(IllegalTransitionError, match="queued to running"):
+        check_transition(JobStatus.QUEUED, JobStatus.RUNNING)
+    check_transition(JobStatus.QUEUED, JobStatus.QUEUED)

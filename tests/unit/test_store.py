@@ -1,0 +1,156 @@
+import sqlite3
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import insert, select, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import SQLModel, col
+
+from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.store import db as store
+from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
+from schedulearn.scheduler.store.models import Gpu, Host, Lease, Meta, Task
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Any:
+    database = Database(sqlite_url(tmp_path))
+    yield database
+    database.close()
+
+
+def test_migrations_make_just_the_tables_of_the_models(database: Database) -> None:
+    with database.read() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, SQLModel.metadata) == []
+        assert context.get_current_revision() == HEAD
+    scripts = ScriptDirectory(str(Path(store.__file__).parent / "migrations"))
+    assert scripts.get_heads() == [HEAD]
+
+
+def test_sqlite_keeps_what_it_acknowledged_over_a_power_loss(database: Database) -> None:
+    with database.read() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2  # FULL: the WAL is flushed at every commit
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
+
+
+def test_changes_that_come_together_share_a_commit_and_a_failing_one_leaves_nothing(database: Database) -> None:
+    commits = []
+    gate = threading.Event()
+    database.write(lambda _: None)
+    database.after_commit = lambda: commits.append(1)
+    blocker = database.submit(lambda _: gate.wait(5))
+
+    def put(key: str) -> Any:
+        return lambda db: db.execute(insert(Meta).values(key=key, value="v"))
+
+    def put_and_fail(db: Connection) -> None:
+        put("half")(db)
+        raise ValueError("no")
+
+    good: list[Future[Any]] = [database.submit(put(f"k{i}")) for i in range(20)]
+    bad = database.submit(put_and_fail)
+    twice = database.submit(put("k0"))
+    after = database.submit(put("after"))
+    gate.set()
+    for future in (blocker, *good, after):
+        future.result(timeout=5)
+    with pytest.raises(ValueError, match="no"):
+        bad.result(timeout=5)
+    with pytest.raises(IntegrityError):
+        twice.result(timeout=5)
+    with database.read() as connection:
+        keys = set(connection.execute(select(col(Meta.key))).scalars())
+    assert keys == {*(f"k{i}" for i in range(20)), "after"}
+    assert len(commits) <= 2
+
+
+def test_on_a_full_disk_nobody_is_told_that_it_worked_and_the_service_recovers(database: Database) -> None:
+    def put(key: str, size: int) -> Any:
+        return lambda db: db.execute(insert(Meta).values(key=key, value="v" * size))
+
+    database.write(lambda db: db.exec_driver_sql("PRAGMA max_page_count = 1"))  # of this connection: no more pages
+    with pytest.raises(StoreError, match="full"):
+        database.write(put("big", 1_000_000))
+    database.write(put("small", 1))
+    with database.read() as connection:
+        assert "big" not in set(connection.execute(select(col(Meta.key))).scalars())
+
+
+def _task(db: Connection, name: str, **fields: Any) -> None:
+    values = {"job_id": "j", "attempt": 1, "rank": 0, "host_id": "h", "gpu_uuids": [], "created_at": 0.0}
+    values |= {"state": "wanted", "stop": False, "outcome": "", "error": ""}
+    db.execute(insert(Task).values(id=name, **{**values, **fields}))
+
+
+@pytest.fixture
+def books(database: Database) -> Database:
+    def fill(db: Connection) -> None:
+        db.execute(insert(Host).values(id="h", address="", runtime="fake", state="active", labels={}, position=0))
+        db.execute(
+            insert(Gpu).values(uuid="g", host_id="h", ordinal=0, type="t", memory_bytes=0, simulated=True, present=True)
+        )
+        columns = {c.name: 0 for c in models.Job.__table__.columns}  # type: ignore[attr-defined]
+        columns |= {"id": "j", "required_gpus": 1, "min_gpus": 1, "max_gpus": 1, "status": "queued"}
+        columns |= {"finished_at": None, "env": {}, "labels": {}, "idempotency_key": None}
+        db.execute(insert(models.Job).values(columns))
+        _task(db, "t1")
+
+    database.write(fill)
+    return database
+
+
+def test_the_database_refuses_a_second_lease_of_a_slot(books: Database) -> None:
+    lease = insert(Lease).values(gpu_uuid="g", slot=0, task_id="t1", claimed_at=0.0)
+    books.write(lambda db: db.execute(lease))
+    with pytest.raises(IntegrityError):
+        books.write(lambda db: db.execute(lease))
+
+
+def test_the_database_refuses_a_lease_of_a_gpu_or_for_a_task_that_is_not_there(books: Database) -> None:
+    for wrong in ({"gpu_uuid": "x", "task_id": "t1"}, {"gpu_uuid": "g", "task_id": "x"}):
+        with pytest.raises(IntegrityError):
+            books.write(lambda db, wrong=wrong: db.execute(insert(Lease).values(slot=0, claimed_at=0.0, **wrong)))
+
+
+def test_the_database_refuses_a_second_live_task_of_a_rank(books: Database) -> None:
+    with pytest.raises(IntegrityError):
+        books.write(lambda db: _task(db, "t2", attempt=2))
+    books.write(lambda db: db.execute(text("UPDATE task SET state = 'ended'")))
+    books.write(lambda db: _task(db, "t2", attempt=2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["status = 'dreaming'", "status = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = 0"],
+)
+def test_the_database_refuses_a_job_that_cannot_be(books: Database, change: str) -> None:
+    with pytest.raises(IntegrityError):
+        books.write(lambda db: db.execute(text(f"UPDATE job SET {change}")))
+
+
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    Database(sqlite_url(tmp_path)).close()
+    with sqlite3.connect(tmp_path / "schedulearn.db") as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.close()
+    with pytest.raises(StoreError, match="newer version"):
+        Database(sqlite_url(tmp_path))
+
+
+def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "schedulearn.db"
+    file.write_bytes(b"this is not a database, but somebody's notes" * 50)
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match=r"schedulearn\.db"):
+        Database(sqlite_url(tmp_path))
+    assert file.read_bytes() == before

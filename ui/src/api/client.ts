@@ -1,0 +1,42 @@
+import createClient from "openapi-fetch";
+import type { paths } from "./schema";
+import type { Problem } from "./types";
+
+export const client = createClient<paths>({ baseUrl: window.location.origin });
+
+/** What the service answered instead of what was asked for; status 0 when it did not answer at all. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  /** Message of each field that the service refused, by the field's dotted name. */
+  readonly fields: Readonly<Record<string, string>>;
+
+  constructor(status: number, code: string, detail: string, fields: Record<string, string> = {}) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.fields = fields;
+  }
+}
+
+export function problemToError(status: number, body: unknown): ApiError {
+  const problem = (typeof body === "object" && body !== null ? body : {}) as Partial<Problem>;
+  const fields: Record<string, string> = {};
+  for (const error of problem.errors ?? []) {
+    if (error.field) fields[error.field] ??= error.message ?? "";
+  }
+  const detail = problem.detail ?? `The service answered with status ${status}.`;
+  return new ApiError(status, problem.code ?? "unknown", detail, fields);
+}
+
+/** The data of an answer; throws ApiError for every other outcome. */
+export async function unwrap<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
+  let answer: Awaited<typeof call>;
+  try {
+    answer = await call;
+  } catch {
+    throw new ApiError(0, "unreachable", "The service does not answer. Is it running?");
+  }
+  if (!answer.response.ok) throw problemToError(answer.response.status, answer.error);
+  return answer.data as T;
+}

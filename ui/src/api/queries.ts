@@ -1,0 +1,77 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import type { Job, JobState } from "./types";
+
+/** The first word of each query's key; live events name by it what they make stale. */
+export const keys = {
+  jobs: "jobs",
+  job: "job",
+  jobEvents: "job-events",
+  hosts: "hosts",
+  policy: "policy",
+} as const;
+
+/** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
+const UNANNOUNCED_MS = 5_000;
+
+export interface JobsFilter {
+  states: JobState[];
+  text: string;
+}
+
+export function jobsQuery({ states, text }: JobsFilter) {
+  return infiniteQueryOptions({
+    queryKey: [keys.jobs, states, text],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs", {
+          params: { query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: 50 } },
+          signal,
+        }),
+      ),
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next ?? null,
+    placeholderData: (before) => before,
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some((page) => page.items.some(isQueued)) ? UNANNOUNCED_MS : false,
+  });
+}
+
+export function jobQuery(id: string) {
+  return queryOptions({
+    queryKey: [keys.job, id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: ({ state }) => (state.data && isQueued(state.data) ? UNANNOUNCED_MS : false),
+  });
+}
+
+export function jobEventsQuery(id: string) {
+  return queryOptions({
+    queryKey: [keys.jobEvents, id],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/events", {
+          params: { path: { job_id: id }, query: { limit: 1000 } },
+          signal,
+        }),
+      ),
+  });
+}
+
+export const hostsQuery = queryOptions({
+  queryKey: [keys.hosts],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/hosts", { signal })),
+});
+
+/** For the screen that shows utilisation. */
+export const watchedHostsQuery = queryOptions({ ...hostsQuery, refetchInterval: UNANNOUNCED_MS });
+
+export const policyQuery = queryOptions({
+  queryKey: [keys.policy],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy", { signal })),
+});
+
+function isQueued(job: Job): boolean {
+  return job.state === "queued";
+}

@@ -1,0 +1,51 @@
+import { keys } from "../api/queries";
+import type { ServiceEvent } from "../api/types";
+
+export type QueryKey = readonly string[];
+
+/** The queries whose data an event makes stale. */
+export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
+  const found: QueryKey[] = [];
+  if (event.job_id) {
+    found.push([keys.jobs], [keys.job, event.job_id], [keys.jobEvents, event.job_id], [keys.hosts]);
+  }
+  if (event.kind.startsWith("host.")) found.push([keys.hosts]);
+  if (event.kind.startsWith("policy.")) found.push([keys.policy]);
+  return found;
+}
+
+/**
+ * Collects keys and hands each over at most once an interval: the first at once, the rest at its end. A thousand jobs
+ * that end in one second cost one refetch, not a thousand.
+ */
+export class Collector {
+  readonly #deliver: (keys: QueryKey[]) => void;
+  readonly #intervalMs: number;
+  #waiting = new Map<string, QueryKey>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(deliver: (keys: QueryKey[]) => void, intervalMs: number) {
+    this.#deliver = deliver;
+    this.#intervalMs = intervalMs;
+  }
+
+  add(found: QueryKey[]) {
+    for (const key of found) this.#waiting.set(key.join(" "), key);
+    if (this.#timer === undefined) this.#flush();
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#waiting.clear();
+  }
+
+  #flush = () => {
+    this.#timer = undefined;
+    if (this.#waiting.size === 0) return;
+    const found = [...this.#waiting.values()];
+    this.#waiting.clear();
+    this.#deliver(found);
+    this.#timer = setTimeout(this.#flush, this.#intervalMs);
+  };
+}

@@ -1,0 +1,105 @@
+export type LiveState = "connecting" | "live" | "reconnecting" | "stale";
+
+export interface StreamOptions {
+  /** Where to listen; `position` is the id of the last event seen, null before the first. */
+  url: (position: string | null) => string;
+  /** What to do with the data of each kind of event ("message" is the one without a name). */
+  on: Record<string, (data: string) => void>;
+  onState?: (state: LiveState) => void;
+  /** The stream is up, for the first time or again. */
+  onOpen?: () => void;
+  /** The service refused the stream: maybe it wants its token. */
+  onRefused?: () => void;
+}
+
+const STALE_MS = 10_000;
+const FIRST_RETRY_MS = 1_000;
+const LAST_RETRY_MS = 15_000;
+const HIDDEN_MS = 20_000;
+
+/**
+ * An EventSource that does not give up. The browser's own reconnects a broken connection by itself, with
+ * Last-Event-ID; it stays closed after an HTTP error, which is what a restarting proxy answers with. A page that
+ * nobody looks at lets go of its connection: over HTTP/1.1 a browser has six for one origin, for all tabs together.
+ */
+export class Stream {
+  readonly #options: StreamOptions;
+  #source: EventSource | null = null;
+  #position: string | null = null;
+  #retryMs = FIRST_RETRY_MS;
+  #retry: number | undefined;
+  #stale: number | undefined;
+  #hide: number | undefined;
+
+  constructor(options: StreamOptions) {
+    this.#options = options;
+  }
+
+  start() {
+    document.addEventListener("visibilitychange", this.#onVisibility);
+    this.#connect();
+  }
+
+  stop() {
+    document.removeEventListener("visibilitychange", this.#onVisibility);
+    window.clearTimeout(this.#hide);
+    window.clearTimeout(this.#stale);
+    this.#stale = undefined;
+    this.#disconnect();
+  }
+
+  /** Connects again after a while, from the last position. */
+  reconnectSoon() {
+    this.#disconnect();
+    this.#retry = window.setTimeout(() => this.#connect(), this.#retryMs);
+    this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
+  }
+
+  #connect() {
+    const source = new EventSource(this.#options.url(this.#position));
+    this.#source = source;
+    this.#options.onState?.("connecting");
+    this.#expectSoon();
+    source.onopen = () => {
+      window.clearTimeout(this.#stale);
+      this.#stale = undefined;
+      this.#options.onState?.("live");
+      this.#options.onOpen?.();
+    };
+    source.onerror = () => {
+      if (this.#stale === undefined) this.#options.onState?.("reconnecting");
+      this.#expectSoon();
+      if (source.readyState === EventSource.CLOSED) {
+        this.#options.onRefused?.();
+        this.reconnectSoon();
+      }
+    };
+    for (const [kind, handle] of Object.entries(this.#options.on)) {
+      source.addEventListener(kind, (event: MessageEvent<string>) => {
+        this.#retryMs = FIRST_RETRY_MS;
+        if (event.lastEventId) this.#position = event.lastEventId;
+        handle(event.data);
+      });
+    }
+  }
+
+  #disconnect() {
+    window.clearTimeout(this.#retry);
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  #expectSoon() {
+    this.#stale ??= window.setTimeout(() => this.#options.onState?.("stale"), STALE_MS);
+  }
+
+  #onVisibility = () => {
+    window.clearTimeout(this.#hide);
+    if (document.hidden) {
+      this.#hide = window.setTimeout(() => this.#disconnect(), HIDDEN_MS);
+    } else if (this.#source === null) {
+      window.clearTimeout(this.#retry);
+      this.#connect();
+    }
+  };
+}

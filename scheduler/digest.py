@@ -140,8 +140,10 @@ def _look_at(
         return TaskEnded(task, refusal.reason, None, refusal.message)
     if seen is None and (task.state == "running" or task.id in observation.started):
         return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
-    if seen is None and task.stop and task.id not in observation.maybe_starting and now - service_started > SETTLE_S:
-        return TaskEnded(task, Reason.CANCELLED)  # it never ran
+    if seen is None and task.stop and task.id not in observation.maybe_starting:
+        inherited = task.created_at < service_started
+        if not inherited or now - service_started > SETTLE_S:
+            return TaskEnded(task, Reason.CANCELLED)  # it never ran
     return None
 
 

@@ -41,7 +41,7 @@ class LogStore:
 
     def read(self, task_id: str, offset: int = 0, limit: int = CHUNK) -> tuple[int, bytes]:
         """At most `limit` bytes from `offset` on, and the offset where they start: later than asked for when earlier
-        bytes were dropped. No bytes at the end of the log, and for an unknown task."""
+        bytes were dropped. Fewer may come although there are more; none only at the end, and for an unknown task."""
         directory = self.path(task_id)
         while True:
             segments = _segments(directory)

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from schedulearn.scheduler.digest import Finding, JobMoved, TaskEnded, TaskStarted, digest
+from schedulearn.scheduler.digest import SETTLE_S, Finding, JobMoved, TaskEnded, TaskStarted, digest
 from schedulearn.scheduler.domain import Plan, Snapshot, Why
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.host_agent import HostAgent
@@ -280,8 +280,9 @@ def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
 
 
 def _time_left(books: Books, now: float) -> list[float]:
-    """Seconds until each running job reaches its max_duration."""
-    return [
+    """Seconds until something is due that nothing will announce: a max_duration, or the settling of an inherited task."""
+    settling = [SETTLE_S] if any(task.stop and task.state == "wanted" for task in books.tasks) else []
+    return settling + [
         max(0.05, job.max_duration - job.run_seconds - (now - task.started_at))
         for task in books.tasks
         if (job := books.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.started_at

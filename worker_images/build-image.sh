@@ -128,7 +128,6 @@ docker_build() { # from to option...
                 local rest=${1##*progress }
                 message=${rest#* }
                 progress $((phase_from + (phase_to - phase_from) * ${rest%% *} / 100)) "$message"
-                phase_from=$percent
                 ;;
             *"RUN . ./versions.env"*) phase 0 "$pip_seconds" "installing PyTorch $TORCH_VERSION" ;;
             *"RUN PYTHON=/opt/venv"*) phase "$pip_seconds" "$wheel_seconds" "Horovod's wheel" ;;

@@ -70,7 +70,7 @@ prepare() { # a private environment for the build tools, which sees the torch of
         rm -rf "$build"
         mkdir -p "$build/src"
         step 0 2 5 "making a build environment" "$python" -m venv "$venv"
-        "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+        "$python" -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
             >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
         # shellcheck disable=SC2086  # a list of words
         step 2 5 5 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS

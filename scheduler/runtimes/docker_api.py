@@ -70,7 +70,7 @@ class Engine:
             yield
         except docker.errors.APIError as error:
             raise RuntimeFault(f"the Docker Engine at {self.url} failed to {what}: {explain(error)}") from error
-        except (docker.errors.DockerException, urllib3.exceptions.HTTPError, ConnectionError, FileNotFoundError) as error:
+        except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
             raise RuntimeFault(f"the Docker Engine at {self.url} does not answer: {_plain(error)}") from error
 
     @contextmanager

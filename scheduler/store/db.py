@@ -127,7 +127,7 @@ class Database:
 
 def _cause(error: BaseException) -> str:
     """The database's own words for what went wrong first: clearing up after it may have failed as well."""
-    while isinstance(error.__context__, DatabaseError):
+    while error.__context__ is not None:
         error = error.__context__
     return str(getattr(error, "orig", None) or error)
 

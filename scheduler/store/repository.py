@@ -87,7 +87,7 @@ def list_jobs(
 def count_jobs(db: Connection) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
     rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
-    found = dict(rows.tuples().all())
+    found = dict(rows.all())
     return {state.value: found.get(state.value, 0) for state in JobStatus}
 
 

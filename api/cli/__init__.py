@@ -1,0 +1,69 @@
+"""The command `schedulearn`.
+
+Kept light on purpose: nothing here imports the web framework, the database, rich or httpx until a command needs it,
+so that `schedulearn serve` is ready soon and `schedulearn ls` answers at once.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import click
+
+import schedulearn
+from schedulearn.api.cli.common import INTERRUPTED, Group, clean
+from schedulearn.api.cli.hosts import hosts
+from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
+from schedulearn.api.cli.policy import policy
+from schedulearn.api.cli.serve import serve
+from schedulearn.api.cli.submit import submit
+from schedulearn.api.cli.top import top
+from schedulearn.api.client import ClientError
+
+__all__ = ["cli", "main"]
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(schedulearn.__version__, prog_name="schedulearn", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
+
+    \b
+    Start the service, then submit a job and watch it:
+      schedulearn serve
+      schedulearn submit --image schedulearn/horovod-cpu --gpus 2 -- python train.py
+      schedulearn ls
+
+    \b
+    Where a JOB is asked for: its id, the beginning or end of it, or `last`.
+    Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN.
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `submit` and `logs -f` end with the job's own
+    exit code, 124 if it ran into its time limit, 130 if it was cancelled.
+    """
+
+
+for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The entry point. Ends with one line on stderr, not a traceback, whatever the service answers."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = cli.main(prog_name="schedulearn", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except ClientError as error:
+        click.echo(f"Error: {clean(str(error))}", err=True)
+        code = 1
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

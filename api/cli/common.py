@@ -1,0 +1,209 @@
+"""What every command shares: its options, the client, the job that an id means, and how things are printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedulearn.api.client import ApiError, Client, ClientError, Json
+from schedulearn.scheduler.states import JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+INTERRUPTED = 130  # as a shell reports Ctrl-C
+TIMED_OUT = 124  # as timeout(1) does
+_FULL_ID = re.compile(r"[0-9a-z]{10}")
+
+Cell = str | tuple[str, str]
+"""Text, or (text, style of rich). Raw: printing escapes it."""
+
+STATE_STYLES: dict[str, str] = {
+    JobStatus.QUEUED: "yellow",
+    JobStatus.PULLING: "cyan",
+    JobStatus.STARTING: "cyan",
+    JobStatus.RUNNING: "green",
+    JobStatus.RESIZING: "magenta",
+    JobStatus.STOPPING: "magenta",
+    JobStatus.SUCCEEDED: "dim green",
+    JobStatus.FAILED: "bold red",
+    JobStatus.CANCELLED: "dim",
+    JobStatus.TIMEOUT: "red",
+}
+
+
+@dataclass
+class Session:
+    """What the options of one call amount to."""
+
+    as_json: bool = False
+    url: str | None = None
+    _client: Client | None = field(default=None, repr=False)
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = Client(self.url)
+        return self._client
+
+    @property
+    def pretty(self) -> bool:
+        """Whether a person looks at stdout."""
+        return sys.stdout.isatty() and not self.as_json
+
+    def job_id(self, given: str) -> str:
+        """The job's id for an id, an unambiguous beginning or end of one, or `last`."""
+        if given == "last":
+            newest = self.client.jobs(limit=1)["items"]
+            if not newest:
+                raise ClientError("there is no job yet")
+            return str(newest[0]["id"])
+        if _FULL_ID.fullmatch(given):
+            try:
+                return str(self.client.job(given)["id"])
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+        text = given.lower()
+        known = [job["id"] for job in self.client.all_jobs(q=text)["items"]] if text.isalnum() else []
+        found = [each for each in known if each.startswith(text) or each.endswith(text)]
+        if len(found) == 1:
+            return str(found[0])
+        if not found:
+            raise ClientError(f"there is no job {given!r}: see `schedulearn ls --all`")
+        raise ClientError(
+            f"{given!r} may mean {', '.join(found[:4])}{' and more' if found[4:] else ''}: write more of it"
+        )
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def _shared_options() -> list[click.Parameter]:
+    def remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+        def callback(context: click.Context, _: click.Parameter, value: Any) -> None:
+            if value:
+                setattr(context.ensure_object(Session), name, value)
+
+        return callback
+
+    return [
+        click.Option(
+            ["--json", "as_json"],
+            is_flag=True,
+            expose_value=False,
+            callback=remember("as_json"),
+            help="Print the API's JSON.",
+        ),
+        click.Option(
+            ["--url"],
+            metavar="URL",
+            expose_value=False,
+            callback=remember("url"),
+            help="Address of the service, instead of SCHEDULEARN_URL.",
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that also takes the shared options."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += _shared_options()
+
+
+class Group(click.Group):
+    """A group whose commands, and which itself, take the shared options: they may stand before or after."""
+
+    command_class = Command
+    group_class = type
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params += _shared_options()
+
+
+def clean(text: str) -> str:
+    """`text` with everything that a terminal would act upon, or nobody would see, as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_json(data: object) -> None:
+    click.echo(json.dumps(data, indent=2))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that takes every text literally."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def print_table(session: Session, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Aligned columns; on a terminal in colour and cut to its width (but for the first), else whole."""
+    if session.pretty:
+        console().print(rich_table(headers, rows))
+        return
+    for line in plain_table(headers, rows):
+        click.echo(line)
+
+
+def rich_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for index, header in enumerate(headers):
+        last = index == len(headers) - 1
+        table.add_column(header, no_wrap=not last, overflow="fold" if last else "ellipsis")
+        # A long name gives way to the others, an id never does.
+        table.columns[-1].min_width = (
+            max((len(clean(_text(row[0]))) for row in rows), default=2) if index == 0 else None
+        )
+    for row in rows:
+        table.add_row(*[rich_cell(cell) for cell in row])
+    return table
+
+
+def rich_cell(cell: Cell) -> RenderableType:
+    from rich.text import Text
+
+    return Text(clean(cell)) if isinstance(cell, str) else Text(clean(cell[0]), style=cell[1])
+
+
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    table = [list(headers), *([clean(_text(cell)) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(headers))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+
+
+def _text(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]
+
+
+def state_cell(job: Json) -> tuple[str, str]:
+    state = str(job["state"])
+    percent = job.get("pull_percent")
+    label = f"{state} {percent:.0f}%" if state == JobStatus.PULLING and percent is not None else state
+    return label, STATE_STYLES.get(state, "")
+
+
+def exit_code(job: Json) -> int:
+    """What the command line ends with for a job that has ended."""
+    match job["state"]:
+        case JobStatus.SUCCEEDED:
+            return 0
+        case JobStatus.CANCELLED:
+            return INTERRUPTED
+        case JobStatus.TIMEOUT:
+            return TIMED_OUT
+    code = job["exit_code"]
+    return code if isinstance(code, int) and 0 < code < 256 else 1

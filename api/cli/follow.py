@@ -1,0 +1,137 @@
+"""Follows one job to its end: its log on stdout, what happens to it on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_cell, state_cell
+from schedulearn.api.cli.times import job_time
+from schedulearn.api.client import ClientError, Json
+from schedulearn.scheduler.states import TERMINAL, JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+_LOOK_S = 0.5
+
+
+def follow(session: Session, job: Json, *, quiet: bool) -> int:
+    """Prints the log until the job has ended and returns the exit code to end with. `quiet`: nothing but the log,
+    and news of the connection. With --json each piece of the log is a JSON line."""
+    watch = _Watch(session, job)
+    if not quiet:
+        watch.start()
+    try:
+        for piece in session.client.follow_logs(job["id"], on_gap=lambda why: watch.say(f"{why}; the job goes on")):
+            watch.log_begins()
+            if session.as_json:
+                click.echo(json.dumps({"offset": piece.offset, "text": piece.text}))
+            else:
+                write_log(piece.text)
+    finally:
+        watch.stop()
+    job = session.client.job(job["id"])
+    code = exit_code(job)
+    if not quiet or code:
+        watch.say(f"job {job['id']} {job['state']} after {job_time(job)}: {job['message']}")
+    return code
+
+
+def wait(session: Session, job: Json) -> Json:
+    """The job once it has ended."""
+    for _ in session.client.follow_logs(job["id"]):
+        pass
+    return session.client.job(job["id"])
+
+
+def write_log(text: str) -> None:
+    """A job's output goes through as it is, colours and progress bars included, and at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+class _Watch:
+    """Tells what happens to a job: a live line on a terminal until its log begins, else one line a change."""
+
+    def __init__(self, session: Session, job: Json) -> None:
+        self._session = session
+        self._job = job
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._live: Live | None = None
+        self._told = ""
+        self._thread = threading.Thread(target=self._look, name="watch-job", daemon=True)
+
+    def start(self) -> None:
+        if sys.stderr.isatty():
+            from rich.live import Live
+
+            self._live = Live(
+                console=console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            self._live.start()
+        self._show(self._job)
+        self._thread.start()
+
+    def log_begins(self) -> None:
+        """Makes room: from here on the terminal belongs to the job's output."""
+        if self._live is not None:
+            with self._lock:
+                if self._live is not None:
+                    self._live.stop()
+                self._live = None
+
+    def stop(self) -> None:
+        self._done.set()
+        self.log_begins()
+
+    def say(self, sentence: str) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+            click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)
+
+    def _look(self) -> None:
+        while not self._done.wait(_LOOK_S):
+            try:
+                job = self._session.client.job(self._job["id"])
+            except ClientError:
+                continue  # whoever follows the log tells of it
+            if self._done.is_set() or JobStatus(job["state"]) in TERMINAL:
+                return
+            self._show(job)
+
+    def _show(self, job: Json) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.update(_line(job), refresh=True)
+                return
+        # A pull goes through a hundred percentages: one line for all of them.
+        news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {job['message']}"
+        if news != self._told and not (self._told == "" and self._job["state"] == JobStatus.RUNNING):
+            self._told = news
+            self.say(f"job {job['id']} is {job['state']}: {job['message']}")
+
+
+def _line(job: Json) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.spinner import Spinner
+    from rich.table import Table
+    from rich.text import Text
+
+    text = Text.assemble(state_cell(job), "  ", (clean(job["message"]), "dim"), no_wrap=True, overflow="ellipsis")
+    if job["state"] != JobStatus.PULLING or job["pull_percent"] is None:
+        return Spinner("dots", text)
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        ProgressBar(total=100, completed=job["pull_percent"], width=40), rich_cell(f"{job['pull_percent']:.0f}%")
+    )
+    return Group(Spinner("dots", text), bar)

@@ -1,0 +1,225 @@
+"""ls, show, logs, cancel, prio."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from schedulearn.api.cli.common import (
+    INTERRUPTED,
+    Cell,
+    Command,
+    Session,
+    clean,
+    console,
+    pass_session,
+    print_json,
+    print_table,
+    rich_cell,
+    state_cell,
+)
+from schedulearn.api.cli.follow import follow, write_log
+from schedulearn.api.cli.times import job_time, show_seconds, show_time
+from schedulearn.api.client import ClientError, Json
+from schedulearn.scheduler.states import TERMINAL, JobStatus
+
+UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
+JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "WHY")
+
+
+@click.command(cls=Command)
+@click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
+@click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
+@click.option("--user", help="Only jobs of this user.")
+@click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
+@pass_session
+def ls(
+    session: Session, states: tuple[str, ...], everything: bool, user: str | None, text: str | None, limit: int
+) -> None:
+    """Lists jobs, newest first, and why each is in its state. Finished ones only with --all or --state.
+
+    \b
+    Examples:
+      schedulearn ls
+      schedulearn ls --state running --state queued
+      schedulearn ls --all --json
+    """
+    chosen = states or (() if everything else UNFINISHED)
+    if everything:
+        page = session.client.all_jobs(chosen, user=user, q=text)
+    else:
+        page = session.client.jobs(chosen, user=user, q=text, limit=limit)
+    if session.as_json:
+        print_json(page)
+        return
+    print_table(session, JOB_HEADERS, [job_row(job) for job in page["items"]])
+    hidden = 0 if states or everything else sum(page["counts"].get(state, 0) for state in TERMINAL)
+    if session.pretty and (page["next"] or hidden):
+        more = [f"{hidden} finished: --all"] if hidden else []
+        more += ["there are more: --limit"] if page["next"] else []
+        click.secho("; ".join(more), dim=True)
+
+
+def job_row(job: Json) -> list[Cell]:
+    held = sum(job["allocation"].values())
+    where = ",".join(job["allocation"])
+    gpus = f"{held} on {where}" if held else f"{job['required_gpus']}"
+    why = job["message"] or job["reason"]
+    return [job["id"], job["name"], state_cell(job), gpus, str(job["priority"]), job_time(job), (why, "dim")]
+
+
+@click.command(cls=Command)
+@click.argument("job")
+@pass_session
+def show(session: Session, job: str) -> None:
+    """Shows one job: what it asked for, its attempts, and what happened last.
+
+    \b
+    Examples:
+      schedulearn show last
+      schedulearn show 0abc --json
+    """
+    detail = session.client.job(session.job_id(job))
+    if session.as_json:
+        print_json(detail)
+        return
+    facts = _facts(detail)
+    width = max(len(name) for name, _ in facts)
+    screen = console() if session.pretty else None
+    for name, cell in facts:
+        if screen is not None:
+            screen.print(rich_cell((name.ljust(width + 2), "bold")), rich_cell(cell), sep="", soft_wrap=True)
+        else:
+            click.echo(f"{name.ljust(width)}  {clean(cell if isinstance(cell, str) else cell[0])}".rstrip())
+    if detail["tasks"]:
+        click.echo()
+        rows: list[list[Cell]] = [
+            [
+                str(task["attempt"]),
+                task["host"],
+                str(len(task["gpu_uuids"])),
+                task["outcome"] or task["state"],
+                "-" if task["exit_code"] is None else str(task["exit_code"]),
+                show_time(task["started_at"]),
+                show_time(task["finished_at"]),
+                task["error"],
+            ]
+            for task in detail["tasks"]
+        ]
+        print_table(session, ("ATTEMPT", "HOST", "GPUS", "STATE", "EXIT", "STARTED", "FINISHED", "ERROR"), rows)
+    events = session.client.job_events(detail["id"], limit=1000)["items"][-10:]
+    if events:
+        click.echo()
+        print_table(session, ("AT", "WHAT", ""), [[show_time(e["at"]), e["kind"], e["message"]] for e in events])
+
+
+def _facts(job: Json) -> list[tuple[str, Cell]]:
+    bounds = f", {job['min_gpus']} to {job['max_gpus']}, elastic" if job["elastic"] else ""
+    gpus = ", ".join(f"{gpu['host']}:{gpu['index']}" for gpu in job["gpus"])
+    facts: list[tuple[str, Cell]] = [
+        ("id", job["id"]),
+        ("name", job["name"]),
+        ("state", state_cell(job)),
+        ("why", f"{job['message']} ({job['reason']})"),
+        ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        ("image", job["container_image"]),
+        ("command", job["command"]),
+        ("launcher", job["launcher"]),
+        ("type", job["type"]),
+        ("user", job["user"]),
+        ("GPUs", f"{job['required_gpus']} asked for{bounds}"),
+        ("holds", gpus),
+        ("priority", str(job["priority"])),
+        ("attempt", f"{job['attempt']}, {job['restarts']} of {job['max_restarts']} restarts used"),
+        ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
+        ("deadline", show_time(job["deadline"]) if job["deadline"] else ""),
+        ("shared memory", f"{job['shm_size'] / (1 << 20):.0f} MiB"),
+        ("submitted", show_time(job["submitted_at"])),
+        ("started", show_time(job["started_at"])),
+        ("finished", show_time(job["finished_at"])),
+        ("GPU time", show_seconds(job["gpu_seconds"])),
+    ]
+    facts += [("env", f"{name}={value}") for name, value in job["env"].items()]
+    facts += [("label", f"{name}={value}") for name, value in job["labels"].items()]
+    return [(name, cell) for name, cell in facts if cell]
+
+
+@click.command(cls=Command)
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the job has ended; end as it did.")
+@click.argument("job")
+@pass_session
+def logs(session: Session, following: bool, job: str) -> int:
+    """Prints what a job has written, of all its attempts.
+
+    With -f it goes on over restarts of the service, and ends with the job's exit code. With --json each line is an
+    object: {"offset": ..., "text": ...}.
+
+    \b
+    Examples:
+      schedulearn logs last
+      schedulearn logs -f 0abc | tee train.log
+    """
+    job_id = session.job_id(job)
+    if following:
+        try:
+            return follow(session, session.client.job(job_id), quiet=True)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+    if session.as_json:
+        text = "".join(session.client.logs(job_id))
+        click.echo(json.dumps({"offset": len(text.encode("utf-8", "surrogatepass")), "text": text}))
+        return 0
+    for piece in session.client.logs(job_id):
+        write_log(piece)
+    return 0
+
+
+@click.command(cls=Command)
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@pass_session
+def cancel(session: Session, jobs: tuple[str, ...]) -> int:
+    """Ends jobs: those that wait at once, those that run by SIGTERM, then SIGKILL.
+
+    With --json it prints {"items": [...]}.
+
+    \b
+    Examples:
+      schedulearn cancel last
+      schedulearn cancel $(schedulearn ls --json | jq -r '.items[].id')
+    """
+    done: list[Json] = []
+    failed = 0
+    for given in jobs:
+        try:
+            done.append(session.client.cancel(session.job_id(given)))
+        except ClientError as error:
+            click.echo(f"Error: {clean(str(error))}", err=True)
+            failed = 1
+            continue
+        if not session.as_json:
+            click.echo(f"{done[-1]['id']} {done[-1]['state']}: {clean(done[-1]['message'])}")
+    if session.as_json:
+        print_json({"items": done})
+    sys.stdout.flush()
+    return failed
+
+
+@click.command(cls=Command)
+@click.argument("job")
+@click.argument("priority", type=click.IntRange(0, 100))
+@pass_session
+def prio(session: Session, job: str, priority: int) -> None:
+    """Changes a job's priority: 0 to 100, higher first, 50 unless told.
+
+    \b
+    Example:
+      schedulearn prio last 80
+    """
+    changed = session.client.set_priority(session.job_id(job), priority)
+    if session.as_json:
+        print_json(changed)
+    else:
+        click.echo(f"{changed['id']} has priority {changed['priority']}")

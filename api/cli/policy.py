@@ -1,0 +1,82 @@
+"""policy get and set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+import click
+
+from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import show_time
+from schedulearn.api.client import Json
+
+
+@click.group(cls=Group)
+def policy() -> None:
+    """Which policy decides who gets how many GPUs."""
+
+
+@policy.command("get")
+@pass_session
+def get_policy(session: Session) -> None:
+    """Shows the policy in force, and all that there are with their metrics and parameters.
+
+    \b
+    Example:
+      schedulearn policy get
+    """
+    _print(session, session.client.policy())
+
+
+@policy.command("set")
+@click.argument("algorithm")
+@click.option("--metric", default="default", show_default=True, help="What it optimises for.")
+@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="JSON where it is that, else text.")
+@pass_session
+def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
+    """Changes the policy from the next decision on. Running jobs run on; it is kept over restarts.
+
+    \b
+    Examples:
+      schedulearn policy set fifo
+      schedulearn policy set goodput --metric speed
+      schedulearn policy set round-robin --param jobs_per_gpu=2
+    """
+    _print(session, session.client.set_policy(algorithm, metric, dict(_pair(param) for param in params)), short=True)
+
+
+def _pair(given: str) -> tuple[str, Any]:
+    key, equals, value = given.partition("=")
+    if not key or not equals:
+        raise click.BadParameter(f"{clean(given)!r} is not KEY=VALUE", param_hint="--param")
+    try:
+        return key, json.loads(value, parse_constant=_refuse)
+    except ValueError:
+        return key, value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _print(session: Session, view: Json, *, short: bool = False) -> None:
+    if session.as_json:
+        print_json(view)
+        return
+    params = "".join(f", {key}={json.dumps(value)}" for key, value in view["params"].items())
+    since = f" since {show_time(view['since'])}" if view["since"] else ""
+    click.echo(clean(f"{view['algorithm']}, metric {view['metric']}{params}{since}"))
+    if view["problem"]:
+        click.secho(f"It does not decide now: {clean(view['problem'])}", fg="red", err=True)
+    if short:
+        return
+    click.echo()
+    rows: list[list[Cell]] = []
+    for kind in view["available"]:
+        known = ", ".join(f"{name}={json.dumps(p['default'])}" for name, p in kind["parameters"].items())
+        name: Cell = (kind["name"], "bold green") if kind["name"] == view["algorithm"] else kind["name"]
+        rows.append(
+            [name, ",".join(kind["metrics"]), known or "-", kind["description"].split("\n\n")[0].replace("\n", " ")]
+        )
+    print_table(session, ("POLICY", "METRICS", "PARAMETERS", "WHAT IT DOES"), rows)

@@ -1,0 +1,207 @@
+"""The service under uvicorn: one clear line when it is ready, one when it can't start, and a prompt end."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schedulearn.api.app import create_app
+from schedulearn.api.auth import stored_token
+from schedulearn.api.settings import Settings, load_settings
+from schedulearn.api.stream import Pulse
+from schedulearn.scheduler.errors import InvalidError, SchedulearnError
+
+_DRAIN_S = 1  # for answers under way, once the streams have been ended
+_DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+
+
+def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json: bool) -> int:
+    """Serves until SIGINT or SIGTERM and returns 0; 1 with one line on stderr if the service can't start."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        settings = load_settings(config, **flags)
+        made_token = not settings.loopback and settings.token is None
+        if made_token:
+            settings = settings.model_copy(update={"token": stored_token(settings.data)})
+        listener = _bind(settings.host, settings.port)
+    except (SchedulearnError, OSError) as error:
+        return _refuse(error)
+    app = _Startup(create_app(settings))
+    server = _Server(app, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
+    try:
+        server.run(sockets=[listener])
+    except SystemExit:  # how uvicorn says that the application did not start
+        if app.failure is None:
+            raise
+    finally:
+        listener.close()
+    return 0 if app.failure is None else _refuse(app.failure)
+
+
+def _refuse(error: BaseException) -> int:
+    if not isinstance(error, (SchedulearnError, OSError)):
+        logging.getLogger(__name__).error("the service could not start", exc_info=error)
+        return 1
+    click.echo(f"Error: {error}", err=True)
+    return 1
+
+
+class _Startup:
+    """The application; `failure` is what it raised while it started or stopped."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.failure: BaseException | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, send)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    @property
+    def pulse(self) -> Pulse:
+        """What ends the streams; there once it has started."""
+        app: Any = self.app
+        while not isinstance(app, FastAPI):
+            app = app.app
+        pulse: Pulse = app.state.pulse
+        return pulse
+
+
+class _Server(uvicorn.Server):
+    """uvicorn waits for streams to end before it tells the application to stop, and streams end when the application
+    stops: here they are ended first. A second signal ends the process at once."""
+
+    def __init__(
+        self,
+        app: _Startup,
+        settings: Settings,
+        listener: socket.socket,
+        *,
+        made_token: bool,
+        verbose: bool,
+        as_json: bool,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="uvloop",
+                http="httptools",
+                ws="websockets-sansio",
+                lifespan="on",
+                log_config=None,
+                log_level="info" if verbose else "warning",
+                access_log=verbose,
+                server_header=False,
+                timeout_graceful_shutdown=_DRAIN_S,
+            )
+        )
+        self._app = app
+        self._settings = settings
+        self._port = listener.getsockname()[1]
+        self._made_token = made_token
+        self._as_json = as_json
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        with _silenced():  # what goes wrong is told by `run`, in one line
+            await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        deadline = threading.Timer(_DEADLINE_S, os._exit, [0])
+        deadline.daemon = True
+        deadline.start()
+        self._app.pulse.close()
+        with _silenced():  # of readers who would not let go
+            await super().shutdown(sockets)
+        deadline.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+    def _announce(self) -> None:
+        host, port = self._settings.host, self._port
+        everywhere = host in _WILDCARDS
+        shown = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
+        url = f"http://{shown}:{port}"
+        if self._as_json:
+            lines = [
+                json.dumps({"url": url, "page": f"{url}/ui/", "data": str(self._settings.data), "pid": os.getpid()})
+            ]
+        else:
+            also = f" (and at every other address of {socket.gethostname()})" if everywhere else ""
+            lines = [f"Schedulearn is ready: {url}/ui/{also}"]
+            if self._made_token:
+                reach = socket.gethostname() if everywhere else shown
+                path = self._settings.data / "token"
+                lines += [
+                    f"Clients need its token, which is in {path}; the page asks for it. For the command line:",
+                    f"  export SCHEDULEARN_URL=http://{reach}:{port} SCHEDULEARN_TOKEN=$(cat {path})",
+                ]
+        try:
+            print(*lines, sep="\n", flush=True)  # noqa: T201
+        except OSError:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads it; that is no reason to stop
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    log = logging.getLogger("uvicorn.error")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A bound socket that does not listen yet: nobody connects before the service is ready. Raises InvalidError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise InvalidError(f"can't listen on {host!r}: {error}", field="host") from error
+    family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        what = {
+            errno.EADDRINUSE: "another program listens there; stop it, or choose another --port (0: any free one)",
+            errno.EACCES: "ports below 1024 are for root; choose another --port",
+            errno.EADDRNOTAVAIL: "this machine has no such address; choose another --host",
+        }.get(error.errno or 0, str(error))
+        raise InvalidError(f"can't listen on {host} port {port}: {what}", field="port") from error
+    listener.set_inheritable(False)
+    return listener

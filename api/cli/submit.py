@@ -1,0 +1,191 @@
+"""submit: from flags, or from a JSON file."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shlex
+from pathlib import PurePath
+from typing import IO, Any
+
+import click
+
+from schedulearn.api.cli.common import INTERRUPTED, Command, Session, clean, exit_code, pass_session, print_json
+from schedulearn.api.cli.follow import follow, wait
+from schedulearn.api.cli.times import parse_seconds
+from schedulearn.api.client import Json
+
+_WORDS = "schedulearn.submit.words"
+
+
+class _Submit(Command):
+    """Everything after `--` is the job's command, so that a file before it can't be mistaken for a part of it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta[_WORDS] = args[cut + 1 :]
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
+
+
+class _Seconds(click.ParamType[float]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return parse_seconds(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(cls=_Submit)
+@click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
+@click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
+@click.option("--name", help="For people.  [default: from the command]")
+@click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
+@click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
+@click.option("--command", metavar="LINE", help="The command as one line, instead of words after `--`.")
+@click.option("--gpus", "required_gpus", type=int, metavar="N", help="GPUs that it gets or starts from.  [default: 1]")
+@click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")
+@click.option("--min-gpus", type=int, metavar="N", help="At least, if elastic.")
+@click.option("--max-gpus", type=int, metavar="N", help="At most, if elastic.")
+@click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
+@click.option("--max-duration", type=_Seconds(), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d.")
+@click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
+@click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
+@click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
+@click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 1g]")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
+@click.option("--user", help="Who is charged.  [default: you]")
+@click.pass_context
+@pass_session
+def submit(
+    session: Session,
+    context: click.Context,
+    /,
+    file: IO[str] | None,
+    detach: bool,
+    env: tuple[str, ...],
+    labels: tuple[str, ...],
+    elastic: bool,
+    **flags: Any,
+) -> int:
+    """Submits a job and follows it: its log on stdout, its exit code at the end. Ctrl-C leaves it running.
+
+    FILE holds one job as JSON, or a list of jobs (all or none, not followed); `-` is stdin. It takes every key of
+    POST /jobs; flags go before what it says. With --json the finished job is printed (with -d: the stored one).
+
+    \b
+    Examples:
+      schedulearn submit --image schedulearn/horovod-cpu --gpus 2 -- python train.py --lr 0.1
+      schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.json
+      generate-jobs | schedulearn submit -
+    """
+    given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None}
+    if elastic:
+        given["elastic"] = True
+    if words := context.meta.get(_WORDS):
+        if "command" in given:
+            raise click.UsageError("give the command after `--` or with --command, not both")
+        given["command"] = words[0] if len(words) == 1 else shlex.join(words)
+    given_env, given_labels = dict(map(_variable, env)), dict(map(_label, labels))
+    if file is None and not given:
+        raise click.UsageError("give a JSON file, or --image and a command after `--`")
+    read = _read(file) if file is not None else {}
+    jobs = [_complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
+    if isinstance(read, list):
+        return _submit_many(session, jobs)
+    job = session.client.submit(jobs[0])
+    if detach:
+        if session.as_json:
+            print_json(job)
+        else:
+            click.echo(f"Submitted {job['id']} ({clean(job['name'])})" if session.pretty else job["id"])
+        return 0
+    try:
+        if session.as_json:
+            job = wait(session, job)
+            print_json(job)
+            return exit_code(job)
+        return follow(session, job, quiet=False)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nJob {job['id']} goes on. To follow it: schedulearn logs -f {job['id']}; "
+            f"to end it: schedulearn cancel {job['id']}",
+            err=True,
+        )
+        return INTERRUPTED
+
+
+def _submit_many(session: Session, jobs: list[Json]) -> int:
+    answer = session.client.submit_batch(jobs)
+    if session.as_json:
+        print_json(answer)
+    else:
+        for job in answer["items"]:
+            click.echo(job["id"])
+    return 0
+
+
+def _read(file: IO[str]) -> Json | list[Json]:
+    try:
+        found = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"it is not JSON: {error}", param_hint="FILE") from error
+    if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(job, dict) for job in found)):
+        return found
+    raise click.BadParameter("it must hold one job (an object) or a list of jobs", param_hint="FILE")
+
+
+def _complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:
+    """What to send: the file's keys, over them the flags, and under them what a command line may leave out."""
+    job = {**job, **given}
+    for key, added in (("env", env), ("labels", labels)):
+        if added:
+            old = job.get(key)
+            job[key] = {**(old if isinstance(old, dict) else {}), **added}
+    if isinstance(job.get("command"), str) and "container_image" in job:
+        job.setdefault("name", _name(job["command"]))
+        job.setdefault("type", "Pytorch")
+        job.setdefault("required_gpus", 1)
+    if "user" not in job and (user := _user()):
+        job["user"] = user
+    return job
+
+
+def _name(command: str) -> str:
+    """The script's name, else the program's."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    scripts = [word for word in words if word.endswith((".py", ".sh"))]
+    return PurePath((scripts or words or ["job"])[0]).name[:200] or "job"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()[:100]
+    except (KeyError, OSError):
+        return ""
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise click.BadParameter(f"{clean(name)} is not set in this shell", param_hint="--env")
+    return name, os.environ[name]
+
+
+def _label(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{clean(given)!r} is not KEY=VALUE", param_hint="--label")
+    return name, value

@@ -1,0 +1,46 @@
+"""Points and lengths of time as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from schedulearn.api.client import Json
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of `90`, `30m`, `2h` or `1.5d`. Raises ValueError."""
+    match = _LENGTH.fullmatch(text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is not a length of time: write seconds, or e.g. 30m, 2h, 1d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def show_seconds(seconds: float) -> str:
+    """The two units that matter: `42s`, `3m05s`, `2h10m`, `3d4h`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def show_time(stamp: str | None) -> str:
+    """Local time of what the API says; `-` for never."""
+    return _parse(stamp).astimezone().strftime("%Y-%m-%d %H:%M:%S") if stamp else "-"
+
+
+def job_time(job: Json) -> str:
+    """How long it waits, runs, or ran."""
+    end = _parse(job["finished_at"]) if job["finished_at"] else datetime.now(UTC)
+    return show_seconds((end - _parse(job["started_at"] or job["submitted_at"])).total_seconds())
+
+
+def _parse(stamp: str) -> datetime:
+    return datetime.fromisoformat(stamp)

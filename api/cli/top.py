@@ -1,0 +1,141 @@
+"""top: the cluster at a glance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from schedulearn.api.cli.common import (
+    Cell,
+    Command,
+    Session,
+    clean,
+    console,
+    pass_session,
+    plain_table,
+    print_json,
+    rich_cell,
+    rich_table,
+)
+from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
+from schedulearn.api.client import Json, UnreachableError
+from schedulearn.scheduler.states import JobStatus
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_GPU_HEADERS = ("GPU", "TYPE", "UTIL", "JOBS")
+_ROWS = 20  # of each list on a terminal
+
+
+@dataclass(frozen=True)
+class _View:
+    policy: Json
+    hosts: list[Json]
+    jobs: list[Json]
+
+    @property
+    def gpus(self) -> list[Json]:
+        return [gpu for host in self.hosts for gpu in host["gpus"]]
+
+    @property
+    def holding(self) -> list[Json]:
+        return [job for job in self.jobs if job["state"] != JobStatus.QUEUED]
+
+    @property
+    def waiting(self) -> list[Json]:
+        """In the order in which they came, the more urgent ones first."""
+        queued = [job for job in self.jobs if job["state"] == JobStatus.QUEUED]
+        return sorted(queued, key=lambda job: (-job["priority"], job["submitted_at"], job["id"]))
+
+    @property
+    def summary(self) -> str:
+        used = sum(1 for gpu in self.gpus if gpu["jobs"])
+        return (
+            f"{used} of {len(self.gpus)} GPUs in use, {len(self.holding)} jobs on them, {len(self.waiting)} waiting; "
+            f"policy {self.policy['algorithm']}, metric {self.policy['metric']}"
+        )
+
+    def gpu_rows(self) -> list[list[Cell]]:
+        names = {job["id"]: job["name"] for job in self.jobs}
+        return [
+            [
+                f"{gpu['host']}:{gpu['index']}",
+                gpu["type"],
+                "-" if gpu["utilization"] is None else f"{gpu['utilization']:.0f}%",
+                (", ".join(f"{job} {names.get(job, '')}".strip() for job in gpu["jobs"]) or "free", "green"),
+            ]
+            for gpu in self.gpus
+        ]
+
+
+@click.command(cls=Command)
+@click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds.")
+@pass_session
+def top(session: Session, interval: float) -> None:
+    """Shows GPUs, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with --json.
+
+    \b
+    Examples:
+      schedulearn top
+      schedulearn top --json
+    """
+    view = _load(session)
+    if session.as_json:
+        print_json({"policy": view.policy, "hosts": view.hosts, "jobs": view.jobs})
+    elif session.pretty:
+        _live(session, view, interval)
+    else:
+        click.echo(clean(view.summary))
+        for title, headers, rows in _sections(view):
+            click.echo(f"\n{title}")
+            for line in plain_table(headers, rows):
+                click.echo(line)
+
+
+def _load(session: Session) -> _View:
+    client = session.client
+    return _View(client.policy(), client.hosts(), client.all_jobs(UNFINISHED)["items"])
+
+
+def _sections(view: _View) -> list[tuple[str, Sequence[str], list[list[Cell]]]]:
+    sections: list[tuple[str, Sequence[str], list[list[Cell]]]] = [("GPUs", _GPU_HEADERS, view.gpu_rows())]
+    for title, jobs in (("Running", view.holding), ("Queue", view.waiting)):
+        if jobs:
+            sections.append((title, JOB_HEADERS, [job_row(job) for job in jobs]))
+    return sections
+
+
+def _live(session: Session, view: _View, interval: float) -> None:
+    from rich.live import Live
+
+    with Live(_screen(view), console=console(), screen=True, auto_refresh=False) as live:
+        try:
+            while True:
+                time.sleep(interval)
+                try:
+                    live.update(_screen(_load(session)), refresh=True)
+                except UnreachableError as error:
+                    live.update(rich_cell((str(error), "bold red")), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+def _screen(view: _View) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+
+    used = sum(1 for gpu in view.gpus if gpu["jobs"])
+    parts: list[RenderableType] = [
+        rich_cell((view.summary, "bold")),
+        ProgressBar(total=max(1, len(view.gpus)), completed=used, width=60),
+    ]
+    for title, headers, rows in _sections(view):
+        parts += [rich_cell(""), rich_cell((title, "bold underline")), rich_table(headers, rows[:_ROWS])]
+        if rows[_ROWS:]:
+            parts.append(rich_cell((f"and {len(rows) - _ROWS} more", "dim")))
+    return Group(*parts)

@@ -1,0 +1,179 @@
+import time
+
+from apis import FIVE_KEYS, Api, read_sse
+from clusters import wait_for
+
+
+def test_the_five_keys_are_a_complete_job(api: Api) -> None:
+    answer = api.http.post("/api/v1/jobs", json=FIVE_KEYS)
+    assert answer.status_code == 201
+    job = answer.json()
+    assert {key: job[key] for key in FIVE_KEYS} == FIVE_KEYS
+    assert (job["state"], job["priority"], job["launcher"], job["shm_size"]) == ("queued", 50, "horovod", 1 << 30)
+    api.wait(job["id"], "running")
+    [spec] = api.runtime.tasks()
+    assert spec.argv == ("horovodrun", "-np", "2", "-H", "localhost:2", "python", "examples/digits/train.py")
+    assert api.job(job["id"])["allocation"] == {"local": 2}
+
+
+def test_a_batch_is_stored_all_or_none(api: Api) -> None:
+    good = api.http.post("/api/v1/jobs:batch", json=[{**FIVE_KEYS, "name": str(i)} for i in range(3)])
+    assert good.status_code == 201
+    assert [job["name"] for job in good.json()["items"]] == ["0", "1", "2"]
+    bad = api.http.post("/api/v1/jobs:batch", json=[FIVE_KEYS, {**FIVE_KEYS, "required_gpus": 0}])
+    assert bad.status_code == 422
+    assert bad.json()["errors"][0]["field"] == "1.required_gpus"
+    assert api.http.post("/api/v1/jobs:batch", json=[]).status_code == 422
+    assert sum(api.http.get("/api/v1/jobs").json()["counts"].values()) == 3
+
+
+def test_the_same_idempotency_key_makes_one_job(api: Api) -> None:
+    first = api.http.post("/api/v1/jobs", json=FIVE_KEYS, headers={"Idempotency-Key": "k"})
+    again = api.http.post("/api/v1/jobs", json=FIVE_KEYS, headers={"Idempotency-Key": "k"})
+    other = api.http.post("/api/v1/jobs", json={**FIVE_KEYS, "name": "x"}, headers={"Idempotency-Key": "k"})
+    assert first.json()["id"] == again.json()["id"]
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+
+
+def test_jobs_are_listed_newest_first_in_pages(api: Api) -> None:
+    ids = [api.submit(name=f"job {i}") for i in range(7)]
+    seen, cursor = [], None
+    while True:
+        page = api.http.get("/api/v1/jobs", params={"limit": 3, **({"cursor": cursor} if cursor else {})}).json()
+        seen += [job["id"] for job in page["items"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert seen == ids[::-1]
+    assert [job["name"] for job in api.http.get("/api/v1/jobs", params={"q": "b 4"}).json()["items"]] == ["job 4"]
+    assert api.http.get("/api/v1/jobs", params={"state": "failed"}).json()["items"] == []
+    assert api.http.get("/api/v1/jobs", params={"q": "%"}).json()["items"] == []
+
+
+def test_a_job_that_waits_says_why(api: Api) -> None:
+    first, second = api.submit(required_gpus=4), api.submit(required_gpus=4)
+    api.wait(first, "running")
+    wait_for(lambda: api.job(second)["reason"] == "waiting_for_gpus")
+    assert "0 are free" in api.job(second)["message"]
+    huge = api.submit(required_gpus=5)
+    wait_for(lambda: api.job(huge)["reason"] == "unsatisfiable_now")
+
+
+def test_cancel_and_priority(api: Api) -> None:
+    running, waiting = api.submit(required_gpus=4), api.submit()
+    api.wait(running, "running")
+    assert api.http.patch(f"/api/v1/jobs/{waiting}", json={"priority": 90}).json()["priority"] == 90
+    assert api.http.delete(f"/api/v1/jobs/{waiting}").json()["state"] == "cancelled"
+    assert api.http.post(f"/api/v1/jobs/{running}/cancel").status_code == 200
+    api.wait(running, "cancelled")
+    assert api.http.patch(f"/api/v1/jobs/{running}", json={"priority": 1}).status_code == 409
+
+
+def test_events_of_a_job_tell_its_life_and_its_attempts_are_kept(api: Api) -> None:
+    job = api.submit(max_restarts=1)
+    api.wait(job, "running")
+    api.runtime.finish(f"schedulearn-{job}-1-0", 1)
+    wait_for(lambda: api.job(job)["attempt"] == 2 and api.job(job)["state"] == "running")
+    api.runtime.finish(f"schedulearn-{job}-2-0", 0)
+    detail = api.wait(job, "succeeded")
+    assert [(task["attempt"], task["exit_code"]) for task in detail["tasks"]] == [(1, 1), (2, 0)]
+    kinds = [event["kind"] for event in api.http.get(f"/api/v1/jobs/{job}/events").json()["items"]]
+    assert kinds[0] == "job.queued"
+    assert kinds[-1] == "job.succeeded"
+    assert kinds.count("job.running") == 2
+
+
+def test_the_event_stream_is_live_and_resumes_after_the_last_id(api: Api) -> None:
+    with api.http.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        job = api.submit()
+        stream = read_sse(response)
+        first = next(stream)
+        assert (first["data"]["kind"], first["data"]["job_id"]) == ("job.queued", job)
+    api.wait(job, "running")
+    with api.http.stream(
+        "GET", "/api/v1/events", headers={"accept": "text/event-stream", "last-event-id": first["id"]}
+    ) as response:
+        second = next(read_sse(response))
+        assert int(second["id"]) == int(first["id"]) + 1
+
+
+def test_logs_are_followed_live_over_all_attempts_and_stay(api: Api) -> None:
+    job = api.submit(max_restarts=1)
+    api.wait(job, "running")
+    api.write_log(job, b"attempt one\n")
+    with api.http.stream("GET", f"/api/v1/jobs/{job}/logs", headers={"accept": "text/event-stream"}) as response:
+        stream = read_sse(response)
+        assert next(stream)["data"]["text"] == "attempt one\n"
+        api.write_log(job, "caf\u00e9 \u2603".encode()[:-1])
+        assert next(stream)["data"]["text"] == "café "  # the cut character waits for its rest
+        api.write_log(job, "\u2603".encode()[-1:] + b"\n", end=True)
+        assert next(stream)["data"]["text"] == "☃\n"
+        api.runtime.finish(f"schedulearn-{job}-1-0", 1)
+        wait_for(lambda: api.job(job)["attempt"] == 2 and api.job(job)["state"] == "running")
+        api.write_log(job, b"attempt two\n", end=True, attempt=2)
+        second = next(stream)
+        assert second["data"]["text"] == "attempt two\n"
+        api.runtime.finish(f"schedulearn-{job}-2-0", 0)
+        assert next(stream)["event"] == "end"
+    text = api.http.get(f"/api/v1/jobs/{job}/logs")
+    assert text.text == "attempt one\ncafé ☃\nattempt two\n"
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    rest = api.http.get(f"/api/v1/jobs/{job}/logs", params={"offset": int(second["id"]) - len("two\n")})
+    assert rest.text == "two\n"
+
+
+def test_the_log_of_a_job_that_has_not_started_is_empty(api: Api) -> None:
+    api.submit(required_gpus=4)
+    waiting = api.submit(required_gpus=4)
+    assert api.http.get(f"/api/v1/jobs/{waiting}/logs").text == ""
+
+
+def test_secrets_in_the_environment_are_masked_in_every_answer_but_reach_the_job(api: Api) -> None:
+    job = api.submit(env={"WANDB_API_KEY": "hunter2", "EPOCHS": 3})
+    assert api.job(job)["env"] == {"WANDB_API_KEY": "********", "EPOCHS": "3"}
+    api.wait(job, "running")
+    [spec] = api.runtime.tasks()
+    assert spec.env["WANDB_API_KEY"] == "hunter2"
+    pages = [f"/api/v1/jobs/{job}", "/api/v1/jobs", "/jobs", f"/jobs/{job}", f"/api/v1/jobs/{job}/events", "/metrics"]
+    assert not any("hunter2" in api.http.get(page).text for page in pages)
+
+
+def test_prometheus_finds_its_metrics(api: Api) -> None:
+    job = api.submit()
+    api.wait(job, "running")
+    text = api.http.get("/metrics").text
+    for line in (
+        'schedulearn_jobs{state="running"} 1.0',
+        "schedulearn_jobs_submitted_total 1.0",
+        'schedulearn_gpus{gpu_type="simulated",host="local",state="used"} 2.0',
+        'schedulearn_gpus{gpu_type="simulated",host="local",state="free"} 2.0',
+        "schedulearn_resizes_total 0.0",
+    ):
+        assert line in text
+    assert "schedulearn_decision_seconds_count" in text
+
+
+def test_hosts_and_gpus_show_who_holds_them(api: Api) -> None:
+    job = api.submit()
+    api.wait(job, "running")
+    [host] = api.http.get("/api/v1/hosts").json()
+    assert (host["id"], host["state"], host["reachable"]) == ("local", "active", True)
+    assert [gpu["jobs"] for gpu in api.http.get("/api/v1/gpus").json()] == [[job], [job], [], []]
+    assert api.http.post("/api/v1/hosts/local/cordon").json()["state"] == "cordoned"
+    assert api.http.get("/api/v1/hosts/local").json()["state"] == "cordoned"
+    assert api.http.post("/api/v1/hosts/local/uncordon").json()["state"] == "active"
+    assert api.http.get("/api/v1/hosts/nowhere").status_code == 404
+
+
+def test_the_policy_is_switched_by_one_put_while_jobs_run(api: Api) -> None:
+    job = api.submit()
+    api.wait(job, "running")
+    answer = api.http.put("/api/v1/policy", json={"algorithm": "round-robin", "params": {"backfill": True}})
+    assert answer.status_code == 200
+    policy = api.http.get("/api/v1/policy").json()
+    assert (policy["algorithm"], policy["params"], policy["problem"]) == ("round-robin", {"backfill": True}, "")
+    assert {kind["name"] for kind in policy["available"]} >= {"fifo", "round-robin"}
+    assert api.job(job)["state"] == "running"
+    time.sleep(0.1)
+    assert api.job(job)["attempt"] == 1

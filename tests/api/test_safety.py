@@ -1,0 +1,102 @@
+"""Who may use the service: nobody without the token, on no route, once there is one; no foreign page, ever."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from apis import FIVE_KEYS, Api, serve_api
+from starlette.routing import BaseRoute
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from schedulearn.api.app import create_app
+from schedulearn.api.auth import COOKIE, stored_token
+from schedulearn.api.settings import load_settings
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Api]:
+    with serve_api(tmp_path, token=TOKEN) as served:
+        yield served
+
+
+def all_routes() -> list[tuple[str, str]]:
+    document = create_app(load_settings()).app.app.openapi()  # type: ignore[attr-defined]
+    return [
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path not in ("/healthz", "/api/v1/session")
+    ]
+
+
+def test_there_are_routes_to_check() -> None:
+    assert len(all_routes()) > 20
+    assert BaseRoute
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}, {"cookie": f"{COOKIE}=x"}]
+)
+def test_every_route_needs_the_token(guarded: Api, headers: dict[str, str]) -> None:
+    with httpx.Client(base_url=guarded.http.base_url, headers=headers) as stranger:
+        for method, path in [*all_routes(), ("GET", "/api/v1/openapi.json"), ("GET", "/no/such/route")]:
+            answer = stranger.request(method, path)
+            assert answer.status_code == 401, (method, path)
+            assert answer.json()["code"] == "unauthorized"
+        for path in ("/api/v1/events", "/api/v1/jobs/x/logs"):
+            assert stranger.get(path, headers={"accept": "text/event-stream"}).status_code == 401
+        assert stranger.get("/healthz").status_code == 200
+
+
+def test_the_token_opens_rest_streams_and_sockets(guarded: Api) -> None:
+    job = guarded.submit()
+    with guarded.http.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as response:
+        assert response.status_code == 200
+    url = str(guarded.http.base_url).replace("http", "ws") + f"/jobs/{job}/logs"
+    with connect(url, additional_headers={"authorization": f"Bearer {TOKEN}"}):
+        pass
+    with pytest.raises(InvalidStatus), connect(url):
+        pass
+
+
+def test_the_page_trades_the_token_for_a_cookie_that_scripts_cannot_read(guarded: Api) -> None:
+    with httpx.Client(base_url=guarded.http.base_url) as browser:
+        assert browser.post("/api/v1/session", json={"token": "wrong"}).status_code == 401
+        assert browser.get("/api/v1/jobs").status_code == 401
+        answer = browser.post("/api/v1/session", json={"token": TOKEN})
+        assert answer.status_code == 200
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert browser.get("/api/v1/jobs").status_code == 200
+        assert browser.get("/api/v1/jobs", headers={"origin": "https://evil.example"}).status_code == 401
+
+
+def test_without_a_token_only_this_machines_own_pages_may_use_the_service(api: Api) -> None:
+    evil = {"origin": "https://evil.example"}
+    assert api.http.post("/jobs", json=FIVE_KEYS, headers=evil).status_code == 403
+    assert api.http.get("/jobs", headers={"host": "rebound.example"}).status_code == 403
+    port = api.http.base_url.port
+    own = {"origin": f"http://127.0.0.1:{port}"}
+    assert api.http.post("/jobs", json=FIVE_KEYS, headers=own).status_code == 201
+    url = str(api.http.base_url).replace("http", "ws") + "/jobs/x/logs"
+    with pytest.raises(InvalidStatus), connect(url, additional_headers=evil):
+        pass
+
+
+def test_every_answer_carries_the_security_headers(api: Api) -> None:
+    for path in ("/", "/healthz", "/api/v1/jobs", "/api/v1/nothing", "/ui/"):
+        headers = api.http.get(path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_generated_token_is_kept_and_readable_by_its_owner_only(tmp_path: Path) -> None:
+    token = stored_token(tmp_path)
+    assert len(token) >= 24
+    assert stored_token(tmp_path) == token
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,362 @@
+"""The contract of `Runtime`, held against every engine: the fake, local processes and a real Docker Engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from benches import LOG_CAP, Bench, Program, shell, wait_for
+
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState
+
+SLEEPER = Program(("sleep", "100"))
+UNKNOWN = ["schedulearn-nobody-1-0", "", "..", "../../etc", "schedulearn-x-1-0/..", "no task"]
+
+
+def printer(text: str, code: int = 0) -> Program:
+    def play(runtime, task_id):
+        runtime.write(task_id, text.encode())
+        runtime.finish(task_id, code)
+
+    return shell(f"printf '{text}'; exit {code}", play)
+
+
+class TestStart:
+    def test_a_command_runs_and_its_exit_code_is_seen(self, bench: Bench) -> None:
+        before = time.time()
+        task_id = bench.start(printer("hello\n", 3))
+        task = bench.wait_for_end(task_id)
+        assert (task.state, task.exit_code, task.error) == (TaskState.EXITED, 3, "")
+        assert not task.oom_killed
+        assert before - 1 <= task.started_at <= task.finished_at <= time.time() + 1
+        assert bench.read(task_id) == b"hello\n"
+
+    def test_a_running_task_is_seen_with_its_start(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        task = bench.see(task_id)
+        assert (task.state, task.exit_code, task.finished_at) == (TaskState.RUNNING, None, None)
+        assert abs(task.started_at - time.time()) < 10
+
+    def test_starting_again_changes_nothing(self, bench: Bench) -> None:
+        spec = bench.spec(SLEEPER)
+        bench.runtime.start(spec)
+        first = bench.see(spec.task_id)
+        bench.runtime.start(spec)
+        assert bench.see(spec.task_id) == first
+        bench.runtime.stop(spec.task_id, 0)
+        ended = bench.wait_for_end(spec.task_id)
+        bench.runtime.start(spec)
+        assert bench.see(spec.task_id) == ended
+
+    def test_many_threads_start_a_short_task_once(self, bench: Bench) -> None:
+        spec = bench.spec(shell("echo ran", lambda r, t: (r.write(t, b"ran\n"), r.finish(t))))
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(bench.runtime.start, spec) for _ in range(8)]:
+                done.result()
+        if bench.is_fake:
+            bench.runtime.write(spec.task_id, b"ran\n")
+            bench.runtime.finish(spec.task_id)
+            bench.runtime.check()
+        bench.wait_for_end(spec.task_id)
+        assert bench.read(spec.task_id, follow=True) == b"ran\n"
+        assert len([t for t in bench.runtime.observe() if t.task_id == spec.task_id]) == 1
+
+    def test_a_task_that_was_only_created_is_started_by_the_next_start(self, bench: Bench) -> None:
+        spec = bench.spec(SLEEPER)
+        bench.create(bench.runtime, spec)
+        assert bench.see(spec.task_id).state is TaskState.CREATED
+        bench.runtime.start(spec)
+        assert bench.see(spec.task_id).state is TaskState.RUNNING
+
+    def test_a_command_that_does_not_exist_is_a_task_that_ended_with_127(self, bench: Bench) -> None:
+        task_id = bench.start(
+            Program(("nonesuch", "x"), lambda r, t: r.finish(t, 127, error="nonesuch: command not found"))
+        )
+        task = bench.wait_for_end(task_id)
+        assert (task.state, task.exit_code, task.error) == (TaskState.EXITED, 127, "nonesuch: command not found")
+
+    def test_a_command_that_is_not_executable_is_a_task_that_ended_with_126(self, bench: Bench) -> None:
+        task_id = bench.start(Program(("/tmp",), lambda r, t: r.finish(t, 126, error="/tmp: Permission denied")))
+        task = bench.wait_for_end(task_id)
+        assert (task.exit_code, task.error) == (126, "/tmp: Permission denied")
+
+    def test_a_127_of_the_command_itself_is_no_error_of_ours(self, bench: Bench) -> None:
+        assert bench.wait_for_end(bench.start(printer("", 127))).error == ""
+
+    def test_a_killed_command_has_code_137(self, bench: Bench) -> None:
+        task_id = bench.start(shell("kill -9 $$", lambda r, t: r.finish(t, 137)))
+        assert bench.wait_for_end(task_id).exit_code == 137
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"argv": ()},
+            {"argv": ("",)},
+            {"argv": ("echo", "a\0b")},
+            {"env": {"A=B": "1"}},
+            {"env": {"": "1"}},
+            {"env": {"A": "\0"}},
+            {"job_id": "../../x"},
+        ],
+        ids=str,
+    )
+    def test_what_can_never_run_is_refused_and_leaves_nothing(self, bench: Bench, changes: dict) -> None:
+        with pytest.raises(StartRefused):
+            bench.runtime.start(bench.spec(SLEEPER, **changes))
+        assert bench.runtime.observe() == []
+
+    def test_the_environment_can_not_widen_the_pinning(self, bench: Bench) -> None:
+        spec = bench.spec(
+            shell("env", lambda r, t: (r.write(t, "\n".join(f"{k}={v}" for k, v in r.env(t).items()).encode()),)),
+            env={
+                "NVIDIA_VISIBLE_DEVICES": "all",
+                "CUDA_VISIBLE_DEVICES": "0,1",
+                "SCHEDULEARN_TASK": "x",
+                "MINE": "1 é",
+            },
+            gpu_uuids=("GPU-a", "GPU-b"),
+        )
+        bench.runtime.start(spec)
+        if bench.is_fake:
+            env = bench.runtime.env(spec.task_id)
+        else:
+            lines = bench.read(spec.task_id, follow=True).decode().splitlines()
+            env = dict(line.split("=", 1) for line in lines)
+            assert len(env) == len(lines)
+        assert env["NVIDIA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+        assert env["CUDA_VISIBLE_DEVICES"] == ""
+        assert env["SCHEDULEARN_TASK"] == spec.task_id
+        assert env["MINE"] == "1 é"
+
+    def test_the_words_of_a_command_reach_it_unchanged(self, bench: Bench) -> None:
+        words = ("$HOME", "a b", "'", '"', "*", "", "é\n", ";")
+        program = Program(
+            ("sh", "-c", 'printf "<%s>" "$@"', "sh", *words),
+            lambda r, t: (r.write(t, "".join(f"<{w}>" for w in words).encode()), r.finish(t)),
+        )
+        assert bench.read(bench.start(program), follow=True) == "".join(f"<{w}>" for w in words).encode()
+
+
+class TestStop:
+    def test_a_command_gets_time_to_end_by_itself(self, bench: Bench) -> None:
+        if bench.is_fake:
+            bench.runtime.stop_code = 7
+        task_id = bench.start(
+            shell(
+                "trap 'echo saved; exit 7' TERM; echo ready; while :; do sleep 0.02; done",
+                lambda r, t: r.write(t, b"ready\nsaved\n"),
+            )
+        )
+        bench.wait_for_output(task_id, b"ready")
+        bench.runtime.stop(task_id, 20)
+        task = bench.see(task_id)
+        assert (task.state, task.exit_code) == (TaskState.EXITED, 7)
+        assert bench.read(task_id).endswith(b"saved\n")
+
+    def test_all_of_its_process_group_get_the_signal(self, bench: Bench) -> None:
+        if bench.is_fake:
+            bench.runtime.stop_code = 5
+        task_id = bench.start(
+            shell(
+                "trap : TERM; (trap 'echo child saved; exit' TERM; echo ready; while :; do sleep 0.02; done) & "
+                "wait; wait; exit 5",
+                lambda r, t: r.write(t, b"ready\nchild saved\n"),
+            )
+        )
+        bench.wait_for_output(task_id, b"ready")
+        bench.runtime.stop(task_id, 20)
+        assert bench.see(task_id).exit_code == 5
+        assert b"child saved\n" in bench.read(task_id)
+
+    def test_one_that_ignores_it_is_killed_after_the_grace(self, bench: Bench) -> None:
+        if bench.is_fake:
+            pytest.skip("a fake has no signals")
+        task_id = bench.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+        bench.wait_for_output(task_id, b"ready")
+        began = time.monotonic()
+        bench.runtime.stop(task_id, 1)
+        assert 0.9 < time.monotonic() - began < 20
+        task = bench.see(task_id)
+        assert (task.state, task.exit_code) == (TaskState.EXITED, 137)
+
+    def test_stopping_at_once_does_not_wait(self, bench: Bench) -> None:
+        task_id = bench.start(shell("trap '' TERM; while :; do sleep 0.05; done"))
+        bench.runtime.stop(task_id, 0)
+        assert bench.see(task_id).state is TaskState.EXITED
+
+    def test_stopping_what_has_ended_changes_nothing(self, bench: Bench) -> None:
+        task_id = bench.start(printer("x", 3))
+        ended = bench.wait_for_end(task_id)
+        bench.runtime.stop(task_id, 5)
+        assert bench.see(task_id) == ended
+
+    @pytest.mark.parametrize("name", UNKNOWN)
+    def test_stopping_and_removing_the_unknown_is_fine(self, bench: Bench, name: str) -> None:
+        bench.runtime.stop(name, 1)
+        bench.runtime.remove(name)
+        assert list(bench.runtime.logs(name, True)) == []
+        assert bench.runtime.observe() == []
+
+    def test_stopping_a_task_that_never_ran_leaves_it_so(self, bench: Bench) -> None:
+        spec = bench.spec(SLEEPER)
+        bench.create(bench.runtime, spec)
+        bench.runtime.stop(spec.task_id, 1)
+        assert bench.see(spec.task_id).state is TaskState.CREATED
+        bench.runtime.remove(spec.task_id)
+        assert bench.see(spec.task_id) is None
+
+
+class TestRemove:
+    def test_a_removed_task_is_gone_and_its_log_stays(self, bench: Bench) -> None:
+        task_id = bench.start(printer("some words", 1))
+        bench.wait_for_end(task_id)
+        bench.runtime.remove(task_id)
+        bench.runtime.remove(task_id)
+        assert bench.see(task_id) is None
+        assert bench.read(task_id) == bench.read(task_id, follow=True) == b"some words"
+
+    def test_a_running_task_is_killed_first(self, bench: Bench) -> None:
+        task_id = bench.start(
+            shell("trap '' TERM; echo one; while :; do sleep 0.05; done", lambda r, t: r.write(t, b"one\n"))
+        )
+        bench.wait_for_output(task_id, b"one")
+        bench.runtime.remove(task_id)
+        assert bench.see(task_id) is None
+        assert bench.read(task_id, follow=True) == b"one\n"
+
+
+class TestLogs:
+    def test_output_can_be_followed_while_it_comes(self, bench: Bench) -> None:
+        task_id = bench.start(shell("echo one; sleep 0.5; echo two >&2", lambda r, t: r.write(t, b"one\n")))
+        output = bench.runtime.logs(task_id, True)
+        assert next(output) == b"one\n"
+        assert bench.see(task_id).state is TaskState.RUNNING
+        if bench.is_fake:
+            bench.runtime.write(task_id, b"two\n")
+            bench.runtime.finish(task_id)
+        assert b"".join(output) == b"two\n"
+
+    def test_any_bytes_come_through(self, bench: Bench) -> None:
+        data = b"\xff\xfe\x00\r\x1b[0m no newline at the end \xe2\x82"
+        octal = "".join(f"\\{byte:03o}" for byte in data)
+        task_id = bench.start(shell(f"printf '{octal}'", lambda r, t: (r.write(t, data), r.finish(t))))
+        assert bench.read(task_id, follow=True) == data
+
+    def test_a_very_long_line_comes_through(self, bench: Bench) -> None:
+        line = b"a" * 50_000
+        task_id = bench.start(
+            shell("head -c 50000 /dev/zero | tr '\\000' a", lambda r, t: (r.write(t, line), r.finish(t)))
+        )
+        assert bench.read(task_id, follow=True) == line
+
+    def test_of_a_big_log_the_end_is_kept(self, bench: Bench) -> None:
+        everything = "".join(f"{n}\n" for n in range(1, 40_001)).encode()
+        task_id = bench.start(shell("seq 1 40000", lambda r, t: (r.write(t, everything), r.finish(t))))
+        bench.wait_for_end(task_id)
+        kept = bench.read(task_id)
+        assert everything.endswith(kept)
+        assert len(kept) >= LOG_CAP // 2
+        assert bench.is_fake or len(kept) <= LOG_CAP
+
+    def test_closing_ends_those_who_follow(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        reader = threading.Thread(target=bench.read, args=(task_id,), kwargs={"follow": True})
+        reader.start()
+        bench.another().stop(task_id, 0) if bench.is_fake else None
+        bench.runtime.close()
+        reader.join(10)
+        assert not reader.is_alive()
+
+
+class TestImages:
+    def test_an_image_that_is_there_is_known(self, bench: Bench) -> None:
+        assert bench.runtime.has_image(bench.image)
+        assert not bench.runtime.has_image("schedulearn-test/absent:1") or bench.kind == "process"
+
+    def test_starting_without_the_image_is_refused_and_leaves_nothing(self, bench: Bench, monkeypatch) -> None:
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "another")
+        with pytest.raises(ImageUnavailable, match="absent"):
+            bench.runtime.start(bench.spec(SLEEPER, image="schedulearn-test/absent:1"))
+        assert bench.runtime.observe() == []
+
+    def test_an_image_that_can_not_be_had_says_why(self, bench: Bench, monkeypatch, tmp_path) -> None:
+        script = tmp_path / "fails.sh"
+        script.write_text("echo 'progress 10 trying'; echo 'no space left' >&2; exit 1")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
+        with pytest.raises(ImageUnavailable) as error:
+            list(bench.runtime.fetch_image("localhost:1/absent:1"))
+        assert {"fake": "absent", "process": "no space left", "docker": "localhost:1/absent:1"}[bench.kind] in str(
+            error.value
+        )
+
+
+class TestRestart:
+    def test_tasks_outlive_the_service_and_the_next_one_finds_them(self, bench: Bench) -> None:
+        if bench.is_fake:
+            pytest.skip("a fake ends with its process")
+        task_id = bench.start(shell("echo one; sleep 0.7; echo two; sleep 100"))
+        bench.wait_for_output(task_id, b"one")
+        first = bench.see(task_id)
+        bench.runtime.close()
+        second = bench.another()
+        assert bench.see(task_id, second) == first
+        wait_for(lambda: bench.read(task_id, runtime=second) == b"one\ntwo\n")
+        second.stop(task_id, 1)
+        assert bench.see(task_id, second).state is TaskState.EXITED
+        assert bench.read(task_id, follow=True, runtime=second) == b"one\ntwo\n"
+
+    def test_what_ended_meanwhile_is_found_with_code_and_log(self, bench: Bench) -> None:
+        if bench.is_fake:
+            pytest.skip("a fake ends with its process")
+        task_id = bench.start(shell("sleep 0.3; echo bye; exit 4"))
+        bench.runtime.close()
+        second = bench.another()
+        assert bench.wait_for_end(task_id, second).exit_code == 4
+        assert bench.read(task_id, runtime=second) == b"bye\n"
+
+
+class TestWatch:
+    def test_it_wakes_when_a_task_ends_and_ends_with_close(self, bench: Bench) -> None:
+        ticks: list[float] = []
+
+        def watch() -> None:
+            for _ in bench.runtime.watch():
+                ticks.append(time.monotonic())
+
+        watcher = threading.Thread(target=watch)
+        runtime = bench.runtime
+        watcher.start()
+        wait_for(lambda: ticks, "the first tick")
+        task_id = bench.start(SLEEPER)
+        time.sleep(0.3)
+        quiet = len(ticks)
+        time.sleep(0.3)
+        assert len(ticks) == quiet, "it ticks although nothing happens"
+        if bench.is_fake:
+            runtime.finish(task_id)
+        else:
+            runtime.stop(task_id, 0)
+        ended = time.monotonic()
+        wait_for(lambda: len(ticks) > quiet, "a tick")
+        assert ticks[quiet] - ended < 2
+        assert bench.see(task_id).state is TaskState.EXITED
+        runtime.close()
+        watcher.join(10)
+        assert not watcher.is_alive()
+
+
+def test_closing_twice_is_fine_and_tasks_go_on(bench: Bench) -> None:
+    task_id = bench.start(SLEEPER)
+    bench.runtime.close()
+    bench.runtime.close()
+    if not bench.is_fake:
+        assert bench.see(task_id, bench.another()).state is TaskState.RUNNING
+
+
+def test_a_spec_names_its_task() -> None:
+    assert TaskSpec("j", 2, 3, "i", ("a",), ()).task_id == "schedulearn-j-2-3"
+    assert issubclass(ImageUnavailable, StartRefused)
+    assert issubclass(StartRefused, RuntimeFault)

@@ -1,0 +1,101 @@
+"""The real application under a real server, over the fake runtime: what a client sees, without containers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from clusters import wait_for
+
+from schedulearn.api.app import create_app
+from schedulearn.api.settings import load_settings
+from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+
+FIVE_KEYS: dict[str, Any] = {
+    "name": "digits",
+    "type": "Pytorch",
+    "container_image": "schedulearn/horovod-cpu",
+    "command": "python examples/digits/train.py",
+    "required_gpus": 2,
+}
+
+
+@dataclass
+class Api:
+    http: httpx.Client
+    runtime: FakeRuntime
+    directory: Path
+
+    def submit(self, **fields: Any) -> str:
+        answer = self.http.post("/api/v1/jobs", json={**FIVE_KEYS, **fields})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        answer = self.http.get(f"/api/v1/jobs/{job_id}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def wait(self, job_id: str, *states: str) -> dict[str, Any]:
+        wait_for(lambda: self.job(job_id)["state"] in states, what=f"{job_id} to be {states}")
+        return self.job(job_id)
+
+    def write_log(self, job_id: str, data: bytes, *, end: bool = False, attempt: int = 1) -> None:
+        """What the runtime of a real host would leave in the log store."""
+        from schedulearn.scheduler.logs import LogStore
+
+        writer = LogStore(self.directory / "logs").writer(f"schedulearn-{job_id}-{attempt}-0")
+        writer.append(data)
+        writer.close() if end else writer.abandon()
+
+
+@contextmanager
+def serve_api(directory: Path, gpus: int = 4, **settings: Any) -> Iterator[Api]:
+    runtime = FakeRuntime("local")
+    rows = [
+        {"uuid": f"GPU-{i}", "ordinal": i, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
+        for i in range(gpus)
+    ]
+    app = create_app(
+        load_settings(data=directory, **settings),
+        lambda _: EmbeddedHost("local", "fake", "fake", runtime, list(rows), lambda _: None),
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started, what="the server")
+    port = server.servers[0].sockets[0].getsockname()[1]
+    headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as http:
+        yield Api(http, runtime, directory)
+    server.should_exit = True
+    thread.join(timeout=15)
+    assert not thread.is_alive()
+    runtime.check()
+
+
+def read_sse(response: httpx.Response, seconds: float = 10.0) -> Iterator[dict[str, Any]]:
+    """{id, event, data} of each server-sent event."""
+    found: dict[str, Any] = {}
+    end = time.monotonic() + seconds
+    for line in response.iter_lines():
+        if time.monotonic() > end:
+            raise AssertionError(f"no end of the stream within {seconds} s")
+        if not line and found:
+            yield found
+            found = {}
+        elif line and not line.startswith(":"):
+            key, _, value = line.partition(": ")
+            found[key] = json.loads(value) if key == "data" else value

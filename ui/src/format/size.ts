@@ -1,0 +1,13 @@
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** Bytes in the largest unit that keeps them at 1 or above: "64 KiB", "1.5 GiB". */
+export function size(bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(bytes, 1)) / 10)));
+  const value = bytes / 1024 ** power;
+  return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;
+}
+
+/** "1 GPU", "2 GPUs". */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,33 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { hostsQuery } from "../api/queries";
+import classes from "./ClusterStrip.module.css";
+
+/** All GPUs of the cluster on one line, and how many are free. */
+export function ClusterStrip() {
+  const { data: hosts } = useQuery(hostsQuery);
+  if (!hosts) return null;
+  const gpus = hosts.flatMap((host) => host.gpus);
+  const used = gpus.filter((gpu) => gpu.jobs.length > 0).length;
+  const away = hosts.filter((host) => !host.reachable).length;
+  return (
+    <section className={`card ${classes.strip}`} aria-label="Cluster">
+      <p className={classes.number}>
+        <strong>{used}</strong> of {gpus.length} GPUs in use
+      </p>
+      <div className={classes.hosts} aria-hidden>
+        {hosts.map((host) => (
+          <span key={host.id} className={classes.host}>
+            {host.gpus.map((gpu) => (
+              <span key={gpu.uuid} className={classes.gpu} data-used={gpu.jobs.length > 0} />
+            ))}
+          </span>
+        ))}
+      </div>
+      <Link to="/hosts" className={classes.more}>
+        {hosts.length} {hosts.length === 1 ? "host" : "hosts"}
+        {away > 0 && `, ${away} not reachable`}
+      </Link>
+    </section>
+  );
+}

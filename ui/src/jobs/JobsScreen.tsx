@@ -1,0 +1,97 @@
+import { Button, Group, Text } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useSearchParams } from "react-router";
+import { jobsQuery } from "../api/queries";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Icon } from "../shell/Icon";
+import { Loading } from "../shell/Loading";
+import { Screen } from "../shell/Screen";
+import { CancelDialog } from "./CancelDialog";
+import { ClusterStrip } from "./ClusterStrip";
+import { EmptyJobs } from "./EmptyJobs";
+import { JobFilters } from "./JobFilters";
+import { JobsTable } from "./JobsTable";
+import { canCancel, GROUPS, type Group, groupCount, isGroup } from "./states";
+
+export default function JobsScreen() {
+  const [address, setAddress] = useSearchParams();
+  const shown = address.get("show");
+  const group: Group = isGroup(shown) ? shown : "all";
+  const text = address.get("q") ?? "";
+  const [settled] = useDebouncedValue(text, 250);
+  const jobs = useInfiniteQuery(jobsQuery({ states: GROUPS[group].states, text: settled.trim() }));
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [cancelling, setCancelling] = useState(false);
+
+  const rows = jobs.data?.pages.flatMap((page) => page.items) ?? [];
+  const counts = jobs.data?.pages.at(-1)?.counts ?? {};
+  // A job that ended since it was chosen has nothing left to cancel.
+  const chosen = rows.filter((job) => selected.has(job.id) && canCancel(job.state));
+
+  function filterBy(key: "show" | "q", value: string) {
+    const next = new URLSearchParams(address);
+    if (value) next.set(key, value);
+    else next.delete(key);
+    setAddress(next, { replace: true });
+  }
+
+  const never = jobs.isSuccess && groupCount("all", counts) === 0;
+  return (
+    <Screen
+      title="Jobs"
+      actions={
+        <Button component={Link} to="/submit" leftSection={<Icon name="plus" />}>
+          Submit a job
+        </Button>
+      }
+    >
+      <ClusterStrip />
+      {jobs.error && <ErrorNotice title="The jobs can't be read" error={jobs.error} retry={jobs.refetch} />}
+      {jobs.isPending && !jobs.error && <Loading />}
+      {never && <EmptyJobs />}
+      {jobs.isSuccess && !never && (
+        <>
+          <JobFilters
+            group={group}
+            onGroup={(next) => filterBy("show", next === "all" ? "" : next)}
+            text={text}
+            onText={(next) => filterBy("q", next)}
+            counts={counts}
+          />
+          {chosen.length > 0 && (
+            <Group mb="sm" gap="sm">
+              <Text size="sm">{chosen.length} selected</Text>
+              <Button size="xs" color="red" onClick={() => setCancelling(true)}>
+                Cancel selected
+              </Button>
+              <Button size="xs" variant="default" onClick={() => setSelected(new Set())}>
+                Select none
+              </Button>
+            </Group>
+          )}
+          <JobsTable rows={rows} selected={selected} onSelect={setSelected} />
+          {rows.length === 0 && (
+            <Text c="dimmed" ta="center" py="xl">
+              No job matches.
+            </Text>
+          )}
+          {jobs.hasNextPage && (
+            <Group justify="center" mt="md">
+              <Button variant="default" onClick={() => jobs.fetchNextPage()} loading={jobs.isFetchingNextPage}>
+                Load more
+              </Button>
+            </Group>
+          )}
+        </>
+      )}
+      <CancelDialog
+        jobs={chosen}
+        opened={cancelling}
+        onClose={() => setCancelling(false)}
+        onDone={() => setSelected(new Set())}
+      />
+    </Screen>
+  );
+}

@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { canCancel, GROUPS, groupCount, isGroup, isOver, LOOKS } from "./states";
+
+test("every state is in exactly one group", () => {
+  const grouped = Object.values(GROUPS).flatMap((group) => group.states);
+  expect(grouped.toSorted()).toEqual(Object.keys(LOOKS).toSorted());
+});
+
+test("counts of a group are those of its states", () => {
+  const counts = { queued: 3, running: 2, pulling: 1, failed: 4, timeout: 1 };
+  expect(groupCount("running", counts)).toBe(3);
+  expect(groupCount("failed", counts)).toBe(5);
+  expect(groupCount("all", counts)).toBe(11);
+});
+
+test("what has ended or is ending can't be cancelled", () => {
+  expect(canCancel("queued")).toBe(true);
+  expect(canCancel("stopping")).toBe(false);
+  expect(canCancel("timeout")).toBe(false);
+  expect(isOver("stopping")).toBe(false);
+});
+
+test("a made-up filter in the address is no group", () => {
+  expect(isGroup("toString")).toBe(false);
+  expect(isGroup("waiting")).toBe(true);
+});

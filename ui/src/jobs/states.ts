@@ -1,0 +1,48 @@
+import type { JobState } from "../api/types";
+import type { IconName } from "../shell/Icon";
+
+interface Look {
+  icon: IconName;
+  /** Which colours; states of one tone differ by icon and word. */
+  tone: "wait" | "move" | "run" | "good" | "bad" | "off";
+}
+
+export const LOOKS: Record<JobState, Look> = {
+  queued: { icon: "clock", tone: "wait" },
+  pulling: { icon: "download", tone: "move" },
+  starting: { icon: "repeat", tone: "move" },
+  running: { icon: "play", tone: "run" },
+  resizing: { icon: "resize", tone: "move" },
+  stopping: { icon: "square", tone: "wait" },
+  succeeded: { icon: "check", tone: "good" },
+  failed: { icon: "cross", tone: "bad" },
+  cancelled: { icon: "cancel", tone: "off" },
+  timeout: { icon: "clock", tone: "bad" },
+};
+
+/** What people filter by. */
+export const GROUPS = {
+  all: { name: "All", states: [] },
+  waiting: { name: "Waiting", states: ["queued"] },
+  running: { name: "Running", states: ["pulling", "starting", "running", "resizing", "stopping"] },
+  succeeded: { name: "Succeeded", states: ["succeeded"] },
+  failed: { name: "Failed", states: ["failed", "timeout"] },
+  cancelled: { name: "Cancelled", states: ["cancelled"] },
+} satisfies Record<string, { name: string; states: JobState[] }>;
+
+export type Group = keyof typeof GROUPS;
+
+export const isGroup = (name: string | null): name is Group => name !== null && Object.hasOwn(GROUPS, name);
+
+const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled", "timeout"];
+
+export const isOver = (state: JobState) => ENDED.includes(state);
+
+/** Whether cancelling would still change anything. */
+export const canCancel = (state: JobState) => !isOver(state) && state !== "stopping";
+
+/** Jobs of a group, from the counts by state. */
+export function groupCount(group: Group, counts: Record<string, number>): number {
+  const states: string[] = group === "all" ? Object.keys(counts) : GROUPS[group].states;
+  return states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+}

@@ -1,0 +1,35 @@
+import { lazy, Suspense, useSyncExternalStore } from "react";
+import { Route, Routes } from "react-router";
+import { access } from "../api/access";
+import { LiveProvider } from "../live/LiveProvider";
+import { Loading } from "./Loading";
+import { Missing } from "./Missing";
+import { Shell } from "./Shell";
+import { TokenForm } from "./TokenForm";
+
+const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
+const JobScreen = lazy(() => import("../job/JobScreen"));
+const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
+const HostsScreen = lazy(() => import("../hosts/HostsScreen"));
+const PolicyScreen = lazy(() => import("../policy/PolicyScreen"));
+
+export function App() {
+  const tokenNeeded = useSyncExternalStore(access.subscribe, access.isNeeded);
+  if (tokenNeeded) return <TokenForm />;
+  return (
+    <LiveProvider>
+      <Shell>
+        <Suspense fallback={<Loading />}>
+          <Routes>
+            <Route index element={<JobsScreen />} />
+            <Route path="jobs/:id" element={<JobScreen />} />
+            <Route path="submit" element={<SubmitScreen />} />
+            <Route path="hosts" element={<HostsScreen />} />
+            <Route path="policy" element={<PolicyScreen />} />
+            <Route path="*" element={<Missing />} />
+          </Routes>
+        </Suspense>
+      </Shell>
+    </LiveProvider>
+  );
+}

@@ -1,0 +1,16 @@
+import { ActionIcon, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { Icon } from "./Icon";
+
+/** Begins with the system's scheme and remembers a choice. */
+export function ColorScheme() {
+  const { setColorScheme } = useMantineColorScheme();
+  const shown = useComputedColorScheme("light");
+  const other = shown === "light" ? "dark" : "light";
+  return (
+    <Tooltip label={`Use the ${other} colours`}>
+      <ActionIcon variant="default" aria-label={`Use the ${other} colours`} onClick={() => setColorScheme(other)}>
+        <Icon name={other === "dark" ? "moon" : "sun"} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}

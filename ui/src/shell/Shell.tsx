@@ -1,0 +1,59 @@
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Link, NavLink } from "react-router";
+import { policyQuery } from "../api/queries";
+import { LiveBadge } from "../live/LiveBadge";
+import { ColorScheme } from "./ColorScheme";
+import classes from "./Shell.module.css";
+
+const SCREENS = [
+  { to: "/", name: "Jobs" },
+  { to: "/hosts", name: "Hosts" },
+  { to: "/policy", name: "Policy" },
+  { to: "/submit", name: "Submit" },
+];
+
+export function Shell({ children }: { children: ReactNode }) {
+  return (
+    <>
+      <a className={classes.skip} href="#main">
+        Skip to the content
+      </a>
+      <header className={classes.header}>
+        <div className={classes.inner}>
+          <Link to="/" className={classes.brand}>
+            <img src="/ui/favicon.svg" alt="" width={26} height={26} />
+            <span>Schedulearn</span>
+          </Link>
+          <nav className={classes.nav} aria-label="Screens">
+            {SCREENS.map(({ to, name }) => (
+              <NavLink key={to} to={to} end={to === "/"} className={classes.link}>
+                {name}
+              </NavLink>
+            ))}
+          </nav>
+          <div className={classes.right}>
+            <PolicyChip />
+            <LiveBadge />
+            <ColorScheme />
+          </div>
+        </div>
+      </header>
+      <main id="main" className={classes.main} tabIndex={-1}>
+        {children}
+      </main>
+    </>
+  );
+}
+
+function PolicyChip() {
+  const { data } = useQuery(policyQuery);
+  if (!data) return null;
+  return (
+    <Link to="/policy" className={classes.policy} data-trouble={data.problem !== ""}>
+      <span className={classes.policyLabel}>policy</span> {data.algorithm}
+      {data.metric !== "default" && ` · ${data.metric}`}
+      {data.problem && " (!)"}
+    </Link>
+  );
+}

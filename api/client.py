@@ -277,7 +277,9 @@ class Client:
                 why = error
             lost_at = lost_at or time.monotonic()
             if time.monotonic() - lost_at > PATIENCE_S:
-                raise UnreachableError(f"{self.url} has not answered for {PATIENCE_S:.0f} s: {_words(why)}")
+                raise UnreachableError(
+                    f"{self.url} has not answered for {PATIENCE_S:.0f} s ({_words(why)}); jobs go on"
+                )
             if tries == 2:
                 on_gap(f"{self.url} does not answer; trying again for {PATIENCE_S:.0f} s")
             time.sleep(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])

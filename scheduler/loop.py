@@ -280,7 +280,7 @@ def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
 
 
 def _time_left(books: Books, now: float) -> list[float]:
-    """Seconds until something is due that nothing will announce: a max_duration, or the settling of an inherited task."""
+    """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
     settling = [SETTLE_S] if any(task.stop and task.state == "wanted" for task in books.tasks) else []
     return settling + [
         max(0.05, job.max_duration - job.run_seconds - (now - task.started_at))

@@ -126,7 +126,7 @@ docker_build() { # from to option...
         case $1 in
             *"progress "[0-9]*)
                 local rest=${1##*progress }
-                message=${rest#* }
+                message=${rest#* } expected=0 # it tells us where it is: the clock need not guess
                 progress $((phase_from + (phase_to - phase_from) * ${rest%% *} / 100)) "$message"
                 ;;
             *"RUN . ./versions.env"*) phase 0 "$pip_seconds" "installing PyTorch $TORCH_VERSION" ;;
@@ -146,11 +146,15 @@ docker_build() { # from to option...
     }
     on_silence() {
         local elapsed=$((SECONDS - began))
+        if [ "$expected" -eq 0 ]; then
+            progress "$percent" "$message"
+            return
+        fi
         if [ "$elapsed" -gt "$expected" ]; then elapsed=$expected; fi
         progress $((phase_from + (phase_to - phase_from) * elapsed / expected)) "$message"
     }
     progress "$from" "$message"
-    local arguments=(--network host --build-arg "BUILD_BASE=$build_base" --build-arg "BASE=$base")
+    local arguments=(--network host --force-rm --build-arg "BUILD_BASE=$build_base" --build-arg "BASE=$base")
     local name
     for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL; do
         if [ -n "${!name:-}" ]; then arguments+=(--build-arg "$name"); fi

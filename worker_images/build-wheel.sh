@@ -64,6 +64,17 @@ compile() {
     watch "$build/venv/bin/python" setup.py --quiet bdist_wheel --dist-dir "$build/dist"
 }
 
+need_headers() { # of Python: the official images have them, Debian's and Ubuntu's Python only with a further package
+    local header
+    header=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include") + "/Python.h")')
+    if [ -e "$header" ]; then return; fi
+    local package
+    package=$("$python" -c 'import sys; print("libpython%d.%d-dev" % sys.version_info[:2])')
+    [ "$(id -u)" -eq 0 ] || die "$header is missing: install it first (Debian, Ubuntu: sudo apt-get install $package)" 3
+    apt_install "$package"
+    [ -e "$header" ] || die "$header is missing, and $package does not bring it: \$PYTHON must be a Python with headers" 3
+}
+
 prepare() { # a private environment for the build tools, which sees the torch of $PYTHON, and the unpacked source
     local build=$1 venv=$1/venv
     if [ ! -e "$build/prepared" ]; then
@@ -105,10 +116,11 @@ main() {
         progress 0 "looking for compilers"
         need g++ g++
         need make make
+        need_headers
         prepare "$build"
         if ! compile "$build"; then
             # What an interrupted build left may be broken: then once more, from nothing.
-            [ -n "$resumed" ] || die "Horovod does not compile"
+            [ -n "$resumed" ] || die "Horovod does not compile: $(grep -m 1 ' error: ' "$log" || echo 'see the log')"
             progress 7 "compiling again, from nothing"
             rm -rf "$build/src/build" "$build/dist"
             compile "$build"

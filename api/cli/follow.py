@@ -29,7 +29,7 @@ def follow(session: Session, job: Json, *, quiet: bool) -> int:
         watch.start()
     try:
         for piece in session.client.follow_logs(job["id"], on_gap=lambda why: watch.say(f"{why}; the job goes on")):
-            watch.log_begins()
+            watch.log_comes(piece.text)
             if session.as_json:
                 click.echo(json.dumps({"offset": piece.offset, "text": piece.text}))
             else:
@@ -66,6 +66,7 @@ class _Watch:
         self._done = threading.Event()
         self._live: Live | None = None
         self._told = ""
+        self._in_line = False  # the log stands in the middle of a line
         self._thread = threading.Thread(target=self._look, name="watch-job", daemon=True)
 
     def start(self) -> None:
@@ -79,24 +80,28 @@ class _Watch:
         self._show(self._job)
         self._thread.start()
 
-    def log_begins(self) -> None:
+    def log_comes(self, text: str) -> None:
         """Makes room: from here on the terminal belongs to the job's output."""
-        if self._live is not None:
-            with self._lock:
-                if self._live is not None:
-                    self._live.stop()
-                self._live = None
+        with self._lock:
+            self._end_live()
+            self._in_line = not text.endswith("\n")
 
     def stop(self) -> None:
         self._done.set()
-        self.log_begins()
+        with self._lock:
+            self._end_live()
 
     def say(self, sentence: str) -> None:
         with self._lock:
-            if self._live is not None:
-                self._live.stop()
-                self._live = None
-            click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)
+            self._end_live()
+            start = "\n" if self._in_line and sys.stderr.isatty() else ""
+            self._in_line = False
+            click.secho(f"{start}schedulearn: {clean(sentence)}", err=True, dim=True)
+
+    def _end_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _look(self) -> None:
         while not self._done.wait(_LOOK_S):
@@ -115,7 +120,7 @@ class _Watch:
                 return
         # A pull goes through a hundred percentages: one line for all of them.
         news = job["state"] if job["state"] == JobStatus.PULLING else f"{job['state']}: {job['message']}"
-        if news != self._told and not (self._told == "" and self._job["state"] == JobStatus.RUNNING):
+        if news != self._told:
             self._told = news
             self.say(f"job {job['id']} is {job['state']}: {job['message']}")
 

@@ -110,10 +110,18 @@ def show(session: Session, job: str) -> None:
             for task in detail["tasks"]
         ]
         print_table(session, ("ATTEMPT", "HOST", "GPUS", "STATE", "EXIT", "STARTED", "FINISHED", "ERROR"), rows)
-    events = session.client.job_events(detail["id"], limit=1000)["items"][-10:]
-    if events:
+    if events := _last_events(session, detail["id"]):
         click.echo()
         print_table(session, ("AT", "WHAT", ""), [[show_time(e["at"]), e["kind"], e["message"]] for e in events])
+
+
+def _last_events(session: Session, job_id: str, count: int = 10) -> list[Json]:
+    events: list[Json] = []
+    while page := session.client.job_events(job_id, after=events[-1]["id"] if events else 0, limit=1000)["items"]:
+        events = [*events, *page][-count:]
+        if len(page) < 1000:
+            break
+    return events
 
 
 def _facts(job: Json) -> list[tuple[str, Cell]]:

@@ -54,7 +54,11 @@ def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json
             raise
     finally:
         listener.close()
-    return 0 if app.failure is None else _refuse(app.failure)
+    if app.failure is not None:
+        return _refuse(app.failure)
+    if not as_json:
+        _tell("Stopped. Jobs that run go on.")
+    return 0
 
 
 def _refuse(error: BaseException) -> int:
@@ -167,10 +171,14 @@ class _Server(uvicorn.Server):
                     f"Clients need its token, which is in {path}; the page asks for it. For the command line:",
                     f"  export SCHEDULEARN_URL=http://{reach}:{port} SCHEDULEARN_TOKEN=$(cat {path})",
                 ]
-        try:
-            print(*lines, sep="\n", flush=True)  # noqa: T201
-        except OSError:
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads it; that is no reason to stop
+        _tell(*lines)
+
+
+def _tell(*lines: str) -> None:
+    try:
+        print(*lines, sep="\n", flush=True)  # noqa: T201
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nobody reads it; that is no reason to stop
 
 
 @contextmanager

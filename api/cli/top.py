@@ -113,16 +113,16 @@ def _sections(view: _View) -> list[tuple[str, Sequence[str], list[list[Cell]]]]:
 def _live(session: Session, view: _View, interval: float) -> None:
     from rich.live import Live
 
-    with Live(_screen(view), console=console(), screen=True, auto_refresh=False) as live:
-        try:
+    try:
+        with Live(_screen(view), console=console(), screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval)
                 try:
                     live.update(_screen(_load(session)), refresh=True)
                 except UnreachableError as error:
                     live.update(rich_cell((str(error), "bold red")), refresh=True)
-        except KeyboardInterrupt:
-            return
+    except KeyboardInterrupt:
+        return
 
 
 def _screen(view: _View) -> RenderableType:

@@ -176,6 +176,8 @@ class DockerRuntime:
                     self._info = None  # the engine may be another one now
                     yield
                     for _ in stream.objects():
+                        if self._closed.is_set():
+                            return
                         yield
             except (RuntimeFault, OSError):
                 pass

@@ -15,9 +15,11 @@ import docker.errors
 import requests
 import urllib3
 from docker import APIClient
+from docker.constants import MINIMUM_DOCKER_API_VERSION
 from docker.tls import TLSConfig
 
 from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.docker_transport import Adapter, KeepAliveAdapter
 
 CONNECT_S = 5.0
 QUERY_S = 15.0  # for an answer to a question
@@ -28,7 +30,7 @@ _POOL = 64  # connections kept for reuse; followed logs hold one each
 def ping(url: str | None) -> str | None:
     """Asks whether a Docker Engine answers at `url`: None if so, else why not. Takes a few seconds at most."""
     try:
-        client = _Client(url, quick=True)
+        client = _Client(_resolve(url), quick=True)
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
         return _plain(error)
     client.close()
@@ -43,7 +45,7 @@ class Engine:
     """
 
     def __init__(self, url: str | None) -> None:
-        self.url = url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        self.url = _resolve(url)
         self._lock = threading.Lock()
         self._connecting = threading.Lock()  # apart from `_lock`, so that close need not wait for it
         self._client: _Client | None = None
@@ -152,16 +154,12 @@ class Stream:
             duplicate = os.dup(self._response.raw.fileno())
         except (OSError, ValueError, AttributeError):
             return  # it has ended
-        try:
-            # Shutting down reaches the reader's blocked call, which closing would not.
-            with socket.socket(fileno=duplicate) as connection:
+        # Shutting down reaches the reader's blocked call, which closing would not.
+        with socket.socket(fileno=duplicate) as connection:
+            try:
                 connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            # Not a socket: the pipe of an ssh command, which the SDK hangs on to it.
-            channel = getattr(getattr(getattr(self._response.raw, "_fp", None), "fp", None), "channel", None)
-            if channel is not None:
-                os.close(duplicate)
-                channel.close()
+            except OSError:
+                pass  # the other side was faster
 
 
 def explain(error: docker.errors.APIError) -> str:
@@ -174,23 +172,37 @@ def status_of(error: docker.errors.APIError) -> int:
 
 
 class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
-    def __init__(self, url: str | None, *, quick: bool = False) -> None:
+    def __init__(self, url: str, *, quick: bool = False) -> None:
         self._quick = quick
-        if url and url.startswith("unix://"):
-            # The SDK would leave its socket open when nobody listens.
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(CONNECT_S)
-                probe.connect(url.removeprefix("unix://"))
+        local = url.startswith(("unix://", "ssh://"))
+        # A version that every engine knows, until we can ask through our own adapter.
         super().__init__(
-            url, version="auto", timeout=ACTION_S, tls=_tls(url or ""), use_ssh_client=True, max_pool_size=_POOL
+            "tcp://localhost:2375" if local else url,
+            version=MINIMUM_DOCKER_API_VERSION,
+            timeout=ACTION_S,
+            tls=_tls(url),
+            max_pool_size=_POOL,
         )
+        adapter = Adapter(url, _POOL) if local else KeepAliveAdapter(pool_maxsize=_POOL)
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
+        try:
+            self._version = self.version(api_version=False)["ApiVersion"]
+        except BaseException:
+            self.close()
+            raise
 
     def request(self, method: str, url: str, *args: Any, timeout: Any = None, **kwargs: Any) -> requests.Response:
         # The SDK knows one limit for all. A host that is gone should be noticed long before an action may take.
         if isinstance(timeout, int | float):
             query = self._quick or (method == "GET" and not kwargs.get("stream"))
             timeout = (CONNECT_S, QUERY_S if query else timeout)
-        return super().request(method, url, *args, timeout=timeout, **kwargs)
+        response: requests.Response = super().request(method, url, *args, timeout=timeout, **kwargs)
+        return response
+
+
+def _resolve(url: str | None) -> str:
+    return url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 
 def _tls(url: str) -> TLSConfig | bool:

@@ -130,7 +130,6 @@ _DONE = {
     "Verifying Checksum": 0.7,
     "Download complete": 0.7,
     "Pull complete": 1.0,
-    "Already exists": 1.0,
 }
 _GUESS = 1 << 20  # bytes of a layer whose size is not known yet
 
@@ -146,7 +145,7 @@ class _Layers:
 
     def take(self, event: dict[str, Any]) -> None:
         layer, status = event.get("id"), event.get("status", "")
-        if not layer or status.startswith("Pulling from"):
+        if not layer or status.startswith(("Pulling from", "Already exists")):
             return
         detail = event.get("progressDetail") or {}
         current, total = detail.get("current") or 0, detail.get("total") or 0

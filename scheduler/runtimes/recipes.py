@@ -20,6 +20,7 @@ from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes.base import ImageProgress
 
 PACKAGE = "schedulearn.worker_images"
+GRACE_S = 10.0
 _TAIL_BYTES = 1500
 
 
@@ -71,15 +72,24 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
                     ready = rest
             code = process.wait()
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+            _end(process)
             process.stdout.close()
         if code != 0 or not ready:
             raise ImageUnavailable(
                 f"{what} could not be made: {script.name} ended with exit code {code}. {_last_words(errors)}"
             )
     return ready
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _parse(rest: str, last: ImageProgress) -> ImageProgress:

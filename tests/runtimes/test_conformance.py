@@ -265,7 +265,6 @@ class TestLogs:
         task_id = bench.start(SLEEPER)
         reader = threading.Thread(target=bench.read, args=(task_id,), kwargs={"follow": True})
         reader.start()
-        bench.another().stop(task_id, 0) if bench.is_fake else None
         bench.runtime.close()
         reader.join(10)
         assert not reader.is_alive()

@@ -33,10 +33,13 @@ export const theme = createTheme({
   autoContrast: true,
   defaultRadius: "sm",
   radius: { sm: "6px", md: "10px" },
-  fontFamily: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif',
-  fontFamilyMonospace: 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "Liberation Mono", monospace',
+  fontFamily:
+    'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif',
+  fontFamilyMonospace:
+    'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "Liberation Mono", monospace',
   headings: { fontWeight: "650" },
   cursorType: "pointer",
+  respectReducedMotion: true,
 });
 
 /** Mantine's own grey for secondary text is too faint on white. */

@@ -30,7 +30,9 @@ export function problemToError(status: number, body: unknown): ApiError {
 }
 
 /** The data of an answer; throws ApiError for every other outcome. */
-export async function unwrap<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
+export async function unwrap<T>(
+  call: Promise<{ data?: T; error?: unknown; response: Response }>,
+): Promise<T> {
   let answer: Awaited<typeof call>;
   try {
     answer = await call;

@@ -1,5 +1,5 @@
 import { client, unwrap } from "./client";
-import type { Job, JobSpec, Policy, PolicyChoice } from "./types";
+import type { Host, Job, JobSpec, Policy, PolicyChoice } from "./types";
 
 const AT_ONCE = 6;
 
@@ -32,4 +32,10 @@ export function submitJob({ body, key }: { body: JobBody; key: string }): Promis
 
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {
   return unwrap(client.PUT("/api/v1/policy", { body: choice }));
+}
+
+/** A cordoned host keeps its jobs and gets no others. */
+export function setCordon({ id, cordoned }: { id: string; cordoned: boolean }): Promise<Host> {
+  const path = cordoned ? "/api/v1/hosts/{host_id}/cordon" : "/api/v1/hosts/{host_id}/uncordon";
+  return unwrap(client.POST(path, { params: { path: { host_id: id } } }));
 }

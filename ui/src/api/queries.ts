@@ -1,18 +1,12 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { keys } from "./keys";
 import type { Job, JobState } from "./types";
-
-/** The first word of each query's key; live events name by it what they make stale. */
-export const keys = {
-  jobs: "jobs",
-  job: "job",
-  jobEvents: "job-events",
-  hosts: "hosts",
-  policy: "policy",
-} as const;
 
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
 const UNANNOUNCED_MS = 5_000;
+
+const HOLDERS: JobState[] = ["pulling", "starting", "running", "resizing", "stopping"];
 
 export interface JobsFilter {
   states: JobState[];
@@ -25,7 +19,9 @@ export function jobsQuery({ states, text }: JobsFilter) {
     queryFn: ({ pageParam, signal }) =>
       unwrap(
         client.GET("/api/v1/jobs", {
-          params: { query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: 50 } },
+          params: {
+            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: 50 },
+          },
           signal,
         }),
       ),
@@ -66,6 +62,14 @@ export const hostsQuery = queryOptions({
 
 /** For the screen that shows utilisation. */
 export const watchedHostsQuery = queryOptions({ ...hostsQuery, refetchInterval: UNANNOUNCED_MS });
+
+/** Names of the jobs that hold GPUs, by id: a GPU says only the ids. */
+export const runningNamesQuery = queryOptions({
+  queryKey: [keys.jobs, "names"],
+  queryFn: ({ signal }) =>
+    unwrap(client.GET("/api/v1/jobs", { params: { query: { state: HOLDERS, limit: 1000 } }, signal })),
+  select: (page) => Object.fromEntries(page.items.map((job) => [job.id, job.name])),
+});
 
 export const policyQuery = queryOptions({
   queryKey: [keys.policy],

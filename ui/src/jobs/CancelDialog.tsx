@@ -2,7 +2,7 @@ import { Button, Group, List, Modal, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { cancelJobs } from "../api/commands";
-import { keys } from "../api/queries";
+import { keys } from "../api/keys";
 import type { Job } from "../api/types";
 import { plural } from "../format/size";
 

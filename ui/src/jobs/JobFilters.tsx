@@ -1,11 +1,11 @@
 import { TextInput } from "@mantine/core";
 import { Icon } from "../shell/Icon";
 import classes from "./JobFilters.module.css";
-import { GROUPS, type Group, groupCount } from "./states";
+import { GROUPS, groupCount, type JobGroup } from "./states";
 
 interface Props {
-  group: Group;
-  onGroup: (group: Group) => void;
+  group: JobGroup;
+  onGroup: (group: JobGroup) => void;
   text: string;
   onText: (text: string) => void;
   counts: Record<string, number>;
@@ -16,7 +16,7 @@ export function JobFilters({ group, onGroup, text, onText, counts }: Props) {
     <div className={classes.filters}>
       <fieldset className={classes.groups}>
         <legend className={classes.legend}>State</legend>
-        {(Object.keys(GROUPS) as Group[]).map((each) => (
+        {(Object.keys(GROUPS) as JobGroup[]).map((each) => (
           <button
             key={each}
             type="button"

@@ -43,7 +43,9 @@ export function JobRow({ job, selected, onToggle }: Props) {
       <td>
         <span className={classes.gpus}>
           <GpuTiles held={held} wanted={job.required_gpus} />
-          <span>{held > 0 || isOver(job.state) ? held || job.required_gpus : `0 of ${job.required_gpus}`}</span>
+          <span>
+            {held > 0 || isOver(job.state) ? held || job.required_gpus : `0 of ${job.required_gpus}`}
+          </span>
         </span>
         {hosts && <div className={classes.dim}>{hosts}</div>}
       </td>

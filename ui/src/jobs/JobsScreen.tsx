@@ -13,12 +13,12 @@ import { ClusterStrip } from "./ClusterStrip";
 import { EmptyJobs } from "./EmptyJobs";
 import { JobFilters } from "./JobFilters";
 import { JobsTable } from "./JobsTable";
-import { canCancel, GROUPS, type Group, groupCount, isGroup } from "./states";
+import { canCancel, GROUPS, groupCount, isGroup, type JobGroup } from "./states";
 
 export default function JobsScreen() {
   const [address, setAddress] = useSearchParams();
   const shown = address.get("show");
-  const group: Group = isGroup(shown) ? shown : "all";
+  const group: JobGroup = isGroup(shown) ? shown : "all";
   const text = address.get("q") ?? "";
   const [settled] = useDebouncedValue(text, 250);
   const jobs = useInfiniteQuery(jobsQuery({ states: GROUPS[group].states, text: settled.trim() }));
@@ -79,7 +79,11 @@ export default function JobsScreen() {
           )}
           {jobs.hasNextPage && (
             <Group justify="center" mt="md">
-              <Button variant="default" onClick={() => jobs.fetchNextPage()} loading={jobs.isFetchingNextPage}>
+              <Button
+                variant="default"
+                onClick={() => jobs.fetchNextPage()}
+                loading={jobs.isFetchingNextPage}
+              >
                 Load more
               </Button>
             </Group>

@@ -30,9 +30,10 @@ export const GROUPS = {
   cancelled: { name: "Cancelled", states: ["cancelled"] },
 } satisfies Record<string, { name: string; states: JobState[] }>;
 
-export type Group = keyof typeof GROUPS;
+export type JobGroup = keyof typeof GROUPS;
 
-export const isGroup = (name: string | null): name is Group => name !== null && Object.hasOwn(GROUPS, name);
+export const isGroup = (name: string | null): name is JobGroup =>
+  name !== null && Object.hasOwn(GROUPS, name);
 
 const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled", "timeout"];
 
@@ -42,7 +43,7 @@ export const isOver = (state: JobState) => ENDED.includes(state);
 export const canCancel = (state: JobState) => !isOver(state) && state !== "stopping";
 
 /** Jobs of a group, from the counts by state. */
-export function groupCount(group: Group, counts: Record<string, number>): number {
+export function groupCount(group: JobGroup, counts: Record<string, number>): number {
   const states: string[] = group === "all" ? Object.keys(counts) : GROUPS[group].states;
   return states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
 }

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
-import { keys } from "../api/queries";
+import { keys } from "../api/keys";
 import type { ServiceEvent } from "../api/types";
 import { Collector, staleAfter } from "./stale";
 import { type LiveState, Stream } from "./stream";

@@ -1,4 +1,4 @@
-import { keys } from "../api/queries";
+import { keys } from "../api/keys";
 import type { ServiceEvent } from "../api/types";
 
 export type QueryKey = readonly string[];

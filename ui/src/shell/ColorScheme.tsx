@@ -8,7 +8,11 @@ export function ColorScheme() {
   const other = shown === "light" ? "dark" : "light";
   return (
     <Tooltip label={`Use the ${other} colours`}>
-      <ActionIcon variant="default" aria-label={`Use the ${other} colours`} onClick={() => setColorScheme(other)}>
+      <ActionIcon
+        variant="default"
+        aria-label={`Use the ${other} colours`}
+        onClick={() => setColorScheme(other)}
+      >
         <Icon name={other === "dark" ? "moon" : "sun"} />
       </ActionIcon>
     </Tooltip>

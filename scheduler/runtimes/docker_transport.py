@@ -1,0 +1,156 @@
+"""How requests get to an engine over a Unix socket or ssh: in both cases through a real socket of ours.
+
+The SDK has adapters of its own. That for ssh needs paramiko, has no time limits, and its streams can't be ended from
+another thread; that for Unix sockets keeps a pool for each path of the API, so that it hardly ever reuses a connection.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
+
+import requests.adapters
+import urllib3
+import urllib3.connection
+
+SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=3")
+
+
+class Line(Protocol):
+    """One connection being made and held."""
+
+    def dial(self, timeout: float | None) -> socket.socket: ...
+
+    def hang_up(self) -> str:
+        """Frees what `dial` took besides the socket. Returns what was said on the way, if anything."""
+        ...
+
+
+class UnixLine:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def dial(self, timeout: float | None) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(timeout)
+            connection.connect(self._path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def hang_up(self) -> str:
+        return ""
+
+
+class SshLine:
+    """`ssh` with its input and output on one end of a socket pair; `docker system dial-stdio` answers over there."""
+
+    def __init__(self, url: SplitResult) -> None:
+        options = [word for option in SSH_OPTIONS for word in ("-o", option)]
+        user = ["-l", url.username] if url.username else []
+        port = ["-p", str(url.port)] if url.port else []
+        self._command = ["ssh", *options, *user, *port, "--", url.hostname or "", "docker system dial-stdio"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # closed by hang_up
+
+    def dial(self, timeout: float | None) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=self._words.fileno(),
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
+        ours.settimeout(timeout)
+        return ours
+
+    def hang_up(self) -> str:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+        if self._words.closed:
+            return ""
+        with self._words:
+            self._words.seek(0)
+            return self._words.read(2000).decode(errors="replace").strip()
+
+
+class Connection(urllib3.connection.HTTPConnection):
+    def __init__(self, line: Line, timeout: Any) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._line = line
+
+    def connect(self) -> None:
+        limit = self.timeout if isinstance(self.timeout, int | float) else None
+        self.sock = self._line.dial(limit)
+
+    def getresponse(self) -> Any:
+        try:
+            return super().getresponse()
+        except http.client.RemoteDisconnected as error:
+            if words := self._line.hang_up():  # ssh says why
+                raise ConnectionError(words) from error
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._line.hang_up()
+
+
+class Pool(urllib3.HTTPConnectionPool):
+    def __init__(self, url: str, size: int) -> None:
+        super().__init__("localhost", maxsize=size)
+        self._url = urlsplit(url)
+
+    def _new_conn(self) -> Connection:
+        line: Line = SshLine(self._url) if self._url.scheme == "ssh" else UnixLine(self._url.path)
+        return Connection(line, self.timeout.connect_timeout)
+
+
+class Adapter(requests.adapters.HTTPAdapter):
+    """Sends every request to the engine at a unix:// or ssh:// URL, whatever host the request names."""
+
+    def __init__(self, url: str, size: int) -> None:
+        super().__init__()
+        self._pool = Pool(url, size)
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Pool:
+        return self._pool
+
+    def get_connection(self, *_: Any, **__: Any) -> Pool:  # what requests before 2.32 calls
+        return self._pool
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Mapping[str, str] | None) -> str:
+        return request.path_url
+
+    def close(self) -> None:
+        super().close()
+        self._pool.close()
+
+
+class KeepAliveAdapter(requests.adapters.HTTPAdapter):
+    """For tcp://: notices within a minute that a host has gone which one only listens to."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        options = [
+            *urllib3.connection.HTTPConnection.default_socket_options,
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+        ]
+        super().init_poolmanager(*args, socket_options=options, **kwargs)

@@ -1,0 +1,246 @@
+"""ls, show, cancel, prio, policy, hosts and top."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from services import Service, run, without_escapes
+
+import schedulearn
+
+NASTY = "\x1b[31mred\x07 [bold]markup[/bold] :smile: \u202e\r\nend"
+ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold] :smile: \\u202e\\r\\nend"
+
+
+@pytest.fixture(scope="module")
+def done(service: Service) -> str:
+    """A job that has ended, with a name that would do harm."""
+    job_id = service.submit("echo hi; exit 3", name=f"a{NASTY}", labels={"x": NASTY})
+    service.wait(job_id, "failed")
+    return job_id
+
+
+@pytest.fixture
+def running(service: Service) -> Iterator[str]:
+    job_id = service.submit("sleep 60", name="sleeper")
+    service.wait(job_id, "running")
+    yield job_id
+    service.run("cancel", job_id)
+    service.wait(job_id, "cancelled")
+
+
+def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service, done: str, running: str) -> None:
+    lines = service.run("ls").out.splitlines()
+    assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "WHY"]
+    assert [line.split()[0] for line in lines[1:]] == [running]
+    assert "sleeper" in lines[1]
+    assert "1 on local" in lines[1]
+    assert "Running on local" in lines[1]
+    everything = service.run("ls", "--all").out
+    assert f"{done}  a{ESCAPED}  failed" in everything
+    assert "exit code 3" in everything
+    failed = service.run("ls", "--state", "failed", "--json").json["items"]
+    assert {job["state"] for job in failed} == {"failed"}
+    assert service.run("ls", "--all", "-q", "sleeper", "--json").json["items"][0]["id"] == running
+
+
+def test_all_goes_through_every_page(service: Service) -> None:
+    from schedulearn.api import client
+
+    with client.Client(service.url) as api:
+        every = [job["id"] for job in api.all_jobs()["items"]]
+        client._PAGE, kept = 2, client._PAGE
+        try:
+            assert [job["id"] for job in api.all_jobs()["items"]] == every
+        finally:
+            client._PAGE = kept
+
+
+def test_on_a_terminal_there_are_colours_and_nothing_in_a_name_is_acted_upon(
+    service: Service, done: str, running: str
+) -> None:
+    shown = service.on_terminal("ls", "--all", columns=300)
+    assert shown.code == 0
+    assert "\x1b[32mrunning" in shown.out
+    assert f"a{ESCAPED}" in without_escapes(shown.out)
+    for command in (["show", done], ["top"]):
+        shown = service.on_terminal(*command, until="GPUs in use" if command == ["top"] else None)
+        assert shown.code == 0
+        assert "\x1b[31mred" not in shown.out
+        assert "\x07" not in shown.out
+    narrow = without_escapes(service.on_terminal("ls", "--all", columns=60).out)
+    assert done in narrow
+    assert all(len(line) <= 60 for line in narrow.splitlines())
+
+
+def test_a_pipe_gets_neither_colour_nor_boxes(service: Service, done: str, running: str) -> None:
+    for command in (["ls", "--all"], ["show", done], ["hosts", "ls"], ["policy", "get"], ["top"]):
+        out = service.run(*command).out
+        assert out
+        assert out.replace("\n", "").isprintable()
+        assert not set(out) & set("│─━┃┏╭")
+
+
+def test_show_tells_the_job_its_attempts_and_what_happened(service: Service, done: str) -> None:
+    out = service.run("show", done).out
+    assert "exit code      3" in out
+    assert f"label          x={ESCAPED}" in out
+    assert "command_failed" in out
+    assert "job.queued" in out
+    assert "Submitted." in out
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(-5, None), slice(0, 9)])
+def test_an_id_may_be_a_part_of_it(service: Service, part: slice) -> None:
+    job_id = service.submit("true")
+    service.wait(job_id, "succeeded")
+    assert service.run("show", job_id[part], "--json").json["id"] == job_id
+    assert service.run("show", job_id[part].upper(), "--json").json["id"] == job_id
+
+
+def test_last_is_the_newest_job(service: Service) -> None:
+    job_id = service.submit("true")
+    assert service.run("show", "last", "--json").json["id"] == job_id
+
+
+def test_an_id_that_may_mean_several_jobs_is_refused_with_their_ids(service: Service) -> None:
+    ids = [service.submit("true") for _ in range(2)]
+    said = service.run("show", ids[0][:1], code=1).err
+    assert "may mean" in said
+    assert ids[1] in said
+
+
+@pytest.mark.parametrize("given", ["zzzzzzzzzz", "no-such-job", "../policy", "\x1b[31m", "", "a/b", "."])
+def test_an_id_that_means_no_job_is_an_error(service: Service, given: str) -> None:
+    said = service.run("show", given, code=1).err
+    assert "there is no job" in said
+    assert "\x1b" not in said
+
+
+def test_cancel_takes_several_and_goes_on_after_one_that_fails(service: Service) -> None:
+    first, second = service.submit("sleep 60"), service.submit("sleep 60")
+    result = service.run("cancel", first, "nothing", second, code=1)
+    assert "no job 'nothing'" in result.err
+    assert [line.split()[0] for line in result.out.splitlines()] == [first, second]
+    assert service.wait(first, "cancelled")
+    assert service.wait(second, "cancelled")
+    assert [job["id"] for job in service.run("cancel", "--json", first, second).json["items"]] == [first, second]
+    third = service.submit("true")
+    service.wait(third, "succeeded")
+    assert "has ended already" in service.run("cancel", third, code=1).err
+
+
+def test_prio_changes_a_job_that_has_not_ended(service: Service, running: str, done: str) -> None:
+    assert service.run("prio", running, "81").out == f"{running} has priority 81\n"
+    assert service.job(running)["priority"] == 81
+    assert service.run("prio", "--json", running, "82").json["priority"] == 82
+    assert "101" in service.run("prio", running, "101", code=2).err
+    assert "has ended already" in service.run("prio", done, "1", code=1).err
+
+
+def test_policy_is_switched_and_its_parameters_are_json_where_they_are(service: Service) -> None:
+    before = service.run("policy", "get", "--json").json
+    try:
+        set_ = service.run("policy", "set", "Round_Robin", "--param", "jobs_per_gpu=2", "--param", "backfill=true")
+        assert set_.out.startswith("round-robin, metric default, jobs_per_gpu=2, backfill=true since")
+        now = service.run("--json", "policy", "get").json
+        assert (now["algorithm"], now["params"]) == ("round-robin", {"jobs_per_gpu": 2, "backfill": True})
+        shown = service.run("policy", "get").out
+        assert all(kind["name"] in shown for kind in now["available"])
+    finally:
+        service.run("policy", "set", before["algorithm"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fifi"], "valid: "),
+        (["fifo", "--metric", "sped"], "valid: default"),
+        (["fifo", "--param", "nope=1"], "valid: "),
+        (["fifo", "--param", "jobs_per_gpu=many"], "jobs_per_gpu"),
+        (["fifo", "--param", "jobs_per_gpu=NaN"], "jobs_per_gpu"),
+    ],
+)
+def test_a_wrong_policy_is_refused_with_what_would_be_right(service: Service, arguments: list[str], says: str) -> None:
+    before = service.run("policy", "get", "--json").json
+    assert says in service.run("policy", "set", *arguments, code=1).err
+    assert service.run("policy", "get", "--json").json == before
+    assert "KEY=VALUE" in service.run("policy", "set", "fifo", "--param", "nope", code=2).err
+
+
+def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
+    assert service.run("hosts", "cordon", "local").out == "local is cordoned\n"
+    job_id = service.submit("true")
+    assert "cordoned" in service.run("hosts", "ls").out
+    assert service.run("hosts", "ls", "--json").json[0]["state"] == "cordoned"
+    assert service.job(job_id)["state"] == "queued"
+    assert service.run("hosts", "uncordon", "local", "--json").json["state"] == "active"
+    service.wait(job_id, "succeeded")
+    assert "no host 'elsewhere'" in service.run("hosts", "cordon", "elsewhere", code=1).err
+
+
+def test_top_in_a_pipe_prints_once(service: Service, running: str) -> None:
+    out = service.run("top").out
+    assert out.startswith("1 of 4 GPUs in use, 1 jobs on them, 0 waiting; policy fifo")
+    assert f"{running} sleeper" in out
+    assert "local:3" in out
+    assert [job["id"] for job in service.run("top", "--json").json["jobs"]] == [running]
+
+
+def test_top_on_a_terminal_ends_on_ctrl_c(service: Service, running: str) -> None:
+    shown = service.on_terminal("top", "--interval", "0.2", until="sleeper")
+    assert shown.code == 0
+    assert "Traceback" not in shown.out
+
+
+@pytest.mark.parametrize(
+    "command", [["ls"], ["show", "last"], ["policy", "get"], ["hosts", "ls"], ["hosts", "uncordon", "local"], ["top"]]
+)
+def test_json_may_stand_before_or_after(service: Service, done: str, command: list[str]) -> None:
+    after = service.run(*command, "--json").json
+    before = service.run("--json", *command).json
+    assert type(after) is type(before)
+    assert len(after) == len(before)
+    if len(command) > 1:
+        service.run(command[0], "--json", *command[1:])
+
+
+def test_version_and_help(service: Service) -> None:
+    assert run("--version").out == f"schedulearn {schedulearn.__version__}\n"
+    for command in ("serve", "submit", "ls", "show", "logs", "cancel", "prio", "top", "policy", "hosts"):
+        assert command in run("--help").out
+        assert "xample" in run(command, "--help").out or command in ("policy", "hosts")
+    assert "Exit codes: 0" in run("--help").out
+    run("nonsense", code=2)
+
+
+def test_a_service_that_is_not_there_is_told_with_what_to_do() -> None:
+    said = run("ls", url="http://127.0.0.1:9", code=1)
+    assert said.out == ""
+    assert "no Schedulearn answers at http://127.0.0.1:9" in said.err
+    assert "schedulearn serve" in said.err
+    assert said.err.count("\n") == 1
+    assert "not the address" in run("ls", "--url", "ftp://x", code=1).err
+    assert "not the address" in run("--url", "http://x:99999", "ls", code=1).err
+
+
+def test_something_else_at_the_address_is_told() -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if "hosts" in self.path else 404)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert "is the address right?" in run("ls", url=url, code=1).err
+        assert "is not Schedulearn" in run("hosts", "ls", url=url, code=1).err
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,209 @@
+"""serve: starting, refusing to start, the token, stopping, and what outlives it."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clusters import wait_for
+from services import COMMAND, Service, run
+
+Start = Callable[..., Service]
+
+
+def event_stream(service: Service, path: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    connection.request("GET", path, headers={"accept": "text/event-stream"})
+    return connection.getresponse()
+
+
+def test_one_line_says_where_the_page_is(tmp_path: Path) -> None:
+    serving = subprocess.Popen(
+        [COMMAND, "serve", "--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert serving.stdout is not None
+    line = serving.stdout.readline()
+    serving.send_signal(signal.SIGINT)
+    rest, errors = serving.communicate(timeout=20)
+    assert line.startswith("Schedulearn is ready: http://127.0.0.1:")
+    assert line.endswith("/ui/\n")
+    assert ":0/" not in line
+    assert (serving.returncode, rest, errors) == (0, "Stopped. Jobs that run go on.\n", "")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_at_once_with_readers_connected_and_jobs_live_on_to_be_adopted(
+    start_service: Start, tmp_path: Path, how: signal.Signals
+) -> None:
+    service, flag = start_service(), tmp_path / "go"
+    job_id = service.submit(f"echo up; while [ ! -e {flag} ]; do sleep 0.02; done; echo down")
+    service.wait(job_id, "running")
+    streams = [event_stream(service, f"/api/v1/{path}") for path in ("events", f"jobs/{job_id}/logs")]
+    assert all(stream.read(1) for stream in streams)
+
+    code, seconds, errors = service.stop(how)
+    assert (code, errors) == (0, "")
+    assert seconds < 2
+    for stream in streams:
+        stream.read()  # ended in order: a cut would raise
+        stream.close()
+    assert service._leaked(), "the job's processes should go on"
+
+    flag.touch()
+    service.start()
+    job = service.wait(job_id, "succeeded", "failed")
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 1, 0)
+    assert service.run("logs", job_id).out == "up\ndown\n"
+
+
+def test_it_stops_though_a_reader_does_not_read(start_service: Start) -> None:
+    service = start_service()
+    job_id = service.submit("head -c 40000000 /dev/zero | tr '\\0' x")
+    service.wait(job_id, "succeeded")
+    with socket.create_connection(("127.0.0.1", service.port)) as idle:
+        idle.sendall(f"GET /api/v1/jobs/{job_id}/logs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        idle.recv(10)
+        code, seconds, _ = service.stop()
+    assert code == 0
+    assert seconds < 4
+    service.start()
+
+
+def test_it_stops_though_a_task_does_not_want_to(start_service: Start) -> None:
+    service = start_service()
+    job_id = service.submit("trap '' TERM; echo deaf; while :; do sleep 0.1; done")
+    wait_for(lambda: service.run("logs", job_id).out == "deaf\n", what="the trap")
+    service.run("cancel", job_id)
+    time.sleep(0.5)
+    code, seconds, _ = service.stop()
+    assert code == 0
+    assert seconds < 8
+    service.start()
+    service.wait(job_id, "cancelled")
+
+
+def test_a_second_service_is_kept_off_the_data(start_service: Start) -> None:
+    service = start_service()
+    said = run("serve", "--data", str(service.data), "--port", "0", "--runtime", "process", code=1)
+    assert said.out == ""
+    assert said.err == (
+        f"Error: another Schedulearn (process {service.process.pid}) uses {service.data}: stop it, or choose "
+        "another --data\n"
+    )
+
+
+def test_a_port_that_is_taken_is_told(service: Service, tmp_path: Path) -> None:
+    said = run("serve", "--data", str(tmp_path), "--port", str(service.port), "--runtime", "process", code=1)
+    assert said.err.count("\n") == 1
+    assert f"can't listen on 127.0.0.1 port {service.port}: another program listens there" in said.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "config", "env", "says"),
+    [
+        (["--runtime", "docker"], "", {"DOCKER_HOST": "unix:///nonexistent.sock"}, "no Docker Engine answers"),
+        (["--interval", "-1"], "", {}, "interval"),
+        (["--token", "short"], "", {}, "token"),
+        (["--host", "no.such.host.invalid"], "", {}, "can't listen on 'no.such.host.invalid'"),
+        (["--host", "192.0.2.1", "--token", "long-enough"], "", {}, "no such address"),
+        ([], "prot: 80", {}, "prot"),
+        ([], "{", {}, "can't be read"),
+        ([], "policies: [nowhere.py:X]", {}, "nowhere.py:X"),
+        ([], "", {"SCHEDULEARN_PORT": "many"}, "port"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_line(
+    tmp_path: Path, flags: list[str], config: str, env: dict[str, str], says: str
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(config)
+    port = [] if "SCHEDULEARN_PORT" in env else ["--port", "0"]
+    data = ["--data", str(tmp_path / "data"), "--config", str(file)]
+    runtime = [] if "--runtime" in flags else ["--runtime", "process"]
+    said = run("serve", *data, *port, *runtime, *flags, code=1, **env)
+    assert says in said.err
+    assert said.err.startswith("Error: ")
+    assert said.out == ""
+
+
+def test_a_folder_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = run("serve", "--data", str(tmp_path / "file" / "data"), "--port", "0", "--runtime", "process", code=1)
+    assert said.err.startswith("Error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tmp_path: Path) -> None:
+    service = start_service("--host", "0.0.0.0")
+    token_file = service.data / "token"
+    assert token_file.stat().st_mode & 0o077 == 0
+    token = token_file.read_text().strip()
+    for path in ("jobs", "hosts", "gpus", "policy", "events", "openapi.json", "jobs/x/logs", "nothing"):
+        assert service.api("GET", f"/api/v1/{path}").status_code == 401, path
+    for path in ("/jobs", "/metrics", "/nothing"):
+        assert service.api("GET", path).status_code == 401, path
+    assert service.api("POST", "/api/v1/jobs", json={}).status_code == 401
+    stream = event_stream(service, "/api/v1/events")
+    assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
+    stream.close()
+    assert service.api("GET", "/healthz").status_code == 200
+
+    refused = run("ls", url=service.url, code=1)
+    assert "SCHEDULEARN_TOKEN" in refused.err
+    assert (
+        "SCHEDULEARN_TOKEN"
+        in run("ls", url=service.url, SCHEDULEARN_TOKEN="not the token".replace(" ", "-"), code=1).err
+    )
+    assert "plain ASCII" in run("ls", url=service.url, SCHEDULEARN_TOKEN="not\nthe token", code=1).err
+    service.env["SCHEDULEARN_TOKEN"] = token
+    done = run(
+        *("submit", "--image", "x", "--launcher", "none", "--", "echo", "let in"),
+        url=service.url,
+        SCHEDULEARN_TOKEN=token,
+    )
+    assert done.out == "let in\n"
+
+
+def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
+    tokens = set()
+    for _ in range(2):
+        serving = subprocess.Popen(
+            [COMMAND, "serve", "--host", "0.0.0.0", "--data", str(tmp_path), "--port", "0", "--runtime", "process"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert serving.stdout is not None
+        lines = [serving.stdout.readline() for _ in range(3)]
+        serving.terminate()
+        serving.communicate(timeout=20)
+        tokens.add((tmp_path / "token").read_text())
+        assert f"SCHEDULEARN_TOKEN=$(cat {tmp_path / 'token'})" in lines[2]
+        assert not any(token in line for token in tokens for line in lines)
+    assert len(tokens) == 1
+
+
+def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(service: Service) -> None:
+    code = "import schedulearn.api.cli.server, sys; print([m for m in ('httpx', 'rich', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    [resident] = [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")]
+    assert resident < 120 * 1024
+
+
+def test_the_command_line_does_not_bring_along_the_service() -> None:
+    code = (
+        "import schedulearn.api.cli, sys; print([m for m in ('fastapi', 'sqlalchemy', 'uvicorn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

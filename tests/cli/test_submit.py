@@ -1,0 +1,197 @@
+"""submit, and following what was submitted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from clusters import wait_for
+from services import Service, without_escapes
+
+FLAGS = ("submit", "--image", "x", "--launcher", "none")
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+def test_submit_prints_the_log_and_ends_with_the_exit_code_of_the_job(service: Service, code: int) -> None:
+    done = service.run(*FLAGS, "--", "sh", "-c", f"echo 'one  two'; exit {code}", code=code)
+    assert done.out == "one  two\n"
+    assert "is queued" in done.err
+    assert ("succeeded" if code == 0 else f"failed after 0s: The command ended with exit code {code}") in done.err
+
+
+def test_a_job_that_a_signal_killed_ends_submit_as_a_shell_would_tell_it(service: Service) -> None:
+    service.run(*FLAGS, "--", "sh", "-c", "kill -9 $$", code=137)
+
+
+def test_a_time_limit_ends_submit_with_124(service: Service) -> None:
+    service.run(*FLAGS, "--max-duration", "0.2s", "--", "sleep", "60", code=124)
+
+
+def test_detached_it_prints_only_the_id_in_a_pipe(service: Service) -> None:
+    job_id = service.run(*FLAGS, "-d", "--", "true").out.strip()
+    assert service.wait(job_id, "succeeded")["name"] == "true"
+
+
+def test_flags_reach_the_job(service: Service) -> None:
+    flags = [
+        *("--name", "n", "--type", "Tensorflow", "--gpus", "2", "--elastic", "--min-gpus", "1", "--max-gpus", "3"),
+        *("--priority", "70", "--max-duration", "2h", "--max-restarts", "4", "--env", "A=1=2", "--env", "PATH"),
+        *("--shm-size", "2g", "--label", "team=vision", "--user", "ada"),
+    ]
+    job = service.run(*FLAGS, "-d", "--json", *flags, "--command", "sh -c 'echo \"$A\"'").json
+    expected = {
+        "name": "n", "type": "Tensorflow", "required_gpus": 2, "elastic": True, "min_gpus": 1, "max_gpus": 3,
+        "priority": 70, "max_duration": 7200.0, "max_restarts": 4, "env": {"A": "1=2", "PATH": os.environ["PATH"]},
+        "shm_size": 2 << 30, "labels": {"team": "vision"}, "user": "ada", "command": "sh -c 'echo \"$A\"'",
+    }  # fmt: skip
+    assert {key: job[key] for key in expected} == expected
+    service.wait(job["id"], "succeeded")
+
+
+def test_words_after_the_dashes_stay_the_words_that_they_are(service: Service) -> None:
+    done = service.run(*FLAGS, "--", "printf", "[%s]", "a b", "--gpus", "it's", "$HOME")
+    assert done.out == "[a b][--gpus][it's][$HOME]"
+
+
+def test_the_name_is_that_of_the_script(service: Service) -> None:
+    assert service.run(*FLAGS, "-d", "--json", "--", "sh", "-c", "true", "a/train.py").json["name"] == "train.py"
+
+
+def test_a_file_is_one_job_and_flags_go_before_it(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    five = {"name": "f", "type": "t", "container_image": "x", "command": "true", "required_gpus": 1}
+    file.write_text(json.dumps({**five, "launcher": "none", "env": {"A": 1, "B": 2}, "weight": 2.5}))
+    job = service.run("submit", str(file), "--priority", "7", "--env", "A=3", "--json").json
+    assert (job["state"], job["priority"], job["weight"]) == ("succeeded", 7, 2.5)
+    assert job["env"] == {"A": "3", "B": "2"}
+
+
+def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
+    jobs = [
+        {
+            "name": f"n{i}",
+            "type": "t",
+            "container_image": "x",
+            "command": "true",
+            "required_gpus": 1,
+            "launcher": "none",
+        }
+        for i in range(3)
+    ]
+    ids = service.run("submit", "-", stdin=json.dumps(jobs)).out.split()
+    assert [service.job(job_id)["name"] for job_id in ids] == ["n0", "n1", "n2"]
+    jobs[1]["required_gpus"] = 0
+    assert "1.required_gpus" in service.run("submit", "-", stdin=json.dumps(jobs), code=1).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "says"),
+    [
+        (["submit"], "", "JSON file, or --image"),
+        (["submit", "/nonexistent.json"], "", "No such file"),
+        (["submit", "-"], "{", "it is not JSON"),
+        (["submit", "-"], "[1]", "an object"),
+        (["submit", "-"], "[" * 100_000, "it is not JSON"),
+        ([*FLAGS, "--command", "true", "--", "false"], "", "not both"),
+        ([*FLAGS, "--env", "SURELY_NOT_SET", "--", "true"], "", "SURELY_NOT_SET is not set"),
+        ([*FLAGS, "--label", "x", "--", "true"], "", "KEY=VALUE"),
+        ([*FLAGS, "--max-duration", "soon", "--", "true"], "", "length of time"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_how_it_is_done(
+    service: Service, arguments: list[str], stdin: str, says: str
+) -> None:
+    assert says in service.run(*arguments, stdin=stdin, code=2).err
+
+
+def test_what_the_service_refuses_is_named_and_ends_with_1(service: Service) -> None:
+    refused = service.run("submit", "-", stdin='{"container_image": "x", "command": "true", "gpu": 1}', code=1)
+    assert refused.err == "Error: gpu: Extra inputs are not permitted\n"
+    assert "required_gpus" in service.run(*FLAGS, "--gpus", "0", "--", "true", code=1).err
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
+    following = service.begin(*FLAGS, "--", "sh", "-c", "echo started; sleep 60")
+    assert following.stdout is not None
+    assert following.stdout.readline() == "started\n"
+    following.send_signal(signal.SIGINT)
+    _, errors = following.communicate(timeout=10)
+    assert following.returncode == 130
+    job_id = service.run("ls", "--json").json["items"][0]["id"]
+    assert f"schedulearn cancel {job_id}" in errors
+    assert service.job(job_id)["state"] == "running"
+    service.run("cancel", job_id)
+
+
+def test_the_log_comes_while_the_job_runs(service: Service, tmp_path: Path) -> None:
+    flag = tmp_path / "go"
+    job_id = service.submit(f"echo one; while [ ! -e {flag} ]; do sleep 0.02; done; printf 'tw\\303\\266'; exit 5")
+    following = service.begin("logs", "-f", job_id)
+    assert following.stdout is not None
+    assert following.stdout.readline() == "one\n"
+    assert service.job(job_id)["state"] == "running"
+    flag.touch()
+    rest, errors = following.communicate(timeout=15)
+    assert (rest, following.returncode) == ("twö", 5)
+    assert f"{job_id} failed" in errors
+
+
+def test_a_cancelled_job_ends_those_who_follow_it_with_130(service: Service) -> None:
+    job_id = service.submit("echo up; sleep 60")
+    following = service.begin("logs", "-f", job_id)
+    assert following.stdout is not None
+    following.stdout.readline()
+    service.run("cancel", job_id)
+    following.communicate(timeout=20)
+    assert following.returncode == 130
+
+
+def test_following_survives_a_restart_of_the_service_without_losing_or_doubling_a_line(
+    start_service: Callable[..., Service], tmp_path: Path
+) -> None:
+    service, flag = start_service(), tmp_path / "go"
+    job_id = service.submit(
+        f"for i in 1 2 3; do echo before $i; done; while [ ! -e {flag} ]; do sleep 0.02; done; echo after; exit 4"
+    )
+    following = service.begin("logs", "-f", job_id)
+    assert following.stdout is not None
+    assert [following.stdout.readline() for _ in range(3)] == ["before 1\n", "before 2\n", "before 3\n"]
+    service.stop()
+    service.start()
+    flag.touch()
+    rest, _ = following.communicate(timeout=30)
+    assert (rest, following.returncode) == ("after\n", 4)
+
+
+def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None:
+    big = service.submit("sleep 60", required_gpus=4)
+    service.wait(big, "running")
+    following = service.begin(*FLAGS, "--", "echo", "at last")
+    assert following.stderr is not None
+    seen = ""
+    while "Wait" not in seen and "wait" not in seen:
+        seen += following.stderr.readline()
+    service.run("cancel", big)
+    out, _ = following.communicate(timeout=30)
+    assert (out, following.returncode) == ("at last\n", 0)
+
+
+def test_logs_without_following_is_a_look_and_ends_with_0(service: Service) -> None:
+    job_id = service.submit("echo a; exit 9")
+    service.wait(job_id, "failed")
+    assert service.run("logs", job_id).out == "a\n"
+    assert service.run("logs", job_id, "--json").json == {"offset": 2, "text": "a\n"}
+    pieces = [json.loads(line) for line in service.run("logs", "-f", "--json", job_id, code=9).out.splitlines()]
+    assert pieces == [{"offset": 2, "text": "a\n"}]
+
+
+def test_on_a_terminal_the_wait_is_shown_and_the_log_left_alone(service: Service) -> None:
+    shown = service.on_terminal(*FLAGS, "--", "sh", "-c", "sleep 1; printf 'lo\\033[31mg'; exit 6")
+    assert shown.code == 6
+    assert "lo\x1b[31mg" in shown.out
+    assert "log\nschedulearn: job" in without_escapes(shown.out)
+    wait_for(lambda: service.run("ls", "--json").json["items"] == [])

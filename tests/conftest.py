@@ -1,0 +1,54 @@
+"""Real parts for the tests: a Docker Engine, Horovod. What is missing is skipped loudly, with its reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parent.parent
+
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def docker_url() -> Iterator[str]:
+    """The address of a Docker Engine: one that answers, or one started for this session and stopped after it."""
+    given = os.environ.get("SCHEDULEARN_TEST_DOCKER_HOST")
+    if given:
+        yield given
+        return
+    started = subprocess.run(
+        [ROOT / "scripts/dev-engine.sh", "start"], capture_output=True, text=True, timeout=600, check=False
+    )
+    lines = started.stdout.strip().splitlines()
+    if started.returncode != 0 or not lines or not lines[-1].startswith("DOCKER_HOST="):
+        pytest.skip(f"NO DOCKER ENGINE, so Docker is NOT tested: {started.stderr.strip() or started.stdout.strip()}")
+    yield lines[-1].removeprefix("DOCKER_HOST=")
+    subprocess.run([ROOT / "scripts/dev-engine.sh", "stop"], capture_output=True, timeout=60, check=False)
+
+
+def _build(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [ROOT / "worker_images" / script, *arguments],
+        capture_output=True, text=True, timeout=3600, check=False, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+    if done.returncode != 0:
+        pytest.fail(f"{script} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return done.stdout.strip().splitlines()[-1].removeprefix("ready ")
+
+
+@pytest.fixture(scope="session")
+def horovod_env() -> Path:
+    """The prefix of the environment with PyTorch and Horovod that local jobs run in."""
+    return Path(_build("build-env.sh"))
+
+
+@pytest.fixture(scope="session")
+def worker_image(docker_url: str) -> str:
+    return _build("build-image.sh", "cpu", env={"DOCKER_HOST": docker_url})

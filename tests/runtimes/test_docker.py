@@ -1,0 +1,299 @@
+"""What only containers can get wrong: names that are taken, hosts that do not answer, logs cut off half-way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from benches import IMAGE, Bench, Program, shell, wait_for
+
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.docker import DockerRuntime, ping
+from schedulearn.scheduler.runtimes.docker_api import Engine
+from schedulearn.scheduler.runtimes.docker_container import gpu_options, read_task, why_not_run
+from schedulearn.scheduler.runtimes.docker_images import _Layers
+
+SLEEPER = Program(("sleep", "100"))
+REAL = TaskSpec("j", 1, 0, "i", ("a",), ("GPU-a", "GPU-b"))
+
+
+@pytest.fixture
+def engine(engine_url: str):
+    engine = Engine(engine_url)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.docker
+class TestContainers:
+    def test_it_is_set_up_as_promised(self, containers: Bench, engine: Engine) -> None:
+        task_id = containers.start(SLEEPER, shm_bytes=128 << 20, rank=3)
+        found = engine.api.inspect_container(task_id)
+        host = found["HostConfig"]
+        assert host["Init"] is True
+        assert host["ShmSize"] == 128 << 20
+        assert host["Privileged"] is False
+        assert host["SecurityOpt"] == ["no-new-privileges"]
+        assert not host["Binds"]
+        assert not found["Mounts"]
+        assert host["NetworkMode"] in ("bridge", "default")
+        assert host["RestartPolicy"]["Name"] in ("no", "")
+        assert host["LogConfig"] == {
+            "Type": "local",
+            "Config": {"max-size": "16m", "max-file": "4", "compress": "false"},
+        }
+        labels = found["Config"]["Labels"]
+        assert (labels["schedulearn.attempt"], labels["schedulearn.rank"]) == ("1", "3")
+        assert task_id == f"schedulearn-{labels['schedulearn.job']}-1-3"
+
+    def test_an_entry_point_of_the_image_does_not_swallow_the_command(self, containers: Bench, engine: Engine) -> None:
+        name = f"schedulearn-test/entry-{uuid.uuid4().hex[:8]}"
+        made = engine.api.create_container(IMAGE, entrypoint=["nonesuch"])
+        engine.api.commit(made["Id"], repository=name)
+        engine.api.remove_container(made["Id"])
+        task_id = containers.start(shell("echo hello"), image=name)
+        assert containers.read(task_id, follow=True) == b"hello\n"
+        containers.runtime.remove(task_id)
+        engine.api.remove_image(name)
+
+    def test_a_name_that_somebody_else_took_is_refused_and_his_is_left_alone(
+        self, containers: Bench, engine: Engine
+    ) -> None:
+        spec = containers.spec(SLEEPER)
+        theirs = engine.api.create_container(IMAGE, ["sleep", "100"], name=spec.task_id)["Id"]
+        try:
+            with pytest.raises(StartRefused, match=f"{spec.task_id}.*not one of ours"):
+                containers.runtime.start(spec)
+            containers.runtime.stop(spec.task_id, 0)
+            containers.runtime.remove(spec.task_id)
+            assert containers.runtime.observe() == []
+            assert engine.api.inspect_container(theirs)["State"]["Status"] == "created"
+        finally:
+            engine.api.remove_container(theirs, force=True)
+
+    def test_another_clusters_task_is_neither_seen_nor_touched(
+        self, containers: Bench, engine_url: str, tmp_path: Path
+    ) -> None:
+        spec = containers.spec(SLEEPER)
+        containers.runtime.start(spec)
+        other = DockerRuntime("here", engine_url, tmp_path / "other", "another-cluster")
+        assert other.observe() == []
+        other.stop(spec.task_id, 0)
+        other.remove(spec.task_id)
+        with pytest.raises(StartRefused, match="another Schedulearn"):
+            other.start(spec)
+        other.close()
+        assert containers.see(spec.task_id).state is TaskState.RUNNING
+
+    def test_a_task_that_somebody_removed_is_gone_and_its_log_ends(self, containers: Bench, engine: Engine) -> None:
+        task_id = containers.start(shell("echo one; sleep 100"))
+        output = containers.runtime.logs(task_id, True)
+        assert next(output) == b"one\n"
+        engine.api.remove_container(task_id, force=True)
+        assert list(output) == []
+        assert containers.see(task_id) is None
+        assert containers.read(task_id) == b"one\n"
+
+    def test_a_host_without_that_gpu_refuses_and_keeps_no_container(self, containers: Bench, engine: Engine) -> None:
+        if "nvidia" in engine.api.info()["Runtimes"]:
+            pytest.skip("this host has GPUs")
+        with pytest.raises(StartRefused, match="device driver"):
+            containers.start(SLEEPER, simulated_gpus=False)
+        assert containers.runtime.observe() == []
+
+    def test_memory_that_ran_out_is_told_apart(self) -> None:
+        state = {"Status": "exited", "ExitCode": 137, "OOMKilled": True, "StartedAt": "0001-01-01T00:00:00Z"}
+        task = read_task("t", {"State": state})
+        assert (task.state, task.exit_code, task.oom_killed, task.started_at) == (TaskState.EXITED, 137, True, None)
+
+
+@pytest.mark.docker
+class TestLogs:
+    SERVICE = """
+import sys
+from pathlib import Path
+from schedulearn.scheduler.runtimes.docker import DockerRuntime
+runtime = DockerRuntime("here", sys.argv[1], Path(sys.argv[2]), sys.argv[3], log_cap_bytes=100 << 20)
+runtime.observe()
+for _ in runtime.logs(sys.argv[4], True):
+    print("some", flush=True)
+"""
+
+    def test_a_service_killed_while_it_copies_loses_and_doubles_nothing(self, engine_url: str, tmp_path: Path) -> None:
+        cluster = f"test-{uuid.uuid4().hex[:8]}"
+        runtime = DockerRuntime("here", engine_url, tmp_path / "first", cluster)
+        spec = TaskSpec(
+            uuid.uuid4().hex[:10], 1, 0, IMAGE,
+            ("sh", "-c", "for i in $(seq 40); do seq 1 400; seq 1 100 >&2; sleep 0.04; done; head -c 40000 /dev/zero"),
+            (),
+        )  # fmt: skip
+        runtime.start(spec)
+        runtime.close()
+        for delay in (0.2, 0.5, 0.9):
+            arguments = [engine_url, str(tmp_path / "second"), cluster, spec.task_id]
+            with subprocess.Popen([sys.executable, "-c", self.SERVICE, *arguments], stdout=subprocess.PIPE) as service:
+                service.stdout.readline()
+                time.sleep(delay)
+                service.send_signal(signal.SIGKILL)
+        last = DockerRuntime("here", engine_url, tmp_path / "second", cluster)
+        resumed = b"".join(last.logs(spec.task_id, True))
+        last.close()
+        # Copied in one go, for comparison: the two streams mix in the engine's own order.
+        fresh = DockerRuntime("here", engine_url, tmp_path / "third", cluster)
+        assert resumed == b"".join(fresh.logs(spec.task_id, True))
+        assert sorted(resumed.rstrip(b"\0").split()) == sorted(
+            [str(n).encode() for n in (*range(1, 401), *range(1, 101))] * 40
+        )
+        assert resumed.endswith(b"\0" * 40000)
+        fresh.remove(spec.task_id)
+        fresh.close()
+
+    def test_removing_copies_the_rest_of_the_log_first(self, containers: Bench) -> None:
+        task_id = containers.start(shell("seq 1 1000; sleep 100"))
+        containers.runtime.remove(task_id)
+        kept = containers.read(task_id)
+        assert kept in (b"", "".join(f"{n}\n" for n in range(1, 1001)).encode()) or kept.startswith(b"1\n2\n")
+
+
+class TestImages:
+    def test_our_own_names_are_never_asked_of_a_registry(self, tmp_path: Path) -> None:
+        runtime = DockerRuntime("here", "unix:///nonexistent.sock", tmp_path, "c")
+        for name in ("schedulearn/miner", "docker.io/schedulearn/horovod-cpu:1.0", "schedulearn/horovod-cpu@sha256:00"):
+            with pytest.raises(ImageUnavailable, match="built on the host"):
+                list(runtime.fetch_image(name))
+        runtime.close()
+
+    def test_our_own_images_are_built_by_the_engine_of_the_host(self, tmp_path: Path, monkeypatch) -> None:
+        script = tmp_path / "build-image.sh"
+        script.write_text('echo "progress 50 $1 at $DOCKER_HOST"; echo "ready schedulearn/horovod-$1"')
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.docker_images.recipe_path", lambda name: script)
+        runtime = DockerRuntime("here", "unix:///some.sock", tmp_path, "c")
+        *_, last = runtime.fetch_image("schedulearn/horovod-cuda:latest")
+        assert (last.percent, last.message) == (50, "cuda at unix:///some.sock")
+        runtime.close()
+
+    def test_the_progress_of_a_pull_sums_up_its_layers_and_never_falls(self) -> None:
+        layers = _Layers("torch")
+        events = [
+            {"status": "Pulling from library/torch", "id": "latest"},
+            {"status": "Already exists", "id": "a"},
+            {"status": "Pulling fs layer", "id": "b"},
+            {"status": "Downloading", "id": "b", "progressDetail": {"current": 50, "total": 100_000_000}},
+            {"status": "Pulling fs layer", "id": "c"},
+            {"status": "Downloading", "id": "b", "progressDetail": {"current": 50_000_000, "total": 100_000_000}},
+            {"status": "Download complete", "id": "b", "progressDetail": {}},
+            {"status": "Extracting", "id": "b", "progressDetail": {"current": 50_000_000, "total": 100_000_000}},
+            {"status": "Pull complete", "id": "b"},
+            {"status": "Pull complete", "id": "c"},
+            {"status": "Digest: sha256:00"},
+        ]
+        seen = []
+        for event in events:
+            layers.take(event)
+            seen.append(layers.progress().percent)
+        assert seen == sorted(seen)
+        assert seen[-1] == 100
+        assert 30 < seen[5] < 40
+
+    @pytest.mark.docker
+    def test_a_pull_that_is_impossible_says_what_to_check(self, containers: Bench) -> None:
+        with pytest.raises(ImageUnavailable, match="Check its name"):
+            list(containers.runtime.fetch_image("localhost:1/nothing:1"))
+        with pytest.raises(ImageUnavailable):
+            list(containers.runtime.fetch_image("NOT a name"))
+
+
+class TestGpus:
+    def test_the_nvidia_runtime_is_used_where_there_is_one(self) -> None:
+        assert gpu_options(REAL, {"Runtimes": {"runc": {}, "nvidia": {}}}) == {"runtime": "nvidia"}
+
+    def test_else_cdi_devices_or_a_device_request_for_just_these(self) -> None:
+        (request,) = gpu_options(REAL, {"Runtimes": {"runc": {}}})["device_requests"]
+        assert request["DeviceIDs"] == ["GPU-a", "GPU-b"]
+        assert request["Capabilities"] == [["gpu"]]
+        found = [{"ID": "nvidia.com/gpu=GPU-a"}, {"ID": "nvidia.com/gpu=GPU-b"}, {"ID": "nvidia.com/gpu=all"}]
+        (request,) = gpu_options(REAL, {"Runtimes": {}, "DiscoveredDevices": found})["device_requests"]
+        assert (request["Driver"], request["DeviceIDs"]) == ("cdi", ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"])
+
+    def test_simulated_ones_are_asked_of_nobody(self) -> None:
+        simulated = TaskSpec("j", 1, 0, "i", ("a",), ("GPU-a",), simulated_gpus=True)
+        assert gpu_options(simulated, {"Runtimes": {"runc": {}, "nvidia": {}}, "DefaultRuntime": "runc"}) == {}
+        both = {"Runtimes": {"runc": {}, "nvidia": {}}, "DefaultRuntime": "nvidia"}
+        assert gpu_options(simulated, both) == {"runtime": "runc"}
+
+
+class TestConnection:
+    def test_an_engine_that_does_not_answer_is_a_fault_that_names_it(self, tmp_path: Path) -> None:
+        runtime = DockerRuntime("here", "unix:///nonexistent.sock", tmp_path, "c")
+        for call in (
+            runtime.observe,
+            lambda: runtime.has_image("x"),
+            lambda: runtime.start(REAL),
+            lambda: runtime.stop(REAL.task_id, 1),
+            lambda: runtime.remove(REAL.task_id),
+            lambda: list(runtime.fetch_image("x")),
+        ):
+            with pytest.raises(RuntimeFault, match=r"nonexistent\.sock does not answer: .*No such file"):
+                call()
+        assert list(runtime.logs(REAL.task_id, True)) == []
+        runtime.close()
+        with pytest.raises(RuntimeFault, match="closed"):
+            runtime.observe()
+
+    def test_a_ping_says_why_not(self) -> None:
+        assert "No such file" in ping("unix:///nonexistent.sock")
+        assert "refused" in ping("tcp://127.0.0.1:1")
+
+    @pytest.mark.docker
+    def test_a_ping_of_an_engine_says_nothing(self, engine_url: str) -> None:
+        assert ping(engine_url) is None
+
+    @pytest.mark.docker
+    def test_a_host_is_reached_through_ssh(self, engine_url: str, tmp_path: Path, monkeypatch) -> None:
+        """The real path but for the network: `ssh` is a stand-in that runs its command here."""
+        stand_in = tmp_path / "bin" / "ssh"
+        stand_in.parent.mkdir()
+        stand_in.write_text(f"#!/bin/sh\nfor last; do :; done\nDOCKER_HOST={engine_url} exec $last\n")
+        stand_in.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+        assert ping("ssh://user@gpu1") is None
+        runtime = DockerRuntime("gpu1", "ssh://user@gpu1", tmp_path, f"test-{uuid.uuid4().hex[:8]}")
+        spec = TaskSpec(uuid.uuid4().hex[:10], 1, 0, IMAGE, ("sh", "-c", "echo one; sleep 100"), ())
+        runtime.start(spec)
+        output = runtime.logs(spec.task_id, True)
+        assert next(output) == b"one\n"
+        runtime.stop(spec.task_id, 0)
+        assert list(output) == []
+        (task,) = runtime.observe()
+        assert task.state is TaskState.EXITED
+        runtime.remove(spec.task_id)
+        runtime.close()
+
+
+def test_the_words_of_the_init_are_understood() -> None:
+    line = b"[FATAL tini (7)] exec train.sh failed: Permission denied\n"
+    assert why_not_run(line, 126) == "train.sh: Permission denied"
+    assert why_not_run(b"[FATAL tini (1)] exec x y failed: No such file or directory", 127) == "x y: command not found"
+    assert why_not_run(b"sh: 1: foo: not found\n", 127) == ""
+
+
+@pytest.mark.docker
+def test_watching_goes_on_after_the_connection_broke(containers: Bench) -> None:
+    watch = containers.runtime.watch()
+    next(watch)
+    for stream in list(containers.runtime._engine._streams):
+        stream.cancel()
+    next(watch)
+    next(watch)
+    wait_for(lambda: containers.runtime._engine._streams)
+    containers.start(SLEEPER)
+    next(watch)
+    containers.runtime.close()
+    assert list(watch) == []

@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { jobEventsQuery } from "../api/queries";
+import { moment } from "../format/time";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Panel } from "./Panel";
+import classes from "./Panel.module.css";
+
+/** What happened to the job, newest first. */
+export function JobEvents({ id }: { id: string }) {
+  const { data, error, refetch } = useQuery(jobEventsQuery(id));
+  return (
+    <Panel title="Events">
+      {error && <ErrorNotice title="The events can't be read" error={error} retry={refetch} />}
+      <div className={classes.scroll}>
+        <table className={classes.table}>
+          <thead>
+            <tr>
+              <th>When</th>
+              <th>What</th>
+              <th>Why</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data?.items.toReversed().map((event) => (
+              <tr key={event.id}>
+                <td className={classes.nowrap}>
+                  <time dateTime={event.at} title={moment(event.at)}>
+                    {new Date(event.at).toLocaleTimeString()}
+                  </time>
+                </td>
+                <td className={classes.nowrap}>{event.kind.replace(/^job\./, "")}</td>
+                <td>{event.message}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  );
+}

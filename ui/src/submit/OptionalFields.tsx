@@ -1,0 +1,122 @@
+import {
+  Button,
+  Collapse,
+  NativeSelect,
+  NumberInput,
+  Stack,
+  Switch,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+import classes from "./SubmitForm.module.css";
+import type { Values } from "./values";
+
+interface Props {
+  form: UseFormReturnType<Values>;
+  folded: boolean;
+  onFold: (folded: boolean) => void;
+}
+
+const LAUNCHERS = [
+  { value: "", label: "horovod (default)" },
+  { value: "horovod", label: "horovod" },
+  { value: "torchrun", label: "torchrun" },
+  { value: "none", label: "none" },
+];
+
+export function OptionalFields({ form, folded, onFold }: Props) {
+  const elastic = form.values.elastic;
+  return (
+    <div>
+      <Button
+        variant="subtle"
+        size="compact-sm"
+        ml={-8}
+        aria-expanded={!folded}
+        aria-controls="optional"
+        onClick={() => onFold(!folded)}
+      >
+        {folded ? "More fields" : "Fewer fields"}
+      </Button>
+      <Collapse expanded={!folded} id="optional">
+        <Stack gap="md" pt="sm">
+          <div className={classes.pair}>
+            <NativeSelect label="Launcher" data={LAUNCHERS} {...form.getInputProps("launcher")} />
+            <NumberInput
+              label="Priority"
+              description="0 to 100, higher first; default 50"
+              {...form.getInputProps("priority")}
+            />
+          </div>
+          <Switch
+            label="Elastic: the script can be stopped and resumed on another number of GPUs"
+            {...form.getInputProps("elastic", { type: "checkbox" })}
+          />
+          {elastic && (
+            <div className={classes.pair}>
+              <NumberInput label="Least GPUs" description="Default 1" {...form.getInputProps("min_gpus")} />
+              <NumberInput
+                label="Most GPUs"
+                description="Default: no bound"
+                {...form.getInputProps("max_gpus")}
+              />
+            </div>
+          )}
+          <div className={classes.pair}>
+            <NumberInput
+              label="Time limit"
+              description="Seconds of running, then it is ended"
+              {...form.getInputProps("max_duration")}
+            />
+            <NumberInput
+              label="Retries"
+              description="After a failure of the command; default 0"
+              {...form.getInputProps("max_restarts")}
+            />
+          </div>
+          <div className={classes.pair}>
+            <TextInput
+              label="Deadline"
+              description="For policies that heed it"
+              type="datetime-local"
+              {...form.getInputProps("deadline")}
+            />
+            <NumberInput
+              label="Weight"
+              description="Share against other jobs; default 1"
+              {...form.getInputProps("weight")}
+            />
+          </div>
+          <div className={classes.pair}>
+            <TextInput
+              label="Shared memory"
+              description="Default 1g"
+              placeholder="8g"
+              {...form.getInputProps("shm_size")}
+            />
+            <TextInput label="User" description="For reports" {...form.getInputProps("user")} />
+          </div>
+          <Textarea
+            label="Environment"
+            description="NAME=value, one a line"
+            autosize
+            minRows={2}
+            maxRows={10}
+            classNames={{ input: "mono" }}
+            {...form.getInputProps("env")}
+          />
+          <Textarea
+            label="Labels"
+            description="name=value, one a line"
+            autosize
+            minRows={2}
+            maxRows={10}
+            classNames={{ input: "mono" }}
+            {...form.getInputProps("labels")}
+          />
+        </Stack>
+      </Collapse>
+    </div>
+  );
+}

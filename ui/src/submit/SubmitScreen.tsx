@@ -1,0 +1,28 @@
+import { useQuery } from "@tanstack/react-query";
+import { useSearchParams } from "react-router";
+import { jobQuery } from "../api/queries";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Loading } from "../shell/Loading";
+import { Screen } from "../shell/Screen";
+import { SubmitForm } from "./SubmitForm";
+import { EMPTY, fromJob } from "./values";
+
+export default function SubmitScreen() {
+  const [address] = useSearchParams();
+  const from = address.get("from");
+  return (
+    <Screen title="Submit a job">
+      {from ? <FromJob key={from} id={from} /> : <SubmitForm initial={EMPTY} hidden={[]} />}
+    </Screen>
+  );
+}
+
+/** The form filled in with what another job was. */
+function FromJob({ id }: { id: string }) {
+  const { data, error, refetch } = useQuery({ ...jobQuery(id), refetchInterval: false });
+  if (error)
+    return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
+  if (!data) return <Loading />;
+  const { values, hidden } = fromJob(data);
+  return <SubmitForm initial={values} hidden={hidden} />;
+}

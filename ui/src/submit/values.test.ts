@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import type { Job } from "../api/types";
+import { asCurl, EMPTY, fromJob, parsePairs, toBody } from "./values";
+
+const FIVE = {
+  ...EMPTY,
+  name: "mnist",
+  type: "Pytorch",
+  container_image: "x",
+  command: "python t.py",
+  required_gpus: 2,
+};
+
+test("an untouched form sends the five keys and nothing else", () => {
+  expect(toBody(FIVE)).toEqual({
+    name: "mnist",
+    type: "Pytorch",
+    container_image: "x",
+    command: "python t.py",
+    required_gpus: 2,
+  });
+});
+
+test("zero is a value, empty is none", () => {
+  expect(toBody({ ...FIVE, priority: 0, max_restarts: "" })).toMatchObject({ priority: 0 });
+  expect(toBody({ ...FIVE, max_restarts: "" })).not.toHaveProperty("max_restarts");
+});
+
+test("a value may contain the sign that ends the name", () => {
+  expect(parsePairs("A=b=c\n\nEMPTY=\r\nD= e")).toEqual({ A: "b=c", EMPTY: "", D: " e" });
+});
+
+test("a line without a name is refused by its number", () => {
+  expect(() => parsePairs("A=1\nnonsense")).toThrow("Line 2");
+  expect(() => parsePairs("=1")).toThrow("Line 1");
+});
+
+test("a job submitted again is the same job, without the secrets that nobody shows", () => {
+  const job = {
+    ...toBody(FIVE),
+    launcher: "none",
+    elastic: false,
+    min_gpus: 2,
+    max_gpus: 2,
+    priority: 50,
+    weight: 1,
+    max_duration: null,
+    max_restarts: 0,
+    shm_size: 1024 ** 3,
+    env: { HF_TOKEN: "********", LR: "0.1" },
+    labels: {},
+    user: "",
+  } as unknown as Job;
+  const { values, hidden } = fromJob(job);
+  expect(hidden).toEqual(["HF_TOKEN"]);
+  expect(toBody(values)).toMatchObject({
+    ...toBody(FIVE),
+    env: { HF_TOKEN: "", LR: "0.1" },
+    shm_size: "1073741824",
+  });
+  expect(toBody(values)).not.toHaveProperty("min_gpus");
+});
+
+test("a quote in a command survives the shell", () => {
+  expect(asCurl({ command: "sh -c 'ls'" }, "http://h")).toContain(String.raw`sh -c '\''ls'\''`);
+});

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
@@ -40,33 +40,44 @@ _BATCH = TypeAdapter(list[JobSpec])
 _BATCH_LIMIT = 10_000
 _PROBLEMS: dict[int | str, dict[str, Any]] = {422: {"model": Problem}, 409: {"model": Problem}}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
-Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=200)]
 
 
 def json_body(model: Any) -> dict[str, Any]:
-    """The body is parsed by pydantic straight from its bytes, which is twice as fast; this documents it."""
+    """Documents the request of a route that parses it by hand, for speed: submissions come in bursts."""
     schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    key = {"type": "string", "minLength": 1, "maxLength": 200}
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": key}],
+    }
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Raises InvalidError for one that is empty or too long."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise InvalidError("an Idempotency-Key has 1 to 200 characters", field="Idempotency-Key")
+    return key
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_PROBLEMS, openapi_extra=json_body(JobSpec))
-async def submit(request: Request, idempotency_key: Key = None) -> Response:
+async def submit(request: Request) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
     spec = JobSpec.model_validate_json(await request.body())
-    rows = await asyncio.wrap_future(cluster_of(request).service.submit([spec], idempotency_key))
+    rows = await asyncio.wrap_future(cluster_of(request).service.submit([spec], idempotency_key(request)))
     return JSONResponse(job_view(rows[0]), status_code=201)
 
 
 @router.post(
     "/jobs:batch", status_code=201, response_model=Batch, responses=_PROBLEMS, openapi_extra=json_body(list[JobSpec])
 )
-async def submit_batch(request: Request, idempotency_key: Key = None) -> Response:
+async def submit_batch(request: Request) -> Response:
     """Stores many jobs, all or none."""
     specs = _BATCH.validate_json(await request.body())
     if not 1 <= len(specs) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
-    rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key))
+    rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key(request)))
     return JSONResponse({"items": [job_view(row) for row in rows]}, status_code=201)
 
 

@@ -109,7 +109,8 @@ class HostAgent:
         for action in actions:
             with self._lock:
                 identity = (type(action), _key(action))
-                if identity in self._inflight or self._stopping:
+                done = isinstance(action, StartTask) and action.spec.task_id in self._started
+                if done or identity in self._inflight or self._stopping:
                     continue
                 self._inflight.add(identity)
                 if isinstance(action, StartTask):

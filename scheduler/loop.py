@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from schedulearn.scheduler.digest import SETTLE_S, Finding, JobMoved, TaskEnded, TaskStarted, digest
+from schedulearn.scheduler.digest import SETTLE_S, Finding, JobMoved, Observation, TaskEnded, TaskStarted, digest
 from schedulearn.scheduler.domain import Plan, Snapshot, Why
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.host_agent import HostAgent
@@ -96,54 +96,41 @@ class SchedulerLoop:
             except Exception:
                 log.exception("a turn of the scheduling loop failed; the next one starts afresh")
             took = time.monotonic() - began
-            # Leave the database and the processor to others for longer than we had them.
-            time.sleep(min(1.0, max(0.005, 2 * took)))
+            # Leave the processor to others for much longer than we had it: with long queues turns take a while.
+            time.sleep(min(1.0, max(0.005, 5 * took)))
             self._wake.wait(self._rest_s)
 
     def turn(self) -> None:
         """One turn: digest what is seen, decide, apply, and begin what follows from it."""
         now = self.clock()
         # 1. What the hosts show, and what it means for the books.
+        seen = {id: agent.grip.observation for id, agent in self.agents.items()}  # the same for the whole turn
+        observations = {id: observation for id, observation in seen.items() if observation is not None}
         with self.db.read() as db:
             books = repository.load_books(db)
-            ended = self._ended_beside_live(db, books)
-        if findings := self._digest(books, ended, now):
+            ended = _ended_beside_live(db, books)
+        if findings := self._digest(books, ended, observations, now):
             self.db.write(lambda db: _write_findings(db, findings, now))
             with self.db.read() as db:
                 books = repository.load_books(db)
         # 2. What the policy wants.
-        snapshot = build_snapshot(books, self._reachable(), self.utilization, now)
+        snapshot = build_snapshot(books, set(observations), self.utilization, now)
         plan = self._decide(snapshot)
         # 3. Claim it.
         if plan is not None:
             self.waiting = plan.reasons
             if changes := _changes(books, snapshot, plan):
-                self.db.write(lambda db: self._apply(db, changes, plan, now))
+                self.db.write(lambda db: self._apply(db, changes, plan, set(observations), now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
         # 4. Make it so.
-        self._reconcile(books, now)
+        self._reconcile(books, observations, now)
         self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now)])
         self.stats.turns += 1
 
-    def _reachable(self) -> set[str]:
-        return {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None}
-
-    def _ended_beside_live(self, db: Connection, books: Books) -> dict[str, list[Any]]:
-        """Tasks of a gang that ended before its others did."""
-        gangs = [job_id for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus]
-        ended: dict[str, list[Any]] = {}
-        for task in repository.tasks_of(db, gangs) if gangs else []:
-            if task.state == "ended" and task.attempt == books.jobs[task.job_id].attempt:
-                ended.setdefault(task.job_id, []).append(task)
-        return ended
-
-    def _digest(self, books: Books, ended: Mapping[str, list[Any]], now: float) -> list[Finding]:
-        observations = {
-            host_id: agent.grip.observation
-            for host_id, agent in self.agents.items()
-            if agent.grip.observation is not None
-        }
+    def _digest(
+        self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
+    ) -> list[Finding]:
         refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
         held = {job_id: job for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus}
         return digest(held, books.tasks, ended, observations, refusals, now, self._started_at)
@@ -170,14 +157,14 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else plan
 
-    def _apply(self, db: Connection, changes: _Changes, plan: Plan, now: float) -> None:
+    def _apply(self, db: Connection, changes: _Changes, plan: Plan, reachable: set[str], now: float) -> None:
         """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
         books = repository.load_books(db)
         for job in changes.resize:
             message = plan.reasons.get(job.id, "The policy gives it another allocation.")
             if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now):
                 repository.stop_tasks(db, job.id)
-        open_hosts = {host.id for host in books.hosts if host.state == "active"} & self._reachable()
+        open_hosts = {host.id for host in books.hosts if host.state == "active"} & reachable
         gpus = [
             GpuState(g.uuid, g.host_id, g.ordinal, frozenset(books.leases.get(g.uuid, {})), self.utilization(g.uuid))
             for g in books.gpus
@@ -211,13 +198,11 @@ class SchedulerLoop:
                 id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
             )  # fmt: skip
 
-    def _reconcile(self, books: Books, now: float) -> None:
+    def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
         ranks = Counter(task.job_id for task in books.tasks)
-        for host_id, agent in self.agents.items():
-            observation = agent.grip.observation
-            if observation is None:
-                continue
+        for host_id, observation in observations.items():
+            agent = self.agents[host_id]
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
             for task in books.tasks:
@@ -225,11 +210,11 @@ class SchedulerLoop:
                 if task.host_id != host_id or job is None:
                     continue
                 spec = _spec(task, job, simulated, ranks[task.job_id])
-                desired[task.id] = DesiredTask(spec, stop=task.stop, retry_at=agent.trouble(task.id)[0])
+                ran = task.state == "running" or task.id in observation.started
+                desired[task.id] = DesiredTask(spec, task.stop, ran, retry_at=agent.trouble(task.id)[0])
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
             self._tell_progress(books, agent, images, now)
-            # What the engine shows of tasks begun since it was asked is not yet in the observation.
             agent.act(diff(desired, observation.tasks, images, now), waiting_for)
 
     def _tell_progress(self, books: Books, agent: HostAgent, images: set[str], now: float) -> None:
@@ -264,6 +249,16 @@ class _Changes:
 
     def __bool__(self) -> bool:
         return bool(self.start or self.resize)
+
+
+def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
+    """Tasks of a gang that ended before its others did."""
+    gangs = [job_id for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus]
+    ended: dict[str, list[Any]] = {}
+    for task in repository.tasks_of(db, gangs) if gangs else []:
+        if task.state == "ended" and task.attempt == books.jobs[task.job_id].attempt:
+            ended.setdefault(task.job_id, []).append(task)
+    return ended
 
 
 def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:

@@ -19,6 +19,8 @@ class DesiredTask:
     spec: TaskSpec
     stop: bool = False
     """It should end: cancelled, out of time, or to be resized."""
+    ran: bool = False
+    """It was seen running, or its start succeeded: whatever became of it, it is never started again."""
     grace_s: float = 10.0
     retry_at: float = 0.0
     """Not before this time: an earlier try failed for a passing cause."""
@@ -69,7 +71,7 @@ def diff(
                 actions.append(StopTask(task_id, want.grace_s))
             elif state is TaskState.CREATED:
                 actions.append(RemoveTask(task_id))
-        elif state in (None, TaskState.CREATED) and now >= want.retry_at:
+        elif not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
             if want.spec.image in images:
                 actions.append(StartTask(want.spec))
             elif (fetch := FetchImage(want.spec.image)) not in actions:

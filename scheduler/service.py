@@ -20,7 +20,7 @@ from schedulearn.scheduler.spec import JobSpec, new_job_id
 from schedulearn.scheduler.states import JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Host, Job, PolicyChoice
+from schedulearn.scheduler.store.models import Event, Host, Job, PolicyChoice
 
 DEFAULT_POLICY = "fifo"
 
@@ -40,6 +40,8 @@ class Service:
         self.wake = wake
         self.clock = clock
         self.max_gpus_per_job = max_gpus_per_job
+        self._pending: list[tuple[list[dict[str, Any]], Future[list[Mapping[str, Any]]]]] = []
+        self._pending_lock = threading.Lock()
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
 
@@ -57,26 +59,45 @@ class Service:
                 )
         now = self.clock()
         rows = [_job_row(spec, now) for spec in specs]
-        if idempotency_key is not None:
-            digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in specs]).encode()).hexdigest()
-            for index, row in enumerate(rows):
-                row["idempotency_key"] = _nth_key(idempotency_key, index)
-                row["request_hash"] = digest
+        if idempotency_key is None:
+            return self._enqueue(rows)
+        digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in specs]).encode()).hexdigest()
+        for index, row in enumerate(rows):
+            row["idempotency_key"] = _nth_key(idempotency_key, index)
+            row["request_hash"] = digest
 
         def change(db: Connection) -> list[Mapping[str, Any]]:
-            if idempotency_key is not None:
-                found = self._submitted_before(db, idempotency_key, rows[0]["request_hash"], len(rows))
-                if found:
-                    return found
-            db.execute(insert(Job), rows)
-            for row in rows:
-                repository.add_event(
-                    db, now, "job.queued", code=Reason.SUBMITTED.value, message="Submitted.", job_id=row["id"]
-                )
-            return list(rows)
+            found = self._submitted_before(db, idempotency_key, digest, len(rows))
+            if not found:
+                _insert_jobs(db, rows)
+            return found or list(rows)
 
         future = self.db.submit(change)
         future.add_done_callback(lambda _: self.wake())
+        return future
+
+    def _enqueue(self, rows: list[dict[str, Any]]) -> Future[list[Mapping[str, Any]]]:
+        """Submissions that come while the disk is busy with others are stored by one statement, not one each."""
+        future: Future[list[Mapping[str, Any]]] = Future()
+        with self._pending_lock:
+            self._pending.append((rows, future))
+            alone = len(self._pending) == 1
+        if alone:
+            taken: list[tuple[list[dict[str, Any]], Future[list[Mapping[str, Any]]]]] = []
+
+            def change(db: Connection) -> None:
+                with self._pending_lock:
+                    taken.extend(self._pending)
+                    self._pending.clear()
+                _insert_jobs(db, [row for rows, _ in taken for row in rows])
+
+            def answer(stored: Future[None]) -> None:
+                error = stored.exception()
+                for rows, waiting in taken:
+                    waiting.set_exception(error) if error else waiting.set_result(list(rows))
+                self.wake()
+
+            self.db.submit(change).add_done_callback(answer)
         return future
 
     def _submitted_before(self, db: Connection, key: str, digest: str, count: int) -> list[Mapping[str, Any]]:
@@ -182,6 +203,12 @@ class Service:
 
 def _nth_key(key: str, index: int) -> str:
     return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
+
+
+def _insert_jobs(db: Connection, rows: list[dict[str, Any]]) -> None:
+    db.execute(insert(Job), rows)
+    submitted = {"kind": "job.queued", "code": Reason.SUBMITTED.value, "message": "Submitted.", "data": {}}
+    db.execute(insert(Event), [{**submitted, "at": row["submitted_at"], "job_id": row["id"]} for row in rows])
 
 
 def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:

@@ -56,7 +56,7 @@ build() {
     # Only the name goes: its layers stay as Docker's build cache, which makes the next build short.
     docker rmi --no-prune "$builder" >>"$log" 2>&1 || true
     if [ -n "$old" ] && [ "$old" != "$(docker image inspect --format '{{.Id}}' "$image")" ]; then
-        docker rmi "$old" >>"$log" 2>&1 || true # still used by a container: Docker keeps it
+        step 99 99 1 "removing the old image" docker rmi "$old" || true # still used by a container: Docker keeps it
     fi
 }
 
@@ -134,7 +134,7 @@ docker_build() { # from to option...
             *"RUN /opt/venv/bin/pip install --no-deps"*)
                 phase $((pip_seconds + wheel_seconds)) 10 "installing Horovod and trying it"
                 ;;
-            *"COPY --from=builder"*) began=$SECONDS expected=30 message="putting the image together" ;;
+            *"COPY --from=builder"*) began=$SECONDS expected=30 phase_to=$to message="putting the image together" ;;
         esac
     }
     phase() { # when it begins and how long it takes, in seconds of the builder stage; message

@@ -97,15 +97,21 @@ class Runtime(Protocol):
 
     def start(self, task: TaskSpec) -> None:
         """Creates and starts the task, unless a task of this id exists (running or ended): then nothing happens,
-        except that one that was created and never ran is started. Returns once the command runs."""
+        except that one that was created and never ran is started. Returns once the command runs.
+
+        A command that can't be run is a task that has EXITED, as a shell would have it: with 127 when it was not
+        found, 126 when it is not executable, and `error` says which. `start` raises nothing then; it raises
+        StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give),
+        ImageUnavailable without its image, and leaves nothing behind in both cases."""
         ...
 
     def stop(self, task_id: str, grace_s: float) -> None:
-        """SIGTERM, then SIGKILL of everything in the task after `grace_s`. Returns when the task has ended."""
+        """SIGTERM to the command's process group, then SIGKILL of everything in the task after `grace_s`. Returns when
+        the task has ended; it ends as soon as its command does. A task that never ran stays CREATED."""
         ...
 
     def remove(self, task_id: str) -> None:
-        """Forgets an ended task (a running one is killed first). Its logs stay readable."""
+        """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
@@ -114,7 +120,8 @@ class Runtime(Protocol):
         ...
 
     def watch(self) -> Iterator[None]:
-        """Yields soon after any task of this host changes its state; blocks in between; ends when `close`d."""
+        """Yields at first, soon after any task of this host changes its state, and maybe now and then for nothing;
+        blocks in between; ends when `close`d. One consumer a call, any number of calls."""
         ...
 
     def close(self) -> None:

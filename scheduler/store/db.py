@@ -106,11 +106,9 @@ class Database:
                     try:
                         with connection.begin_nested():
                             done.append((future, change(connection)))
-                    except IntegrityError as error:  # refused by a constraint: this change's own fault
-                        future.set_exception(error)
-                    except DatabaseError:
-                        raise
                     except Exception as error:
+                        if isinstance(error, DatabaseError) and not isinstance(error, IntegrityError):
+                            raise  # not refused by a constraint: the database itself is in trouble
                         future.set_exception(error)
         except Exception as error:
             fault = StoreError(f"the database could not be written: {_cause(error)}")

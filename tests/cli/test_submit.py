@@ -115,11 +115,10 @@ def test_what_the_service_refuses_is_named_and_ends_with_1(service: Service) -> 
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
-    following = service.begin(*FLAGS, "--", "sh", "-c", "echo started; sleep 60")
-    assert following.stdout is not None
-    assert following.stdout.readline() == "started\n"
-    following.send_signal(signal.SIGINT)
-    _, errors = following.communicate(timeout=10)
+    with service.begin(*FLAGS, "--", "sh", "-c", "echo started; sleep 60") as following:
+        assert following.stdout.readline() == "started\n"
+        following.send_signal(signal.SIGINT)
+        _, errors = following.communicate(timeout=10)
     assert following.returncode == 130
     job_id = service.run("ls", "--json").json["items"][0]["id"]
     assert f"schedulearn cancel {job_id}" in errors
@@ -130,23 +129,21 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
 def test_the_log_comes_while_the_job_runs(service: Service, tmp_path: Path) -> None:
     flag = tmp_path / "go"
     job_id = service.submit(f"echo one; while [ ! -e {flag} ]; do sleep 0.02; done; printf 'tw\\303\\266'; exit 5")
-    following = service.begin("logs", "-f", job_id)
-    assert following.stdout is not None
-    assert following.stdout.readline() == "one\n"
-    assert service.job(job_id)["state"] == "running"
-    flag.touch()
-    rest, errors = following.communicate(timeout=15)
+    with service.begin("logs", "-f", job_id) as following:
+        assert following.stdout.readline() == "one\n"
+        assert service.job(job_id)["state"] == "running"
+        flag.touch()
+        rest, errors = following.communicate(timeout=15)
     assert (rest, following.returncode) == ("twö", 5)
     assert f"{job_id} failed" in errors
 
 
 def test_a_cancelled_job_ends_those_who_follow_it_with_130(service: Service) -> None:
     job_id = service.submit("echo up; sleep 60")
-    following = service.begin("logs", "-f", job_id)
-    assert following.stdout is not None
-    following.stdout.readline()
-    service.run("cancel", job_id)
-    following.communicate(timeout=20)
+    with service.begin("logs", "-f", job_id) as following:
+        following.stdout.readline()
+        service.run("cancel", job_id)
+        following.communicate(timeout=20)
     assert following.returncode == 130
 
 
@@ -157,26 +154,25 @@ def test_following_survives_a_restart_of_the_service_without_losing_or_doubling_
     job_id = service.submit(
         f"for i in 1 2 3; do echo before $i; done; while [ ! -e {flag} ]; do sleep 0.02; done; echo after; exit 4"
     )
-    following = service.begin("logs", "-f", job_id)
-    assert following.stdout is not None
-    assert [following.stdout.readline() for _ in range(3)] == ["before 1\n", "before 2\n", "before 3\n"]
-    service.stop()
-    service.start()
-    flag.touch()
-    rest, _ = following.communicate(timeout=30)
+    with service.begin("logs", "-f", job_id) as following:
+        assert [following.stdout.readline() for _ in range(3)] == ["before 1\n", "before 2\n", "before 3\n"]
+        service.stop()
+        service.start()
+        flag.touch()
+        rest, _ = following.communicate(timeout=30)
     assert (rest, following.returncode) == ("after\n", 4)
 
 
 def test_a_job_that_waits_is_followed_until_it_may_run(service: Service) -> None:
     big = service.submit("sleep 60", required_gpus=4)
     service.wait(big, "running")
-    following = service.begin(*FLAGS, "--", "echo", "at last")
-    assert following.stderr is not None
-    seen = ""
-    while "Wait" not in seen and "wait" not in seen:
-        seen += following.stderr.readline()
-    service.run("cancel", big)
-    out, _ = following.communicate(timeout=30)
+    with service.begin(*FLAGS, "--", "echo", "at last") as following:
+        job_id = wait_for(lambda: service.run("ls", "--state", "queued", "--json").json["items"])[0]["id"]
+        why = wait_for(lambda: (job := service.job(job_id))["reason"] != "submitted" and job["message"])
+        while f"is queued: {why}" not in (line := following.stderr.readline()):
+            assert line, f"{why!r} should be told"
+        service.run("cancel", big)
+        out, _ = following.communicate(timeout=30)
     assert (out, following.returncode) == ("at last\n", 0)
 
 

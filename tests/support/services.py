@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +107,20 @@ class Service:
         """One command in a pipe; it must end with `code`."""
         return run(*arguments, stdin=stdin, code=code, url=self.url)
 
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    @contextmanager
+    def begin(self, *arguments: str) -> Iterator[Any]:
+        """One command in a pipe, while it runs."""
+        with subprocess.Popen(
             [COMMAND, *arguments],
             env={**self.env, "SCHEDULEARN_URL": self.url},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def on_terminal(self, *arguments: str, until: str | None = None, columns: int = 140) -> Result:
         """One command on a terminal; with `until`, Ctrl-C is pressed once that has appeared."""

@@ -24,6 +24,10 @@ def test_a_task_that_ran_is_left_to_the_books() -> None:
         assert diff({ID: DesiredTask(A)}, [observed(ID, state)], {"img"}, 0.0) == []
 
 
+def test_a_task_that_ran_and_is_gone_is_never_started_again() -> None:
+    assert diff({ID: DesiredTask(A, ran=True)}, [], {"img"}, 0.0) == []
+
+
 def test_a_task_to_be_stopped_is_stopped_with_its_grace_and_never_started() -> None:
     want = {ID: DesiredTask(A, stop=True, grace_s=7.0)}
     assert diff(want, [observed(ID)], {"img"}, 0.0) == [StopTask(ID, 7.0)]

@@ -26,11 +26,24 @@ const dark: MantineColorsTuple = [
   "#080c0b",
 ];
 
+/** Dark enough for white text on it, and for itself on white. */
+const red: MantineColorsTuple = [
+  "#fdeceb",
+  "#f9d3d0",
+  "#f2a7a1",
+  "#ea7a72",
+  "#e8665d",
+  "#d8453b",
+  "#c4352b",
+  "#b3261e",
+  "#931c16",
+  "#73130f",
+];
+
 export const theme = createTheme({
-  colors: { verdigris, dark },
+  colors: { verdigris, dark, red },
   primaryColor: "verdigris",
-  primaryShade: { light: 7, dark: 4 },
-  autoContrast: true,
+  primaryShade: 7,
   defaultRadius: "sm",
   radius: { sm: "6px", md: "10px" },
   fontFamily:
@@ -54,6 +67,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--mantine-color-error": "#b3261e",
   },
   dark: {
+    "--mantine-color-default-border": "#4a5753",
     "--mantine-color-dimmed": "#9aa6a2",
     "--mantine-color-placeholder": "#85918d",
     "--mantine-color-error": "#ff9d96",

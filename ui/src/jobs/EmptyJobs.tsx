@@ -6,10 +6,10 @@ import classes from "./EmptyJobs.module.css";
 /** How to submit the first job, for a service that has none yet. */
 export function EmptyJobs() {
   const curl = `curl ${window.location.origin}/api/v1/jobs -H 'Content-Type: application/json' -d '{
-  "name": "mnist",
-  "type": "Pytorch",
+  "name": "digits",
+  "type": "pytorch",
   "container_image": "schedulearn/horovod-cpu",
-  "command": "python /examples/pytorch_mnist.py",
+  "command": "python examples/digits/train.py",
   "required_gpus": 2
 }'`;
   return (

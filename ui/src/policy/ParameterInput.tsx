@@ -12,8 +12,9 @@ interface Props {
 }
 
 export function ParameterInput({ name, parameter, value, error, onChange }: Props) {
-  const common = { label: name, error, description: parameter.description };
   const standard = parameter.default;
+  const isDefault = standard === null ? "" : ` Default: ${standard}.`;
+  const common = { label: name, error, description: `${sentence(parameter.description)}${isDefault}` };
   switch (inputKind(parameter)) {
     case "switch":
       return (
@@ -42,4 +43,9 @@ export function ParameterInput({ name, parameter, value, error, onChange }: Prop
         />
       );
   }
+}
+
+/** Documentation in code begins small and ends without a full stop. */
+function sentence(text: string): string {
+  return text ? `${text[0]?.toUpperCase()}${text.slice(1).replace(/\.$/, "")}.` : "";
 }

@@ -7,6 +7,7 @@ import { choosePolicy } from "../api/commands";
 import { policyQuery } from "../api/queries";
 import type { Policy } from "../api/types";
 import { Icon } from "../shell/Icon";
+import { Prose } from "../shell/Prose";
 import { choiceOf, type Draft, draftOf, isChanged, kindOf, withAlgorithm, withParameter } from "./draft";
 import { ParameterInput } from "./ParameterInput";
 import classes from "./PolicyForm.module.css";
@@ -61,7 +62,9 @@ export function PolicyForm({ policy }: { policy: Policy }) {
                 <span>
                   <span className={classes.name}>{name}</span>
                   {name === policy.algorithm && <span className={classes.inForce}>in force</span>}
-                  <span className={classes.description}>{description}</span>
+                  <span className={classes.description}>
+                    <Prose text={description} />
+                  </span>
                 </span>
               </Radio.Card>
             ))}

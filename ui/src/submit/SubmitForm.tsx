@@ -52,6 +52,7 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
       else rest.push(message);
     }
     form.setErrors(known);
+    form.getInputNode(FIVE.find((field) => field in known) ?? "")?.focus();
     if (Object.keys(known).some((field) => !FIVE.includes(field))) setFolded(false);
     return Object.keys(known).length > 0 ? rest.join("; ") : error.message;
   }

@@ -1,0 +1,117 @@
+"""A service to measure, and a client that costs little: what is timed should be the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+JOB: dict[str, Any] = {
+    "name": "bench",
+    "type": "Pytorch",
+    "container_image": "plain",
+    "command": "true",
+    "required_gpus": 1,
+    "launcher": "none",
+}
+
+
+@dataclass
+class Service:
+    port: int
+    pid: int
+    data: Path
+    ready_seconds: float
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            data=json.dumps(body).encode() if body is not None else None,
+            headers={"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def rss_mb(self) -> float:
+        """Resident memory of the service itself."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError("the service is gone")
+
+
+@contextmanager
+def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = None) -> Iterator[Service]:
+    """`schedulearn serve` on a free port, over a new data folder unless one is given."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = data or Path(folder)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [
+            str(Path(sys.executable).parent / "schedulearn"),
+            "serve",
+            "--port",
+            str(port),
+            "--data",
+            str(directory),
+        ]
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [*command, *flags],
+            env={**os.environ, "SCHEDULEARN_ENVIRONMENTS": '{"plain": "/usr"}', **(env or {})},
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            while True:
+                try:
+                    with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                        if b"200 OK" in connection.recv(200):
+                            break
+                except OSError:
+                    if process.poll() is not None:
+                        raise RuntimeError("the service ended at its start") from None
+                    time.sleep(0.002)
+            yield Service(port, process.pid, directory, time.perf_counter() - began)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+
+
+def raw(method: str, path: str, body: Any = None) -> bytes:
+    """One HTTP/1.1 request with keep-alive, as bytes."""
+    payload = json.dumps(body).encode() if body is not None else b""
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n"
+    return head.encode() + payload
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
+    """(status, body) of one request on an open connection."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head[9:12])
+    length = next(int(line[16:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: "))
+    return status, await reader.readexactly(length)
+
+
+def verdict(what: str, measured: str, budget: str, ok: bool) -> bool:
+    print(f"  {'ok  ' if ok else 'OVER'} {what}: {measured} (budget {budget})", flush=True)
+    return ok

@@ -99,8 +99,8 @@ def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = 
 def raw(method: str, path: str, body: Any = None) -> bytes:
     """One HTTP/1.1 request with keep-alive, as bytes."""
     payload = json.dumps(body).encode() if body is not None else b""
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n"
-    return head.encode() + payload
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:

@@ -81,10 +81,11 @@ def _sbatches(clients: int) -> float:
 
 @contextmanager
 def _slurm() -> Iterator[bool]:
-    """A Slurm of one node on 127.0.0.1 with its own folders; False, with the reason printed, where there can be none."""
+    """A Slurm of one node on 127.0.0.1 with its own folders; False, and the reason printed, where there is none."""
     if shutil.which("slurmctld") is None and os.geteuid() == 0 and shutil.which("apt-get"):
         print("  installing Debian's slurm-wlm and munge to compare with")
-        command = "apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge"
+        install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
+        command = f"apt-get update -qq; {install} slurm-wlm munge"
         subprocess.run(["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     if shutil.which("slurmctld") is None or os.geteuid() != 0:
         print("  NOT COMPARED: Slurm needs root and Debian's slurm-wlm")

@@ -28,6 +28,7 @@ _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 class Grip:
     """What an agent knows now."""
 
+    host_id: str
     observation: Observation | None
     """None until the host has answered, and again while it does not."""
     error: str
@@ -44,7 +45,7 @@ class HostAgent:
         self._lock = threading.Lock()
         self._poke = threading.Event()
         self._stopping = False
-        self._grip = Grip(None, "not contacted yet")
+        self._grip = Grip(host_id, None, "not contacted yet")
         self._last: object = None
         self._inflight: set[tuple[type[Action], str]] = set()
         self._starting: set[str] = set()
@@ -180,12 +181,12 @@ class HostAgent:
                 tasks = list(self.runtime.observe())
                 with self._lock:
                     maybe = frozenset(self._touched)
-                self._grip = Grip(Observation(tasks, time.time(), maybe, started), "")
+                self._grip = Grip(self.host_id, Observation(tasks, time.time(), maybe, started), "")
                 seen: object = (tasks, maybe, started)
             except Exception as fault:
                 if not isinstance(fault, RuntimeFault):
                     log.exception("%s can't be observed", self.host_id)
-                self._grip = Grip(None, str(fault))
+                self._grip = Grip(self.host_id, None, str(fault))
                 seen = str(fault)
             if seen != self._last:
                 self._last = seen

@@ -104,8 +104,11 @@ class SchedulerLoop:
         """One turn: digest what is seen, decide, apply, and begin what follows from it."""
         now = self.clock()
         # 1. What the hosts show, and what it means for the books.
-        seen = {id: agent.grip.observation for id, agent in self.agents.items()}  # the same for the whole turn
-        observations = {id: observation for id, observation in seen.items() if observation is not None}
+        observations = {  # the same for the whole turn
+            grip.host_id: grip.observation
+            for grip in [agent.grip for agent in self.agents.values()]
+            if grip.observation is not None
+        }
         with self.db.read() as db:
             books = repository.load_books(db)
             ended = _ended_beside_live(db, books)

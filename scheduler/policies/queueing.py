@@ -28,18 +28,21 @@ class Room:
                 for n, u in zip(jobs, busy, strict=False)
             ]
 
+        self._open = {host_id: sum(1 for slots in free if slots > 0) for host_id, free in self._free.items()}
+
     def fits(self, host_id: str, gpus: int) -> bool:
-        return sum(1 for free in self._free[host_id] if free > 0) >= gpus
+        return self._open[host_id] >= gpus
 
     def take(self, host_id: str, gpus: int) -> None:
         """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
         free = self._free[host_id]
         for index in sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus]:
             free[index] -= 1
+            self._open[host_id] -= free[index] == 0
 
     def free_gpus(self) -> int:
         """GPUs, over all hosts, that could take a job."""
-        return sum(1 for free in self._free.values() for slots in free if slots > 0)
+        return sum(self._open.values())
 
 
 def _spread(held: int, gpus: int) -> list[int]:

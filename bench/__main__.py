@@ -1,0 +1,25 @@
+"""`python -m bench [NAME...]`: runs the measurements and says which budgets are kept; exits 1 if one is not."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = ("footprint", "decisions", "submissions", "load", "start_latency")
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or list(NAMES)
+    if unknown := set(chosen) - set(NAMES):
+        print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    kept = True
+    for name in chosen:
+        module = importlib.import_module(f"bench.{name}")
+        print(f"{name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
+        kept = module.main() and kept
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

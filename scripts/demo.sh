@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Serves, and submits example jobs once the service answers, so that there is training to watch at once.
+# Usage: demo.sh SCHEDULEARN [arguments of serve]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+schedulearn=$1
+shift
+port=8000
+for word in "$@"; do case $word in --port=*) port=${word#*=} ;; esac; done
+export SCHEDULEARN_URL=http://127.0.0.1:$port
+
+submit_examples() {
+  until "$schedulearn" ls >/dev/null 2>&1; do sleep 0.3; done
+  for epochs in 5 20 40; do
+    "$schedulearn" submit -d --name "digits, $epochs epochs" --type Pytorch --image schedulearn/horovod-cpu --gpus 2 \
+      -- python examples/digits/train.py --epochs "$epochs" >/dev/null
+  done
+  "$schedulearn" submit -d --name "digits on all GPUs" --type Pytorch --image schedulearn/horovod-cpu --gpus 4 \
+    -- python examples/digits/train.py >/dev/null
+  echo "Submitted four example jobs. The first use of schedulearn/horovod-cpu builds it: some minutes, shown on the page."
+}
+submit_examples &
+exec "$schedulearn" serve "$@"

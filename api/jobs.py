@@ -26,7 +26,7 @@ from schedulearn.api.schemas import (
     task_view,
 )
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
-from schedulearn.api.stream import event_stream, log_chunks, sse
+from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.loop import why_waiting
 from schedulearn.scheduler.spec import JobSpec
@@ -164,7 +164,7 @@ def job_logs(
         cluster.logs, task_sequence(cluster, job_id), pulse, last_event_id(request, offset), follow or events
     )
     if events:
-        return sse_response(_log_events(chunks))
+        return sse_response(_log_events(chunks, pulse))
 
     async def text() -> AsyncIterator[bytes]:
         async for _, piece in chunks:
@@ -175,11 +175,12 @@ def job_logs(
     )
 
 
-async def _log_events(chunks: AsyncIterator[tuple[int, str]]) -> AsyncIterator[bytes]:
+async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
     async for position, text in chunks:
-        yield sse({"text": text}, event="log", event_id=position)
-    yield sse({}, event="end")
+        yield sse({"text": text}, event="log", event_id=position) if text else b": alive\n\n"
+    if not pulse.closing:  # else the stream ends because the service does: the reader comes back for the rest
+        yield sse({}, event="end")
 
 
 def job_detail(cluster: Cluster, job_id: str) -> dict[str, Any]:

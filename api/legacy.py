@@ -72,8 +72,9 @@ async def logs_socket(socket: WebSocket, job_id: str) -> None:
     async def send() -> None:
         chunks = log_chunks(cluster.logs, jobs.task_sequence(cluster, job_id), pulse_of(socket), 0, follow=True)
         async for _, text in chunks:
-            await socket.send_text(text)
-        await socket.close()
+            if text:
+                await socket.send_text(text)
+        await socket.close(1001 if pulse_of(socket).closing else 1000)
 
     async def hang_up() -> None:
         while (await socket.receive())["type"] != "websocket.disconnect":

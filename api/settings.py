@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -63,6 +62,8 @@ def load_settings(file: Path | None = None, **flags: Any) -> Settings:
     given = {key: value for key, value in flags.items() if value is not None}
     from_file: dict[str, Any] = {}
     if file is not None:
+        import yaml  # only for those who have a file: it is not free at start
+
         try:
             loaded = yaml.safe_load(file.read_text())
         except (OSError, yaml.YAMLError) as error:

@@ -98,35 +98,40 @@ async def log_chunks(
     """(offset after it, text) pieces of a job's log: the containers of its attempts one after the other.
 
     Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD; a character that is cut by a
-    chunk's end is kept together. `next_task` gives the task after one (None: the first), None if there is none yet,
+    chunk's end waits for its rest, and is not counted in the offset until then. An empty text every 15 s of silence
+    shows that the stream is alive. `next_task` gives the task after one (None: the first), None if there is none yet,
     and "" once there will be none.
     """
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     task: str | None = None
     base = 0  # offset at which the present task's log starts
-    position = 0
+    position = 0  # in that log
+    silent = 0.0
     while not pulse.closing:
         if task:
             start, data = await asyncio.to_thread(logs.read, task, position, _CHUNK)
             if data:
+                silent = 0.0
                 position = start + len(data)
                 if base + position > offset:
-                    text = decode(data[max(0, offset - base - start) :])
+                    text = decoder.decode(data[max(0, offset - base - start) :])
                     if text:
-                        yield base + position, text
-                continue
-            if not logs.ended(task) and follow:
-                await asyncio.sleep(_LOG_POLL_S)
+                        yield base + position - len(decoder.getstate()[0]), text
                 continue
             if logs.ended(task) and logs.size(task) > position:
                 continue  # written between the two looks
-        following = await asyncio.to_thread(next_task, task)
-        if following:
-            base += position
-            task, position = following, 0
-        elif following == "" or not follow:
-            if rest := decode(b"", True):
-                yield base + position, rest
-            return
-        else:
-            await asyncio.sleep(_LOG_POLL_S)
+        if not task or logs.ended(task) or not follow:
+            following = await asyncio.to_thread(next_task, task)
+            if following:
+                base += position
+                task, position = following, 0
+                continue
+            if following == "" or not follow:
+                if rest := decoder.decode(b"", True):
+                    yield base + position, rest
+                return
+        await asyncio.sleep(_LOG_POLL_S)
+        silent += _LOG_POLL_S
+        if silent >= _KEEPALIVE_S:
+            silent = 0.0
+            yield base + position - len(decoder.getstate()[0]), ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,6 +14,7 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import POLICIES, Policy, canonical_name
 
 GROUP = "schedulearn.policies"
+_BUILT_IN = frozenset(POLICIES)
 
 
 def load_policies(files: Sequence[str] = ()) -> list[str]:
@@ -21,8 +23,18 @@ def load_policies(files: Sequence[str] = ()) -> list[str]:
     Raises InvalidError saying which one can't be used and why: a service must not start with another policy than
     its operator wrote.
     """
-    added = [_register(point.load(), f"the entry point {point.name}") for point in entry_points(group=GROUP)]
-    return added + [_register(_from_file(name), name) for name in files]
+    found = [(f"the entry point {point.name}", point.load()) for point in entry_points(group=GROUP)]
+    found += [(name, _from_file(name)) for name in files]
+    added: dict[str, type[Policy]] = {}
+    for source, cls in found:
+        name = getattr(cls, "name", None)
+        if not inspect.isclass(cls) or not isinstance(name, str) or not callable(getattr(cls, "allocate", None)):
+            raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
+        if canonical_name(name) in _BUILT_IN | added.keys():
+            raise InvalidError(f"own policy of {source}: there is a policy named {name!r} already")
+        added[canonical_name(name)] = cast(type[Policy], cls)
+    POLICIES.update(added)
+    return list(added)
 
 
 def _from_file(name: str) -> object:
@@ -34,21 +46,9 @@ def _from_file(name: str) -> object:
     if spec is None or spec.loader is None:
         raise InvalidError(f"own policy {name!r}: {file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
         return getattr(module, class_name)
     except Exception as error:
         raise InvalidError(f"own policy {name!r} can't be loaded: {type(error).__name__}: {error}") from error
-
-
-def _register(cls: object, source: str) -> str:
-    name = getattr(cls, "name", None)
-    if not inspect.isclass(cls) or not isinstance(name, str) or not callable(getattr(cls, "allocate", None)):
-        raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
-    policy = cast(type[Policy], cls)
-    if POLICIES.get(canonical_name(name), policy) is not policy and inspect.getfile(policy) != inspect.getfile(
-        POLICIES[canonical_name(name)]
-    ):
-        raise InvalidError(f"own policy of {source}: there is a policy named {name!r} already")
-    POLICIES[canonical_name(name)] = policy
-    return canonical_name(name)

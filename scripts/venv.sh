@@ -27,3 +27,5 @@ echo "installing $lock"
 "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$lock"
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -e .
+# Where Python may not write bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the project anew.
+env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q api scheduler metrics src/schedulearn/__init__.py || true

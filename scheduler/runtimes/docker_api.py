@@ -183,6 +183,8 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
             tls=_tls(url),
             max_pool_size=_POOL,
         )
+        # Hosts are reached directly: no proxy, and no CA of the environment in place of the engine's own.
+        self.trust_env = False
         adapter = Adapter(url, _POOL) if local else KeepAliveAdapter(pool_maxsize=_POOL)
         self.mount("http://", adapter)
         self.mount("https://", adapter)

@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
@@ -106,7 +106,12 @@ class Position:
     skip: int = 0
     first: int = 0
     """Checksum of the first entry since that second. If it is another one now, the engine has dropped old entries."""
+    end: int = 0
+    """Checksum of the last copied entry. If skipping ends at another one, the engine had left some out: it does, when
+    it writes more than it keeps while somebody follows."""
     last: Stamp = (0, 0)
+    """The latest time of all copied entries: what to go by where counting is impossible."""
+    counted: bool = True
 
 
 @dataclass
@@ -141,9 +146,10 @@ class Window:
         elif self.open_lines:
             self.open_lines.pop(stamp, None)
 
-    def position(self, size: int, last: Stamp) -> Position:
+    def position(self, size: int, end: int, last: Stamp) -> Position:
         first = min(self.seconds.values(), key=lambda second: second.index, default=_Second(0, 0, 0))
-        return Position(size, self.since, sum(second.count for second in self.seconds.values()), first.mark, last)
+        skip = sum(second.count for second in self.seconds.values())
+        return Position(size, self.since, skip, first.mark, end, last)
 
     def _advance(self) -> None:
         oldest = min((self.newest - LAG_S, *(second for second, _ in self.open_lines)))
@@ -176,26 +182,33 @@ class Copier:
         self._writer.truncate(self._position.size)
 
     def copy(self, entries: Iterable[bytes]) -> None:
-        """Copies what is new in `entries`, each with its time before it."""
+        """Copies what is new in `entries`, each with its time before it. Raises ValueError if they do not fit to what
+        was copied before; from then on times decide what is new."""
         start = self._position
         self._window, self._last = Window(since=start.since), start.last
-        left, exact = start.skip, True
+        left, counted = start.skip, start.counted
         for number, entry in enumerate(entries):
             stamp, payload = parse_entry(entry)
-            if number == 0:
-                exact = checksum(stamp, payload) == start.first
-            if left and (exact or stamp <= start.last):
-                left -= 1
-                self._window.add(stamp, payload)
-                continue
-            # Where counting was impossible, all that follows the first later one is new.
-            left = 0
-            self._writer.append(payload)
             self._window.add(stamp, payload)
+            if left:
+                if number == 0:
+                    counted = counted and checksum(stamp, payload) == start.first
+                if counted:
+                    left -= 1
+                    if left == 0 and checksum(stamp, payload) != start.end:
+                        self._position = replace(start, counted=False)
+                        raise ValueError("the engine does not show the entries that it showed before")
+                    continue
+                if stamp <= start.last:
+                    continue
+                left = 0  # all that follows the first later one is new
+            self._writer.append(payload)
             self._last = max(self._last, stamp)
             if time.monotonic() - self._saved_at > SAVE_S:
-                self._save()
-        self._save()
+                self._save(checksum(stamp, payload))
+        # A stream that ended while we still skipped was cut off, and says nothing about where we are.
+        if self._window.copied and not left:
+            self._save(checksum(stamp, payload))
 
     def finish(self) -> None:
         """All is copied: marks the log as complete."""
@@ -205,8 +218,8 @@ class Copier:
         """Lets go of the log; whoever takes it next resumes."""
         self._writer.abandon()
 
-    def _save(self) -> None:
-        self._position = self._window.position(self._writer.size, self._last)
+    def _save(self, end: int) -> None:
+        self._position = self._window.position(self._writer.size, end, self._last)
         procfs.write_json(self._cursor, asdict(self._position), durable=False)
         self._saved_at = time.monotonic()
 

@@ -87,8 +87,10 @@ def lines(first: int, last: int, second: int = 1_700_000_000) -> list[tuple[int,
 
 def copy(store: LogStore, shown) -> None:
     copier = Copier(store.writer(TASK), str(store.path(TASK) / CURSOR))
-    copier.copy(shown(copier.since))
-    copier.release()
+    try:
+        copier.copy(shown(copier.since))
+    finally:
+        copier.release()
 
 
 def test_entries_that_the_engine_dropped_meanwhile_do_not_hide_new_ones(tmp_path: Path) -> None:
@@ -98,6 +100,29 @@ def test_entries_that_the_engine_dropped_meanwhile_do_not_hide_new_ones(tmp_path
     # The engine has rotated away all but its last 13 entries, 3 of which were copied.
     copy(store, lambda since: engine.show(since, dropped=17))
     assert store.read(TASK, 0, 1000)[1] == b"".join(payload for _, _, payload in engine.entries)
+
+
+def test_entries_that_the_engine_left_out_do_not_make_it_repeat_others(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    engine = Engine(lines(0, 8))
+    with_gap = Engine([*engine.entries[:2], *engine.entries[5:8]])
+    copy(store, with_gap.show)
+    engine.entries += lines(8, 12)
+    with pytest.raises(ValueError, match="showed before"):
+        copy(store, engine.show)
+    copy(store, engine.show)
+    assert store.read(TASK, 0, 1000)[1].split() == [b"0", b"1", *(str(n).encode() for n in range(5, 12))]
+
+
+def test_a_stream_that_is_cut_off_early_changes_nothing(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    engine = Engine(lines(0, 8))
+    copy(store, engine.show)
+    copy(store, lambda since: engine.show(since, 3))
+    copy(store, lambda since: engine.show(since, 0))
+    engine.entries += lines(8, 10)
+    copy(store, engine.show)
+    assert store.read(TASK, 0, 1000)[1] == b"".join(b"%d\n" % n for n in range(10))
 
 
 def test_a_log_that_lost_its_end_in_a_power_cut_is_copied_again(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""Docs that can be checked are checked: settings, keys, links, the policy of thirty lines; and what may be committed."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders import host, job, snapshot
+
+from schedulearn.api.settings import Settings, load_settings
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.plugins import load_policies
+from schedulearn.scheduler.policy import POLICIES, make_policy
+from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.states import JobStatus
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "worker_images/README.md", ROOT / "ui/README.md"]
+
+
+def rows(page: str) -> set[str]:
+    """The names in backticks in the first column of a page's tables."""
+    text = (ROOT / "docs" / page).read_text()
+    return {name for line in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`(\w+)`", line)}
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    assert rows("settings.md") == set(Settings.model_fields)
+
+
+def test_every_key_of_a_job_is_documented() -> None:
+    assert set(JobSpec.model_fields) <= rows("jobs.md")
+
+
+def test_every_state_is_documented() -> None:
+    text = (ROOT / "docs/jobs.md").read_text()
+    assert all(f"`{state}`" in text for state in JobStatus)
+
+
+def test_every_policy_is_documented() -> None:
+    text = (ROOT / "docs/policies.md").read_text()
+    assert all(f"`{name}`" in text for name in POLICIES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def own_policy(tmp_path: Path) -> Path:
+    text = (ROOT / "docs/policies.md").read_text()
+    [code] = re.findall(r"```python\n(# shortest\.py\n.*?)```", text, re.S)
+    assert len(code.splitlines()) <= 34
+    file = tmp_path / "shortest.py"
+    file.write_text(code)
+    return file
+
+
+def test_the_policy_of_thirty_lines_works_as_printed(tmp_path: Path) -> None:
+    assert load_policies([f"{own_policy(tmp_path)}:SmallestFirst"]) == ["smallest-first"]
+    try:
+        state = snapshot([job("big", at=1, gpus=4), job("small", at=2, gpus=1)], [host(gpus=4)])
+        assert make_policy("smallest-first", largest=4).allocate(state).allocations == {"small": {"h1": 1}}
+    finally:
+        del POLICIES["smallest-first"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        (None, "P", "file that exists"),
+        ("x = (", "P", "SyntaxError"),
+        ("raise KeyError('k')", "P", "KeyError"),
+        ("", "P", "AttributeError"),
+        ("class P: pass", "P", "a `name` and a method"),
+        ("class P:\n name = 'fifo'\n def allocate(self, s): ...", "P", "there is a policy named 'fifo' already"),
+    ],
+)
+def test_an_own_policy_that_cannot_be_used_is_told_why(
+    tmp_path: Path, content: str | None, name: str, words: str
+) -> None:
+    file = tmp_path / "own.py"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        load_policies([f"{file}:{name}"])
+
+
+def test_settings_come_from_file_environment_and_flags_in_that_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("port: 1\ninterval: 5\nsimulate_gpus: 2\n")
+    monkeypatch.setenv("SCHEDULEARN_INTERVAL", "6")
+    monkeypatch.setenv("SCHEDULEARN_SIMULATE_GPUS", "3")
+    found = load_settings(file, simulate_gpus=4, host=None)
+    assert (found.port, found.interval, found.simulate_gpus) == (1, 6.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("prot: 1", "prot"), ("port: x", "port"), ("- a", "keys"), ("a: [", "read")]
+)
+def test_a_wrong_settings_file_is_told_apart(tmp_path: Path, content: str, words: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(content)
+    with pytest.raises(InvalidError, match=words):
+        load_settings(file)
+
+
+def test_lock_files_name_no_download_addresses() -> None:
+    for lock in [*ROOT.glob("requirements/*.txt"), ROOT / "ui/package-lock.json"]:
+        text = lock.read_text()
+        assert '"resolved"' not in text, lock
+        assert not re.search(
+            r"--(extra-)?index-url|--find-links|https?://(?!.*\"(url|homepage)\")[^\"]*\.(whl|tgz|tar\.gz)", text
+        ), lock
+
+
+def test_big_files_are_made_not_committed() -> None:
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    for name in filter(None, files):
+        path = ROOT / name.decode()
+        assert not path.is_file() or path.stat().st_size < 600_000, f"{path} is large"

@@ -8,4 +8,3 @@ total = hvd.allreduce(torch.tensor(float(hvd.rank() + 1)), op=hvd.Sum).item()
 expected = hvd.size() * (hvd.size() + 1) / 2
 if hvd.size() < 2 or total != expected:
     raise SystemExit(f"rank {hvd.rank()} of {hvd.size()}: the sum is {total}, not {expected}")
-print(f"rank {hvd.rank()} of {hvd.size()} ok")

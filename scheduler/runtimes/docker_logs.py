@@ -196,7 +196,7 @@ class Copier:
                 if counted:
                     left -= 1
                     if left == 0 and checksum(stamp, payload) != start.end:
-                        self._position = replace(start, counted=False)
+                        self._keep(replace(start, counted=False))
                         raise ValueError("the engine does not show the entries that it showed before")
                     continue
                 if stamp <= start.last:
@@ -219,9 +219,11 @@ class Copier:
         self._writer.abandon()
 
     def _save(self, end: int) -> None:
-        self._position = self._window.position(self._writer.size, end, self._last)
-        procfs.write_json(self._cursor, asdict(self._position), durable=False)
-        self._saved_at = time.monotonic()
+        self._keep(self._window.position(self._writer.size, end, self._last))
+
+    def _keep(self, position: Position) -> None:
+        procfs.write_json(self._cursor, asdict(position), durable=False)
+        self._position, self._saved_at = position, time.monotonic()
 
 
 def parse_entry(entry: bytes) -> tuple[Stamp, bytes]:

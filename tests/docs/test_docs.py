@@ -1,4 +1,4 @@
-"""Docs that can be checked are checked: settings, keys, links, the policy of thirty lines; and what may be committed."""
+"""Docs that can be checked are checked: settings, keys, links, an own policy; and what may be committed."""
 
 import re
 import subprocess

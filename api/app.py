@@ -78,6 +78,7 @@ def _page(app: FastAPI, settings: Settings) -> None:
     def healthz() -> dict[str, str]:
         return {"status": "ok", "version": schedulearn.__version__}
 
+    @app.get("/ui", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     def root() -> Response:
         return RedirectResponse("/ui/")

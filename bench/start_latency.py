@@ -18,7 +18,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> bool:
-    started = subprocess.run([ROOT / "scripts/dev-engine.sh", "start"], capture_output=True, text=True, check=False)
+    engine = [ROOT / "scripts/dev-engine.sh"]
+    running = subprocess.run([*engine, "status"], capture_output=True, check=False).returncode == 0
+    started = subprocess.run([*engine, "start"], capture_output=True, text=True, check=False)
     if started.returncode != 0:
         print(f"  NOT MEASURED: no Docker Engine: {started.stderr.strip()}")
         return True
@@ -26,7 +28,8 @@ def main() -> bool:
     try:
         return _compare()
     finally:
-        subprocess.run([ROOT / "scripts/dev-engine.sh", "stop"], capture_output=True, check=False)
+        if not running:
+            subprocess.run([*engine, "stop"], capture_output=True, check=False)
 
 
 def _compare() -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.service import JOB, ask, raw, service, verdict
 
 SECONDS = 5.0
-CLIENTS = 16
+CLIENTS = 32
 
 
 def main() -> bool:

@@ -24,6 +24,9 @@ from schedulearn.scheduler.store.models import Event, Host, Job, PolicyChoice
 
 DEFAULT_POLICY = "fifo"
 
+_GATHER_S = 0.002
+"""So long a submission waits for company while there is much of it: a flush of the disk costs about as much."""
+
 
 class Service:
     """The use cases over one database. `wake` is called after whatever the loop should react to."""
@@ -42,6 +45,7 @@ class Service:
         self.max_gpus_per_job = max_gpus_per_job
         self._pending: list[tuple[list[dict[str, Any]], Future[list[Mapping[str, Any]]]]] = []
         self._pending_lock = threading.Lock()
+        self._busy = False  # the last statement stored several submissions
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
 
@@ -86,9 +90,12 @@ class Service:
             taken: list[tuple[list[dict[str, Any]], Future[list[Mapping[str, Any]]]]] = []
 
             def change(db: Connection) -> None:
+                if self._busy:
+                    time.sleep(_GATHER_S)
                 with self._pending_lock:
                     taken.extend(self._pending)
                     self._pending.clear()
+                self._busy = len(taken) > 1
                 _insert_jobs(db, [row for rows, _ in taken for row in rows])
 
             def answer(stored: Future[None]) -> None:

@@ -143,7 +143,8 @@ def new_job_id() -> str:
     """
     global _last
     with _lock:
-        candidate = (int(time.time()) - _EPOCH) << 20 | secrets.randbelow(1 << 19)
-        _last = candidate if candidate >> 20 > _last >> 20 else _last + 1
+        second = int(time.time()) - _EPOCH
+        # Randomness once a second only: the system call hands the processor to other threads, which takes its time.
+        _last = second << 20 | secrets.randbelow(1 << 19) if second > _last >> 20 else _last + 1
         value = _last
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(45, -1, -5))

@@ -45,6 +45,8 @@ def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json
         listener = _bind(settings.host, settings.port)
     except (SchedulearnError, OSError) as error:
         return _refuse(error)
+    # The loop and the database's writer compute in threads of their own: an answer shall not wait 5 ms for its turn.
+    sys.setswitchinterval(0.0005)
     app = _Startup(create_app(settings))
     server = _Server(app, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
     try:
@@ -121,6 +123,7 @@ class _Server(uvicorn.Server):
                 log_level="info" if verbose else "warning",
                 access_log=verbose,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=_DRAIN_S,
             )
         )

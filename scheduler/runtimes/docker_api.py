@@ -24,6 +24,7 @@ from schedulearn.scheduler.runtimes.docker_transport import Adapter, KeepAliveAd
 CONNECT_S = 5.0
 QUERY_S = 15.0  # for an answer to a question
 ACTION_S = 120  # for a change: the first container on a cold GPU may take a while to start
+Frame = tuple[int, bytes]
 _POOL = 64  # connections kept for reuse; followed logs hold one each
 
 
@@ -134,8 +135,8 @@ class Stream:
                 if line.strip():
                     yield json.loads(line)
 
-    def frames(self) -> Iterator[bytes]:
-        """The payloads of Docker's multiplexed format: 8 bytes (stream, 3 zeros, length), then the payload."""
+    def frames(self) -> Iterator[Frame]:
+        """Docker's multiplexed format: 8 bytes (1 for stdout, 2 for stderr; 3 zeros; length), then the payload."""
         buffer = bytearray()
         for chunk in self.chunks():
             buffer += chunk
@@ -144,7 +145,7 @@ class Stream:
                 end = position + 8 + int.from_bytes(buffer[position + 4 : position + 8])
                 if len(buffer) < end:
                     break
-                yield bytes(buffer[position + 8 : end])
+                yield buffer[position], bytes(buffer[position + 8 : end])
                 position = end
             del buffer[:position]
 

@@ -22,7 +22,7 @@ import docker.errors
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.logs import LogStore, LogWriter
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.docker_api import Engine, Stream
+from schedulearn.scheduler.runtimes.docker_api import Engine, Frame, Stream
 
 CURSOR = "cursor.json"
 SAVE_S = 1.0
@@ -129,10 +129,11 @@ class Window:
     newest: int = 0
     copied: int = 0
     seconds: dict[int, _Second] = field(default_factory=dict)
-    open_lines: dict[Stamp, None] = field(default_factory=dict)
-    """Times of lines of which only some parts came yet: all parts bear the time of the first, hours later too."""
+    open_lines: dict[int, int] = field(default_factory=dict)
+    """By stream, the second of a line of which only some parts came yet: all its parts bear the time of the first,
+    hours later too."""
 
-    def add(self, stamp: Stamp, payload: bytes) -> None:
+    def add(self, stream: int, stamp: Stamp, payload: bytes) -> None:
         self.copied += 1
         second = self.seconds.get(stamp[0])
         if second is None:
@@ -142,9 +143,9 @@ class Window:
         else:
             second.count += 1
         if not payload.endswith(b"\n"):
-            self.open_lines[stamp] = None
+            self.open_lines[stream] = stamp[0]
         elif self.open_lines:
-            self.open_lines.pop(stamp, None)
+            self.open_lines.pop(stream, None)
 
     def position(self, size: int, end: int, last: Stamp) -> Position:
         first = min(self.seconds.values(), key=lambda second: second.index, default=_Second(0, 0, 0))
@@ -152,7 +153,7 @@ class Window:
         return Position(size, self.since, skip, first.mark, end, last)
 
     def _advance(self) -> None:
-        oldest = min((self.newest - LAG_S, *(second for second, _ in self.open_lines)))
+        oldest = min((self.newest - LAG_S, ))
         if oldest > self.since:
             self.since = oldest
             self.seconds = {number: second for number, second in self.seconds.items() if number >= oldest}
@@ -181,15 +182,15 @@ class Copier:
             self._position = Position()  # a power cut took some of the log: the engine still has it
         self._writer.truncate(self._position.size)
 
-    def copy(self, entries: Iterable[bytes]) -> None:
+    def copy(self, entries: Iterable[Frame]) -> None:
         """Copies what is new in `entries`, each with its time before it. Raises ValueError if they do not fit to what
         was copied before; from then on times decide what is new."""
         start = self._position
         self._window, self._last = Window(since=start.since), start.last
         left, counted = start.skip, start.counted
-        for number, entry in enumerate(entries):
+        for number, (stream, entry) in enumerate(entries):
             stamp, payload = parse_entry(entry)
-            self._window.add(stamp, payload)
+            self._window.add(stream, stamp, payload)
             if left:
                 if number == 0:
                     counted = counted and checksum(stamp, payload) == start.first

@@ -182,3 +182,7 @@ class PolicyChoice(SQLModel, table=True):
     algorithm: str
     metric: str
     params: dict[str, Any] = Field(sa_column=_json())
+
+
+METADATA = SQLModel.metadata
+"""All of the tables above."""

@@ -1,3 +1,4 @@
+import re
 import sqlite3
 import threading
 from concurrent.futures import Future
@@ -27,13 +28,26 @@ def database(tmp_path: Path) -> Any:
     database.close()
 
 
-def test_migrations_make_just_the_tables_of_the_models(database: Database) -> None:
-    with database.read() as connection:
-        context = MigrationContext.configure(connection)
-        assert compare_metadata(context, SQLModel.metadata) == []
-        assert context.get_current_revision() == HEAD
+def test_migrations_make_just_the_tables_that_a_new_database_has(tmp_path: Path, database: Database) -> None:
+    migrated = store._engine(f"sqlite:///{tmp_path / 'migrated.db'}")
+    store.upgrade(migrated)
+    with migrated.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+    schemas = []
+    for engine in (migrated, database.engine):
+        with engine.connect() as connection:
+            rows = connection.execute(text("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
+            schemas.append({(kind, name): _canonical(sql) for kind, name, sql in rows})
+            assert MigrationContext.configure(connection).get_current_revision() == HEAD
+    assert schemas[0] == schemas[1]
+    migrated.dispose()
     scripts = ScriptDirectory(str(Path(store.__file__).parent / "migrations"))
     assert scripts.get_heads() == [HEAD]
+
+
+def _canonical(sql: str | None) -> list[str]:
+    """The parts of a CREATE statement, in any order and spelling of white space."""
+    return sorted(re.split(r"[\s,()]+", (sql or "").replace('"', "")))
 
 
 def test_sqlite_keeps_what_it_acknowledged_over_a_power_loss(database: Database) -> None:

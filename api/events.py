@@ -17,17 +17,16 @@ router = APIRouter(prefix="/api/v1", tags=["events"])
 
 
 @router.get("/events", response_model=EventPage)
-def list_events(
+async def list_events(
     request: Request,
     after: Annotated[int | None, Query(ge=0, description="only events with a larger id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     """The newest events, or those after an id, oldest first. As server-sent events for a client that accepts those:
     then from `Last-Event-ID` or `after` on, or from now."""
-    cluster = cluster_of(request)
-    with cluster.db.read() as db:
-        if wants_sse(request):
-            start = last_event_id(request, repository.last_event_id(db) if after is None else after)
-            return sse_response(event_stream(cluster.db, pulse_of(request), start))
-        rows = repository.list_events(db, after=after or 0, limit=limit, newest=after is None)
+    db = cluster_of(request).db
+    if wants_sse(request):
+        newest = await db.aread(repository.last_event_id) if after is None else after
+        return sse_response(event_stream(db, pulse_of(request), last_event_id(request, newest)))
+    rows = await db.aread(lambda c: repository.list_events(c, after=after or 0, limit=limit, newest=after is None))
     return JSONResponse({"items": [event_view(row) for row in rows]})

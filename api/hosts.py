@@ -11,24 +11,29 @@ from schedulearn.api.schemas import GpuOut, HostOut, Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.repository import Hosts
 
 router = APIRouter(prefix="/api/v1", tags=["hosts"])
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
 
 
 @router.get("/hosts", response_model=list[HostOut])
-def list_hosts(request: Request) -> Response:
-    return JSONResponse(host_views(cluster_of(request)))
+async def list_hosts(request: Request) -> Response:
+    cluster = cluster_of(request)
+    return JSONResponse(host_views(cluster, await cluster.db.aread(repository.load_hosts)))
 
 
 @router.get("/hosts/{host_id}", response_model=HostOut, responses=_UNKNOWN)
-def get_host(request: Request, host_id: str) -> Response:
-    return JSONResponse(_one(cluster_of(request), host_id))
+async def get_host(request: Request, host_id: str) -> Response:
+    cluster = cluster_of(request)
+    return JSONResponse(_one(cluster, await cluster.db.aread(repository.load_hosts), host_id))
 
 
 @router.get("/gpus", response_model=list[GpuOut])
-def list_gpus(request: Request) -> Response:
-    return JSONResponse([gpu for host in host_views(cluster_of(request)) for gpu in host["gpus"]])
+async def list_gpus(request: Request) -> Response:
+    cluster = cluster_of(request)
+    views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
+    return JSONResponse([gpu for host in views for gpu in host["gpus"]])
 
 
 @router.post("/hosts/{host_id}/cordon", response_model=HostOut, responses=_UNKNOWN)
@@ -46,23 +51,21 @@ def uncordon(request: Request, host_id: str) -> Response:
 def _set_state(request: Request, host_id: str, state: str) -> Response:
     cluster = cluster_of(request)
     cluster.service.set_host_state(host_id, state)
-    return JSONResponse(_one(cluster, host_id))
+    with cluster.db.read() as db:
+        return JSONResponse(_one(cluster, repository.load_hosts(db), host_id))
 
 
-def _one(cluster: Cluster, host_id: str) -> dict[str, Any]:
-    for view in host_views(cluster):
+def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> dict[str, Any]:
+    for view in host_views(cluster, hosts):
         if view["id"] == host_id:
             return view
     raise NotFoundError(f"there is no host {host_id!r}")
 
 
-def host_views(cluster: Cluster) -> list[dict[str, Any]]:
-    """Every host with its GPUs and who holds them."""
-    with cluster.db.read() as db:
-        books = repository.load_books(db)
-    job_of = {task.id: task.job_id for task in books.tasks}
+def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
+    """Every host with its GPUs and who holds them. `hosts`: what `repository.load_hosts` gave."""
     views = []
-    for host in books.hosts:
+    for host in hosts.hosts:
         agent = cluster.agents.get(host.id)
         grip = agent.grip if agent is not None else None
         gpus = [
@@ -74,9 +77,9 @@ def host_views(cluster: Cluster) -> list[dict[str, Any]]:
                 "memory_bytes": gpu.memory_bytes,
                 "simulated": gpu.simulated,
                 "utilization": cluster.host.utilization(gpu.uuid),
-                "jobs": [job_of[task] for _, task in sorted(books.leases.get(gpu.uuid, {}).items()) if task in job_of],
+                "jobs": hosts.holders.get(gpu.uuid, []),
             }
-            for gpu in books.gpus
+            for gpu in hosts.gpus
             if gpu.host_id == host.id
         ]
         views.append(

@@ -82,7 +82,7 @@ async def submit_batch(request: Request) -> Response:
 
 
 @router.get("/jobs", response_model=JobPage)
-def list_jobs(
+async def list_jobs(
     request: Request,
     state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
     user: str | None = None,
@@ -92,38 +92,34 @@ def list_jobs(
 ) -> Response:
     """Newest first."""
     cluster = cluster_of(request)
-    with cluster.db.read() as db:
-        states = [s.value for s in state or ()]
+    states = [s.value for s in state or ()]
+
+    def page(db: Connection) -> dict[str, Any]:
         rows = repository.list_jobs(db, states=states, user=user, text=q, before=cursor, limit=limit + 1)
-        more = len(rows) > limit
-        rows = rows[:limit]
-        return JSONResponse(
-            {
-                "items": job_views(cluster, db, rows),
-                "next": rows[-1].id if more else None,
-                "counts": repository.count_jobs(db),
-            }
-        )
+        more, rows = len(rows) > limit, rows[:limit]
+        items = job_views(cluster, db, rows)
+        return {"items": items, "next": rows[-1].id if more else None, "counts": repository.count_jobs(db)}
+
+    return JSONResponse(await cluster.db.aread(page))
 
 
 @router.get("/jobs/{job_id}", response_model=JobDetail, responses=_UNKNOWN)
-def get_job(request: Request, job_id: str) -> Response:
-    return JSONResponse(job_detail(cluster_of(request), job_id))
+async def get_job(request: Request, job_id: str) -> Response:
+    cluster = cluster_of(request)
+    return JSONResponse(await cluster.db.aread(lambda db: job_detail(cluster, db, job_id)))
 
 
 @router.patch("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
-    cluster = cluster_of(request)
-    cluster.service.set_priority(job_id, body.priority)
-    return JSONResponse(job_detail(cluster, job_id))
+    cluster_of(request).service.set_priority(job_id, body.priority)
+    return _detail(cluster_of(request), job_id)
 
 
 @router.post("/jobs/{job_id}/cancel", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
 def cancel(request: Request, job_id: str) -> Response:
     """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
-    cluster = cluster_of(request)
-    cluster.service.cancel(job_id)
-    return JSONResponse(job_detail(cluster, job_id))
+    cluster_of(request).service.cancel(job_id)
+    return _detail(cluster_of(request), job_id)
 
 
 @router.delete("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
@@ -133,17 +129,15 @@ def delete(request: Request, job_id: str) -> Response:
 
 
 @router.get("/jobs/{job_id}/events", response_model=EventPage, responses=_UNKNOWN)
-def job_events(
+async def job_events(
     request: Request, job_id: str, after: int = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
 ) -> Response:
     """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
-    cluster = cluster_of(request)
-    with cluster.db.read() as db:
-        repository.get_job(db, job_id)
-        if wants_sse(request):
-            last = last_event_id(request, after)
-            return sse_response(event_stream(cluster.db, pulse_of(request), last, job_id))
-        rows = repository.list_events(db, after=after, job_id=job_id, limit=limit)
+    db = cluster_of(request).db
+    await db.aread(lambda connection: repository.get_job(connection, job_id))
+    if wants_sse(request):
+        return sse_response(event_stream(db, pulse_of(request), last_event_id(request, after), job_id))
+    rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
     return JSONResponse({"items": [event_view(row) for row in rows]})
 
 
@@ -183,12 +177,15 @@ async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> A
         yield sse({}, event="end")
 
 
-def job_detail(cluster: Cluster, job_id: str) -> dict[str, Any]:
-    """Raises NotFoundError."""
+def _detail(cluster: Cluster, job_id: str) -> Response:
     with cluster.db.read() as db:
-        row = repository.get_job(db, job_id)
-        [view] = job_views(cluster, db, [row])
-        view["tasks"] = [task_view(task) for task in repository.tasks_of(db, [job_id])]
+        return JSONResponse(job_detail(cluster, db, job_id))
+
+
+def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:
+    """Raises NotFoundError."""
+    [view] = job_views(cluster, db, [repository.get_job(db, job_id)])
+    view["tasks"] = [task_view(task) for task in repository.tasks_of(db, [job_id])]
     return view
 
 

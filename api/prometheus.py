@@ -28,6 +28,7 @@ class _ClusterCollector(Collector):
         with self.cluster.db.read() as db:
             counts = repository.count_jobs(db)
             resizes = repository.count_events(db, "job.resizing")
+            hosts = repository.load_hosts(db)
         jobs = GaugeMetricFamily("schedulearn_jobs", "Jobs in each state", labels=["state"])
         for state, count in counts.items():
             jobs.add_metric([state], count)
@@ -38,7 +39,7 @@ class _ClusterCollector(Collector):
         load = GaugeMetricFamily(
             "DCGM_FI_DEV_GPU_UTIL", "GPU utilisation in per cent", labels=["UUID", "gpu", "Hostname"]
         )
-        for host in host_views(self.cluster):
+        for host in host_views(self.cluster, hosts):
             tally: dict[tuple[str, str], int] = {}
             for gpu in host["gpus"]:
                 state = "used" if gpu["jobs"] else "free" if host["state"] == "active" else host["state"]

@@ -12,12 +12,16 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from sqlalchemy import insert
+from sqlalchemy.engine import Connection
+
 from bench.service import JOB, ask, raw, service, verdict
 from schedulearn.scheduler.service import Service
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.models import Host
 
 JOBS = 10_000
 CLIENTS = 50
@@ -60,14 +64,10 @@ def _fill(data: Path) -> None:
     db = Database(sqlite_url(data))
     service = Service(db)
     spec = JobSpec(**{**JOB, "command": "python examples/digits/train.py --epochs 20 --lr 0.05"})
+    db.write(_host)
     for start in range(0, JOBS, 500):
         rows = service.submit([spec] * 500).result()
-
-        def live(connection: object, rows: object = rows) -> None:
-            for row in rows:  # type: ignore[attr-defined]
-                _live(connection, row["id"])
-
-        db.write(live)
+        db.write(lambda connection, rows=rows: [_live(connection, row["id"]) for row in rows])
         print(f"\r  filling the database: {start + 500} jobs", end="", flush=True)
     print()
     db.close()
@@ -75,22 +75,23 @@ def _fill(data: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _live(db: object, job_id: str) -> None:
+def _host(db: Connection) -> None:
+    db.execute(insert(Host).values(id="past", address="", runtime="process", state="cordoned", labels={}, position=9))
+    gpu = {"uuid": "GPU-past", "ordinal": 0, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
+    repository.sync_gpus(db, "past", [gpu])
+
+
+def _live(db: Connection, job_id: str) -> None:
     now = time.time()
-    for reason, fields in (
-        (Reason.PLACED, {"attempt": 1}),
-        (Reason.CONTAINER_RUNNING, {"started_at": now}),
-        (Reason.COMPLETED, {"exit_code": 0}),
-    ):
-        job = repository.get_job(db, job_id)  # type: ignore[arg-type]
-        repository.move_job(db, job, reason, "Given GPUs: 1 on local.", now, **fields)  # type: ignore[arg-type]
-        if reason is Reason.PLACED:
-            repository.add_task(  # type: ignore[arg-type]
-                db, [], now, id=f"schedulearn-{job_id}-1-0", job_id=job_id, attempt=1, rank=0, host_id="local"
-            )
-        if reason is Reason.CONTAINER_RUNNING:
-            [task] = repository.tasks_of(db, [job_id])  # type: ignore[arg-type]
-            repository.end_task(db, task, outcome="completed", now=now, exit_code=0, started_at=now)  # type: ignore[arg-type]
+    task_id = f"schedulearn-{job_id}-1-0"
+    repository.move_job(db, repository.get_job(db, job_id), Reason.PLACED, "Given GPUs: 1 on past.", now, attempt=1)
+    repository.add_task(db, [("GPU-past", 0)], now, id=task_id, job_id=job_id, attempt=1, rank=0, host_id="past")
+    job = repository.get_job(db, job_id)
+    repository.move_job(db, job, Reason.CONTAINER_RUNNING, "Running on past (1 GPU).", now, started_at=now)
+    [task] = repository.tasks_of(db, [job_id])
+    repository.end_task(db, task, outcome="completed", now=now, exit_code=0, started_at=now)
+    job = repository.get_job(db, job_id)
+    repository.move_job(db, job, Reason.COMPLETED, "The command ended with exit code 0.", now, exit_code=0)
 
 
 async def _load(port: int, ids: list[str]) -> tuple[list[float], int]:

@@ -209,7 +209,7 @@ class SchedulerLoop:
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
             for task in books.tasks:
-                job = books.jobs.get(task.job_id)
+                job = books.starting.get(task.job_id)
                 if task.host_id != host_id or job is None:
                     continue
                 spec = _spec(task, job, simulated, ranks[task.job_id])

@@ -153,7 +153,7 @@ class Window:
         return Position(size, self.since, skip, first.mark, end, last)
 
     def _advance(self) -> None:
-        oldest = min((self.newest - LAG_S, ))
+        oldest = min((self.newest - LAG_S, *self.open_lines.values()))
         if oldest > self.since:
             self.since = oldest
             self.seconds = {number: second for number, second in self.seconds.items() if number >= oldest}

@@ -17,6 +17,8 @@ from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Met
 JobRow = Row[Any]
 TaskRow = Row[Any]
 
+_ONLY_TO_START = {"type", "command", "env", "labels", "user", "request_hash", "idempotency_key"}
+_TO_DECIDE = [column for column in Job.__table__.columns if column.name not in _ONLY_TO_START]  # type: ignore[attr-defined]
 _DONE = [state.value for state in TERMINAL]
 
 
@@ -24,7 +26,8 @@ _DONE = [state.value for state in TERMINAL]
 class Books:
     """What the database says of everything that is not finished, as of one moment."""
 
-    jobs: Mapping[str, JobRow]
+    jobs: Mapping[str, JobRow]  # without the columns of `_ONLY_TO_START`
+    starting: Mapping[str, JobRow]  # all columns, of those with live tasks
     tasks: Sequence[TaskRow]  # not ended
     hosts: Sequence[Row[Any]]
     gpus: Sequence[Row[Any]]  # present ones
@@ -32,20 +35,43 @@ class Books:
     last_host: str | None
 
 
+@dataclass(frozen=True)
+class Hosts:
+    """Hosts in their order, their GPUs, and who holds them."""
+
+    hosts: Sequence[Row[Any]]
+    gpus: Sequence[Row[Any]]  # present ones
+    holders: Mapping[str, list[str]]  # gpu uuid -> job ids
+
+
+def load_hosts(db: Connection) -> Hosts:
+    hosts = db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all()
+    gpus = db.execute(
+        select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
+    ).all()
+    holders: dict[str, list[str]] = {}
+    leases = select(col(Lease.gpu_uuid), col(Task.job_id)).join(Task, col(Task.id) == col(Lease.task_id))
+    for uuid, job_id in db.execute(leases.order_by(col(Lease.gpu_uuid), col(Lease.slot))):
+        holders.setdefault(uuid, []).append(job_id)
+    return Hosts(hosts, gpus, holders)
+
+
 def load_books(db: Connection) -> Books:
+    found = load_hosts(db)
     leases: dict[str, dict[int, str]] = {}
     for lease in db.execute(select(Lease)):
         leases.setdefault(lease.gpu_uuid, {})[lease.slot] = lease.task_id
     last = db.execute(
         select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
     ).scalar()
+    tasks = db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all()
+    live = {task.job_id for task in tasks}
     return Books(
-        jobs={row.id: row for row in db.execute(select(Job).where(col(Job.status).not_in(_DONE)))},
-        tasks=db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all(),
-        hosts=db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all(),
-        gpus=db.execute(
-            select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
-        ).all(),
+        jobs={row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))},
+        starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(live)))} if live else {},
+        tasks=tasks,
+        hosts=found.hosts,
+        gpus=found.gpus,
         leases=leases,
         last_host=last,
     )

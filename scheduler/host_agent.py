@@ -136,6 +136,8 @@ class HostAgent:
                 case FetchImage(image):
                     if not self.runtime.has_image(image):
                         for progress in self.runtime.fetch_image(image):
+                            if self._stopping:
+                                return  # which ends the fetch; the next service begins it again
                             self._pulls[image] = progress
                             self._on_change()
                     self._images.add(image)

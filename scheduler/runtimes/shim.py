@@ -32,6 +32,7 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 DEFAULT_GRACE = 10.0
 DRAIN_S = 5.0
+LOOK_S = 5.0
 _READ = 1 << 16
 
 # What the keeper answers to the service, which waits for it: one line on stdout.
@@ -53,13 +54,14 @@ def main(directory: str, logs: str, cap_bytes: int) -> int:
     if os.path.exists(os.path.join(directory, "pid.json")) or os.path.exists(os.path.join(directory, "exit.json")):
         _answer(RUNS)
         return 0
-    Keeper(directory, LogStore(Path(logs), cap_bytes)).run()
+    Keeper(directory, lock, LogStore(Path(logs), cap_bytes)).run()
     return 0
 
 
 class Keeper:
-    def __init__(self, directory: str, logs: LogStore) -> None:
+    def __init__(self, directory: str, lock: int, logs: LogStore) -> None:
         self._directory = directory
+        self._lock = lock
         self._log = logs.writer(os.path.basename(directory))
         self._pid = 0
         self._status: int | None = None
@@ -122,18 +124,23 @@ class Keeper:
         poller.register(output, select.POLLIN)
         self._reap()
         while self._status is None:
-            wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
-            for fd, _ in poller.poll(wait):
+            wait = LOOK_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            for fd, _ in poller.poll(wait * 1000):
                 if fd == self._signals:
                     os.read(self._signals, _READ)
                 elif not self._copy(output):
                     poller.unregister(output)  # closed by the command, which goes on
-            if self._stop_asked:
+            if self._stop_asked or (self._deadline is None and self._is_forgotten()):
                 self._stop_asked = False
                 self._begin_stop()
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 self._kill_rest()
             self._reap()
+
+    def _is_forgotten(self) -> bool:
+        """Somebody deleted the task's directory (renaming or unmounting it is something else): nobody can see or stop
+        the task any more, so it must not hold its GPUs."""
+        return os.fstat(self._lock).st_nlink == 0
 
     def _on_term(self, *_: object) -> None:
         self._stop_asked = True
@@ -196,6 +203,8 @@ class Keeper:
                 procfs.write_json(self._file("exit.json"), {**record, "finished_at": time.time()})
                 return
             except OSError as error:  # most likely a full disk, which may pass
+                if self._is_forgotten():
+                    return
                 if attempt == 0:
                     print(f"can't record the end of the task: {error}", file=sys.stderr, flush=True)  # noqa: T201
                 time.sleep(1)

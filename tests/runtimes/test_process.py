@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,12 @@ class TestKeeper:
         task_id = processes.start(shell("echo one; exec >&- 2>&-; sleep 0.2; exit 6"))
         assert processes.wait_for_end(task_id).exit_code == 6
         assert processes.read(task_id) == b"one\n"
+
+    def test_a_task_whose_directory_is_deleted_ends(self, processes: Bench, folder: Path) -> None:
+        task_id = processes.start(Program(("sleep", "100")))
+        pids = [json.loads((folder / task_id / name).read_text())[0] for name in ("keeper.json", "pid.json")]
+        shutil.rmtree(folder / task_id)
+        wait_for(lambda: not any(is_running(pid) for pid in pids))
 
     def test_a_later_stop_can_shorten_the_grace(self, processes: Bench) -> None:
         task_id = processes.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"))

@@ -1,0 +1,286 @@
+"""The step-time model of data-parallel training, and its fit (Pollux, OSDI 2021, section 3.2 and eq. 8 to 12).
+
+K replicas on N hosts, atomic batch m (samples a replica in one pass), a accumulation steps before each update:
+
+    T_grad = alpha_grad + beta_grad m                       one pass over m samples
+    T_sync = 0                               K = 1          averaging gradients
+           = alpha_local + beta_local (K-2)  N = 1, K >= 2
+           = alpha_node  + beta_node  (K-2)  N >= 2
+    T_iter = (T_grad^gamma + T_sync^gamma)^(1/gamma)        a pass that synchronises; gamma: how much the two overlap
+    T_step = a T_grad + T_iter
+
+Times are in seconds. NumPy only, and Python 3.8 syntax: training scripts import this. The fit alone needs SciPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
+MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
+MAX_OBSERVATIONS = 1000
+_NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
+
+
+@dataclass(frozen=True)
+class StepTimeModel:
+    """The seven parameters. Raises ValueError unless all are finite, times are >= 0 and gamma is 1 to 10."""
+
+    alpha_grad: float
+    """Seconds of a pass that do not depend on the batch."""
+    beta_grad: float
+    """Seconds a sample."""
+    alpha_local: float
+    """Seconds to synchronise two replicas on one host."""
+    beta_local: float
+    """Seconds more for each further replica on one host."""
+    alpha_node: float
+    """Seconds to synchronise two replicas on two hosts."""
+    beta_node: float
+    """Seconds more for each further replica on several hosts."""
+    gamma: float
+    """1: computing and synchronising take turns; 10: they overlap almost perfectly."""
+
+    def __post_init__(self) -> None:
+        values = np.array(astuple(self), dtype=float)
+        if not np.all(np.isfinite(values)) or np.any(values < 0) or not 1 <= self.gamma <= 10:
+            raise ValueError(f"not a step-time model: {self}")
+
+    def grad_time(self, atomic_batch: npt.ArrayLike) -> Floats:
+        """Seconds of one pass over `atomic_batch` samples a replica; any shape."""
+        return np.asarray(self.alpha_grad + self.beta_grad * np.asarray(atomic_batch, dtype=float))
+
+    def sync_time(self, num_nodes: npt.ArrayLike, num_replicas: npt.ArrayLike) -> Floats:
+        """Seconds to average gradients of `num_replicas` on `num_nodes`; shapes that broadcast."""
+        nodes, replicas = np.broadcast_arrays(np.asarray(num_nodes), np.asarray(num_replicas))
+        further = np.maximum(replicas - 2, 0)
+        local = self.alpha_local + self.beta_local * further
+        remote = self.alpha_node + self.beta_node * further
+        return np.asarray(np.where(replicas <= 1, 0.0, np.where(nodes <= 1, local, remote)), dtype=float)
+
+    def iter_time(self, num_nodes: npt.ArrayLike, num_replicas: npt.ArrayLike, atomic_batch: npt.ArrayLike) -> Floats:
+        """Seconds of a pass that synchronises; shapes that broadcast."""
+        grad, sync = np.broadcast_arrays(self.grad_time(atomic_batch), self.sync_time(num_nodes, num_replicas))
+        return _smooth_max(np.maximum(grad, SMALLEST), sync, self.gamma)
+
+    def step_time(
+        self,
+        num_nodes: npt.ArrayLike,
+        num_replicas: npt.ArrayLike,
+        atomic_batch: npt.ArrayLike,
+        accumulation: npt.ArrayLike = 0,
+    ) -> Floats:
+        """Seconds from one update to the next; shapes that broadcast."""
+        grad = self.grad_time(atomic_batch)
+        return np.asarray(accumulation) * grad + self.iter_time(num_nodes, num_replicas, atomic_batch)
+
+    def throughput(
+        self,
+        num_nodes: npt.ArrayLike,
+        num_replicas: npt.ArrayLike,
+        atomic_batch: npt.ArrayLike,
+        accumulation: npt.ArrayLike = 0,
+    ) -> Floats:
+        """Samples a second, M / T_step with M = K m (a + 1); shapes that broadcast."""
+        samples = np.asarray(num_replicas) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
+        return np.asarray(samples / self.step_time(num_nodes, num_replicas, atomic_batch, accumulation))
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Measured passes; five arrays of one shape (n,), n >= 1.
+
+    Raises ValueError, naming the array, for values that can't be measurements: NaN, infinite, not above 0, more
+    nodes than replicas, or an `iter_time` that is missing. Refused as a whole, so that nothing wrong is fitted.
+    """
+
+    num_nodes: Floats
+    num_replicas: Floats
+    atomic_batch: Floats
+    grad_time: Floats
+    """Seconds of a pass without synchronising (T_grad)."""
+    iter_time: Floats
+    """Seconds of a pass with it (T_iter)."""
+
+    def __post_init__(self) -> None:
+        shape = None
+        for name in ("num_nodes", "num_replicas", "atomic_batch", "grad_time", "iter_time"):
+            values = np.asarray(getattr(self, name), dtype=float)
+            if values.ndim != 1 or values.size == 0 or (shape is not None and values.shape != shape):
+                raise ValueError(
+                    f"{name} must be a list of numbers, as long as the others, not of shape {values.shape}"
+                )
+            if not np.all(np.isfinite(values)) or np.any(values <= 0):
+                raise ValueError(f"{name} must hold finite numbers above 0")
+            shape = values.shape
+            object.__setattr__(self, name, values)
+        if np.any(self.num_nodes > self.num_replicas):
+            raise ValueError("num_nodes must not exceed num_replicas")
+
+    def __len__(self) -> int:
+        return len(self.num_nodes)
+
+
+def fit(observations: Observations) -> StepTimeModel:
+    """The model that explains `observations` best: minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
+    1e-2 [(beta_node / alpha_node)^2 + (beta_local / alpha_local)^2] (Pollux, section 4.1, and its artifact).
+
+    Parameters that nothing observed tells apart are held back rather than guessed, on the side of optimism, which is
+    what makes a job be tried on more GPUs: unseen synchronisation counts as (almost) free. Measurements that lie far
+    from all others of the fit are left out in a second round. Needs SciPy. Deterministic.
+    """
+    seen = _thinned(observations)
+    weights = np.ones(len(seen))
+    model = _fit_weighted(seen, weights)
+    for _ in range(2):
+        outliers = _outliers(seen, model)
+        if not outliers.any() or outliers.mean() > 0.25:
+            break
+        weights = np.where(outliers, 0.0, 1.0)
+        model = _fit_weighted(seen, weights)
+    return model
+
+
+def rms_relative_error(model: StepTimeModel, observations: Observations) -> float:
+    """Root mean square of (predicted - measured) / measured over T_iter."""
+    seen = observations
+    predicted = model.iter_time(seen.num_nodes, seen.num_replicas, seen.atomic_batch)
+    return float(np.sqrt(np.mean((predicted / seen.iter_time - 1) ** 2)))
+
+
+def _smooth_max(grad: Floats, sync: Floats, gamma: float) -> Floats:
+    """(grad^gamma + sync^gamma)^(1/gamma), scaled so that small times raised to a high power do not vanish."""
+    larger = np.maximum(grad, sync)
+    return np.asarray(larger * ((grad / larger) ** gamma + (sync / larger) ** gamma) ** (1 / gamma))
+
+
+def _thinned(observations: Observations) -> Observations:
+    """The newest MAX_OBSERVATIONS."""
+    if len(observations) <= MAX_OBSERVATIONS:
+        return observations
+    arrays = [getattr(observations, name)[-MAX_OBSERVATIONS:] for name in observations.__dataclass_fields__]
+    return Observations(*arrays)
+
+
+def _outliers(seen: Observations, model: StepTimeModel) -> npt.NDArray[np.bool_]:
+    """Whether each measurement is off by far more than the others usually are, and by more than half."""
+    error = np.maximum(
+        np.abs(np.log(model.grad_time(seen.atomic_batch) / seen.grad_time)),
+        np.abs(np.log(model.iter_time(seen.num_nodes, seen.num_replicas, seen.atomic_batch) / seen.iter_time)),
+    )
+    usual = 1.4826 * float(np.median(np.abs(error - np.median(error))))
+    return np.asarray(error > np.maximum(float(np.median(error)) + 4 * usual, np.log(1.5)))
+
+
+def _fit_weighted(seen: Observations, weights: Floats) -> StepTimeModel:
+    from scipy.optimize import minimize
+
+    start, lower, upper = _bounds(seen, weights > 0)
+    result = minimize(
+        _loss,
+        start,
+        args=(seen, weights / weights.sum()),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(lower, upper)),
+        options={"maxiter": 200, "ftol": 1e-9},
+    )
+    return _released(np.clip(result.x, lower, upper), seen, weights > 0)
+
+
+def _bounds(seen: Observations, used: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+    """Start, lower and upper bound of each parameter; equal bounds freeze what `seen` can't tell."""
+    start = np.array([0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001])
+    lower = np.array([SMALLEST] * 6 + [1.0])
+    upper = np.array([np.inf] * 6 + [10.0])
+    nodes, replicas, batch = (a[used] for a in (seen.num_nodes, seen.num_replicas, seen.atomic_batch))
+    scale = float(np.median(seen.grad_time[used]))
+    start[:6:2], start[1] = scale / 2, scale / 2 / float(np.median(batch))
+    start[[3, 5]] = scale / 20
+
+    def freeze(index: int, value: float) -> None:
+        start[index] = lower[index] = upper[index] = value
+
+    if np.all(batch == batch[0]):
+        # One batch size: nobody knows how time grows with it, so half of it is taken to.
+        mean = float(np.exp(np.mean(np.log(seen.grad_time[used]))))
+        freeze(0, mean / 2)
+        freeze(1, mean / 2 / float(batch[0]))
+    local, remote = (nodes == 1) & (replicas >= 2), nodes >= 2
+    for alpha, rows in ((2, local), (4, remote)):
+        if not rows.any():
+            freeze(alpha, SMALLEST)
+        if not (rows & (replicas > 2)).any():
+            freeze(alpha + 1, SMALLEST)
+    if not (local | remote).any():
+        freeze(6, 1.0)  # nothing to overlap with yet
+    return start, lower, upper
+
+
+def _released(x: Floats, seen: Observations, used: npt.NDArray[np.bool_]) -> StepTimeModel:
+    """Hosts are at least MULTI_HOST_PENALTY times as far apart as GPUs of one host, where nothing says otherwise."""
+    if not (seen.num_nodes[used] >= 2).any():
+        x[4] = max(x[4], MULTI_HOST_PENALTY * x[2])
+        x[5] = max(x[5], MULTI_HOST_PENALTY * x[3])
+    return StepTimeModel(*(float(v) for v in x))
+
+
+def _loss(x: Floats, seen: Observations, weights: Floats) -> tuple[float, Floats]:
+    """Loss and its gradient by the parameters. `weights` sum to 1."""
+    alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x
+    batch = seen.atomic_batch
+    further = np.maximum(seen.num_replicas - 2, 0)
+    alone, local = seen.num_replicas <= 1, (seen.num_nodes <= 1) & (seen.num_replicas > 1)
+    remote = ~alone & ~local
+    grad = alpha_grad + beta_grad * batch
+    sync = np.where(local, alpha_local + beta_local * further, np.where(remote, alpha_node + beta_node * further, 0.0))
+
+    larger = np.maximum(grad, sync)
+    p, q = (grad / larger) ** gamma, (sync / larger) ** gamma
+    total = p + q
+    log_iter = np.log(larger) + np.log(total) / gamma
+    # d log T_iter by T_grad, T_sync and gamma
+    by_grad = p / total / grad
+    by_sync = np.where(sync > 0, q / total / np.where(sync > 0, sync, 1.0), 0.0)
+    log_p = np.log(grad / larger)
+    log_q = np.log(np.where(sync > 0, sync, larger) / larger)
+    by_gamma = (p * log_p + q * log_q) / (total * gamma) - np.log(total) / gamma**2
+
+    error_grad = np.log(grad) - np.log(seen.grad_time)
+    error_iter = log_iter - np.log(seen.iter_time)
+    tiny = 1e-12  # a perfect fit has a corner where its root has no slope
+    rms_grad = float(np.sqrt(np.sum(weights * error_grad**2) + tiny))
+    rms_iter = float(np.sqrt(np.sum(weights * error_iter**2) + tiny))
+    w_grad, w_iter = weights * error_grad / rms_grad, weights * error_iter / rms_iter
+
+    slope_grad = w_grad / grad + w_iter * by_grad
+    slope_sync = w_iter * by_sync
+    gradient = np.array(
+        [
+            slope_grad.sum(),
+            (slope_grad * batch).sum(),
+            slope_sync[local].sum(),
+            (slope_sync * further)[local].sum(),
+            slope_sync[remote].sum(),
+            (slope_sync * further)[remote].sum(),
+            (w_iter * by_gamma).sum(),
+        ]
+    )
+    loss = rms_grad + rms_iter + 1e-3 * (gamma - 1) ** 2
+    gradient[6] += 2e-3 * (gamma - 1)
+    for alpha, beta in ((2, 3), (4, 5)):
+        # Only where synchronising was seen: frozen parameters would add a constant, and a large one.
+        if (local if alpha == 2 else remote).any():
+            ratio = x[beta] / x[alpha]
+            loss += 1e-2 * ratio**2
+            gradient[beta] += 2e-2 * ratio / x[alpha]
+            gradient[alpha] -= 2e-2 * ratio**2 / x[alpha]
+    return loss, gradient

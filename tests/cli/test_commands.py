@@ -1,10 +1,9 @@
 """ls, show, cancel, prio, policy, hosts and top."""
 
-from __future__ from collections.abc import Callable
-import annotations
+from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest

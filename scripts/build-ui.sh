@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/../ui"
 run=(../scripts/node.sh "../$1")
 echo "installing the page's packages"
-"${run[@]}" npm ci --no-audit --no-fund --loglevel=error
+"${run[@]}" npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
 echo "building the page"
 "${run[@]}" npm run --silent build

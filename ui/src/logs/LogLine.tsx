@@ -1,0 +1,33 @@
+import { memo } from "react";
+import classes from "./LogView.module.css";
+
+interface Props {
+  number: number;
+  text: string;
+  query: string;
+}
+
+/** One line with its number, and what was searched for marked. */
+export const LogLine = memo(function LogLine({ number, text, query }: Props) {
+  return (
+    <>
+      <span className={classes.number} aria-hidden>
+        {number}
+      </span>
+      <span className={classes.text}>{query ? marked(text, query) : text || " "}</span>
+    </>
+  );
+});
+
+function marked(text: string, query: string) {
+  const at = text.toLowerCase().indexOf(query.toLowerCase());
+  if (at < 0) return text;
+  const end = at + query.length;
+  return (
+    <>
+      {text.slice(0, at)}
+      <mark>{text.slice(at, end)}</mark>
+      {text.slice(end)}
+    </>
+  );
+}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
 
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")

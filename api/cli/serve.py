@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def serve(session: Session, /, config: Path | None, verbose: bool, **flags: Any)
       schedulearn serve --data ~/cluster --simulate-gpus 8 --runtime process
       schedulearn serve --host 0.0.0.0        (makes a token and says where it is)
     """
+    # Our matrices are tiny: threads for them would only spin, and a decision is one of many things on this machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # while some hundred modules are imported nothing becomes garbage; looking for it takes 0.2 s
     from schedulearn.api.cli.server import run
 

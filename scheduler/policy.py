@@ -15,7 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
+from schedulearn.scheduler.policies.edf import EarliestDeadlineFirst
 from schedulearn.scheduler.policies.fifo import Fifo
+from schedulearn.scheduler.policies.priority import Priority
 from schedulearn.scheduler.policies.round_robin import RoundRobin
 
 
@@ -29,7 +31,9 @@ class Policy(Protocol):
 
 
 POLICIES: dict[str, type[Policy]] = {
+    "edf": EarliestDeadlineFirst,
     "fifo": Fifo,
+    "priority": Priority,
     "round-robin": RoundRobin,
 }
 

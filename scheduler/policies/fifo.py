@@ -27,10 +27,7 @@ class Fifo:
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         room = Room(snapshot, self.jobs_per_gpu, self.max_utilization)
-        hosts = [host.id for host in snapshot.hosts]
-        return serve_in_order(
-            snapshot, room, lambda gpus: next((h for h in hosts if room.fits(h, gpus)), None), backfill=self.backfill
-        )
+        return serve_in_order(snapshot, room, room.first_host, backfill=self.backfill)
 
 
 def check_sharing(jobs_per_gpu: int, max_utilization: float) -> None:

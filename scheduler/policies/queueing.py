@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
 
@@ -32,6 +34,10 @@ class Room:
 
     def fits(self, host_id: str, gpus: int) -> bool:
         return self._open[host_id] >= gpus
+
+    def first_host(self, gpus: int) -> str | None:
+        """The first host in order with `gpus` GPUs that could take a job."""
+        return next((host_id for host_id, free in self._open.items() if free >= gpus), None)
 
     def take(self, host_id: str, gpus: int) -> None:
         """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
@@ -68,15 +74,33 @@ def keep_running(snapshot: Snapshot, jobs_per_gpu: int = 1) -> dict[str, Allocat
     return kept
 
 
-def serve_in_order(snapshot: Snapshot, room: Room, choose_host: Callable[[int], str | None], *, backfill: bool) -> Plan:
-    """Running jobs stay; waiting ones get `required_gpus` on the host chosen, in order of submission.
+@dataclass(frozen=True)
+class Order:
+    """Who comes first: `key` sorts waiting jobs, `words` tell people what it goes by."""
+
+    key: Callable[[JobView], Any]
+    words: str
+
+
+BY_SUBMISSION = Order(lambda job: job.order, "in order of submission")
+
+
+def serve_in_order(
+    snapshot: Snapshot,
+    room: Room,
+    choose_host: Callable[[int], str | None],
+    *,
+    backfill: bool,
+    order: Order = BY_SUBMISSION,
+) -> Plan:
+    """Running jobs stay; waiting ones get `required_gpus` on the host chosen, in their order.
 
     A job that no host could ever hold is passed over, since it would block the queue for good.
     """
     allocations = keep_running(snapshot, room.jobs_per_gpu)
     reasons: dict[str, str] = {}
     first_waiting: JobView | None = None
-    for job in sorted((job for job in snapshot.jobs if not job.allocation), key=lambda job: job.order):
+    for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
         if job.required_gpus > room.largest:
             reasons[job.id] = Why(
                 "unsatisfiable_now",
@@ -86,7 +110,7 @@ def serve_in_order(snapshot: Snapshot, room: Room, choose_host: Callable[[int], 
         if first_waiting is not None and not backfill:
             reasons[job.id] = Why(
                 "behind_others",
-                f"Jobs start in order of submission: it waits behind {first_waiting.id}, "
+                f"Jobs start {order.words}: it waits behind {first_waiting.id}, "
                 f"which needs {first_waiting.required_gpus} GPUs.",
             )
             continue

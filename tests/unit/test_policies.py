@@ -104,6 +104,19 @@ def test_round_robin_passes_over_a_full_host_without_losing_its_turn_order() -> 
     assert (plan.allocations["x"], plan.allocations["y"]) == ({"c": 1}, {"a": 1})
 
 
+def test_priority_puts_the_most_important_waiting_job_first_and_interrupts_none() -> None:
+    runs = job("runs", gpus=3, priority=0, allocation={"h1": 3})
+    low, high = job("low", at=1, priority=10), job("high", at=2, priority=90)
+    assert set(make_policy("priority").allocate(snapshot([runs, low, high])).allocations) == {"runs", "high"}
+
+
+def test_earliest_deadline_comes_first_and_jobs_without_one_last() -> None:
+    jobs = [job("none", at=1), job("late", at=2, deadline=9e9), job("soon", at=3, deadline=8e9)]
+    plan = make_policy("edf").allocate(snapshot(jobs, [host(gpus=2)]))
+    assert list(plan.allocations) == ["soon", "late"]
+    assert plan.reasons["none"].code == "waiting_for_gpus"  # type: ignore[attr-defined]
+
+
 def test_gpus_are_shared_only_when_asked_for_and_only_below_the_utilisation() -> None:
     running = job("r", gpus=2, allocation={"h1": 2})
     quiet = host(gpus=2, gpu_jobs=(1, 1), gpu_utilization=(50.0, 60.0))
@@ -125,7 +138,7 @@ def test_policies_are_found_by_the_spellings_people_use(name: str) -> None:
 
 
 def test_unknown_names_are_refused_with_the_valid_ones() -> None:
-    with pytest.raises(UnknownPolicyError, match="fifo, round-robin") as unknown:
+    with pytest.raises(UnknownPolicyError, match="edf, fifo, priority, round-robin") as unknown:
         make_policy("magic")
     assert unknown.value.field == "algorithm"
     with pytest.raises(InvalidError, match="valid: default"):

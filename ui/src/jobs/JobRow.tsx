@@ -38,7 +38,12 @@ export function JobRow({ job, selected, onToggle }: Props) {
       </td>
       <td className={classes.state}>
         <StateBadge state={job.state} />
-        {!PLAIN.includes(job.state) && <div className={`${classes.dim} ${classes.why}`}>{job.message}</div>}
+        {!PLAIN.includes(job.state) && (
+          <div className={`${classes.dim} ${classes.why}`}>
+            {job.pull_percent !== null && `${Math.round(job.pull_percent)} % · `}
+            {job.message}
+          </div>
+        )}
       </td>
       <td>
         <span className={classes.gpus}>

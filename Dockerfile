@@ -7,6 +7,10 @@ COPY ui ui
 RUN python -m venv .venv && scripts/build-ui.sh .venv
 
 FROM python:3.11-slim
+# The docker command builds the worker images through the socket, at their first use. Newer Debian has it by itself.
+RUN apt-get update \
+    && (apt-get install -y --no-install-recommends docker-cli || apt-get install -y --no-install-recommends docker.io) \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY requirements/server.txt requirements/
 RUN pip install --no-cache-dir -r requirements/server.txt

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The parameters of policies that may put several jobs on a GPU, as the original Schedulearn did."""
+
+    backfill: bool = field(default=False, metadata={"doc": "let later jobs that fit pass one that waits"})
+    jobs_per_gpu: int = field(default=1, metadata={"doc": "how many jobs may share one GPU (1 to 16)"})
+    max_utilization: float = field(
+        default=90.0, metadata={"doc": "share a GPU that has a job only below this utilisation, in per cent"}
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.jobs_per_gpu <= 16:
+            raise ValueError(f"jobs_per_gpu must be 1 to 16, not {self.jobs_per_gpu}")
+        if not 0 < self.max_utilization <= 100:
+            raise ValueError(f"max_utilization must be above 0 and at most 100 per cent, not {self.max_utilization}")
+
+    def room(self, snapshot: Snapshot) -> Room:
+        return Room(snapshot, self.jobs_per_gpu, self.max_utilization)
 
 
 class Room:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from schedulearn.api.schemas import GpuOut, HostOut, Problem
+from schedulearn.api.schemas import ClusterOut, GpuOut, HostOut, Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
@@ -34,6 +34,18 @@ async def list_gpus(request: Request) -> Response:
     cluster = cluster_of(request)
     views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
     return JSONResponse([gpu for host in views for gpu in host["gpus"]])
+
+
+@router.get("/cluster", response_model=ClusterOut)
+async def cluster_totals(request: Request) -> Response:
+    """How much there is, and how much of it is used."""
+    cluster = cluster_of(request)
+    views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
+    gpus = [(host, gpu) for host in views for gpu in host["gpus"]]
+    used = sum(1 for _, gpu in gpus if gpu["jobs"])
+    free = sum(1 for host, gpu in gpus if not gpu["jobs"] and host["reachable"] and host["state"] == "active")
+    jobs = await cluster.db.aread(repository.count_jobs)
+    return JSONResponse({"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs})
 
 
 @router.post("/hosts/{host_id}/cordon", response_model=HostOut, responses=_UNKNOWN)

@@ -137,6 +137,14 @@ class HostOut(BaseModel):
     gpus: list[GpuOut]
 
 
+class ClusterOut(BaseModel):
+    hosts: int
+    gpus: int
+    gpus_used: int
+    gpus_free: int = Field(description="not held, on hosts that are reachable and active")
+    jobs: dict[str, int] = Field(description="jobs in each state")
+
+
 class ParameterOut(BaseModel):
     type: str
     default: Any

@@ -160,7 +160,11 @@ def test_hosts_and_gpus_show_who_holds_them(api: Api) -> None:
     [host] = api.http.get("/api/v1/hosts").json()
     assert (host["id"], host["state"], host["reachable"]) == ("local", "active", True)
     assert [gpu["jobs"] for gpu in api.http.get("/api/v1/gpus").json()] == [[job], [job], [], []]
+    totals = api.http.get("/api/v1/cluster").json()
+    assert (totals["hosts"], totals["gpus"], totals["gpus_used"], totals["gpus_free"]) == (1, 4, 2, 2)
+    assert totals["jobs"]["running"] == 1
     assert api.http.post("/api/v1/hosts/local/cordon").json()["state"] == "cordoned"
+    assert api.http.get("/api/v1/cluster").json()["gpus_free"] == 0
     assert api.http.get("/api/v1/hosts/local").json()["state"] == "cordoned"
     assert api.http.post("/api/v1/hosts/local/uncordon").json()["state"] == "active"
     assert api.http.get("/api/v1/hosts/nowhere").status_code == 404

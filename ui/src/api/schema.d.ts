@@ -21,6 +21,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cluster Totals
+         * @description How much there is, and how much of it is used.
+         */
+        get: operations["cluster_totals_api_v1_cluster_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -391,6 +411,27 @@ export interface components {
         Batch: {
             /** Items */
             items: components["schemas"]["JobOut"][];
+        };
+        /** ClusterOut */
+        ClusterOut: {
+            /** Gpus */
+            gpus: number;
+            /**
+             * Gpus Free
+             * @description not held, on hosts that are reachable and active
+             */
+            gpus_free: number;
+            /** Gpus Used */
+            gpus_used: number;
+            /** Hosts */
+            hosts: number;
+            /**
+             * Jobs
+             * @description jobs in each state
+             */
+            jobs: {
+                [key: string]: number;
+            };
         };
         /** EventOut */
         EventOut: {
@@ -974,6 +1015,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    cluster_totals_api_v1_cluster_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterOut"];
                 };
             };
         };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs us in the background ignores Ctrl-C for us and for all that we start, whose Ctrl-C we test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")

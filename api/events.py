@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from schedulearn.api.answers import JsonResponse
 from schedulearn.api.jobs import last_event_id, sse_response, wants_sse
 from schedulearn.api.schemas import EventPage, event_view
 from schedulearn.api.state import cluster_of, pulse_of
@@ -29,4 +30,4 @@ async def list_events(
         newest = await db.aread(repository.last_event_id) if after is None else after
         return sse_response(event_stream(db, pulse_of(request), last_event_id(request, newest)))
     rows = await db.aread(lambda c: repository.list_events(c, after=after or 0, limit=limit, newest=after is None))
-    return JSONResponse({"items": [event_view(row) for row in rows]})
+    return JsonResponse({"items": [event_view(row) for row in rows]})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from schedulearn.api.answers import JsonResponse
 from schedulearn.api.schemas import ClusterOut, GpuOut, HostOut, Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
@@ -20,20 +21,20 @@ _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
 @router.get("/hosts", response_model=list[HostOut])
 async def list_hosts(request: Request) -> Response:
     cluster = cluster_of(request)
-    return JSONResponse(host_views(cluster, await cluster.db.aread(repository.load_hosts)))
+    return JsonResponse(host_views(cluster, await cluster.db.aread(repository.load_hosts)))
 
 
 @router.get("/hosts/{host_id}", response_model=HostOut, responses=_UNKNOWN)
 async def get_host(request: Request, host_id: str) -> Response:
     cluster = cluster_of(request)
-    return JSONResponse(_one(cluster, await cluster.db.aread(repository.load_hosts), host_id))
+    return JsonResponse(_one(cluster, await cluster.db.aread(repository.load_hosts), host_id))
 
 
 @router.get("/gpus", response_model=list[GpuOut])
 async def list_gpus(request: Request) -> Response:
     cluster = cluster_of(request)
     views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
-    return JSONResponse([gpu for host in views for gpu in host["gpus"]])
+    return JsonResponse([gpu for host in views for gpu in host["gpus"]])
 
 
 @router.get("/cluster", response_model=ClusterOut)
@@ -45,7 +46,7 @@ async def cluster_totals(request: Request) -> Response:
     used = sum(1 for _, gpu in gpus if gpu["jobs"])
     free = sum(1 for host, gpu in gpus if not gpu["jobs"] and host["reachable"] and host["state"] == "active")
     jobs = await cluster.db.aread(repository.count_jobs)
-    return JSONResponse({"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs})
+    return JsonResponse({"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs})
 
 
 @router.post("/hosts/{host_id}/cordon", response_model=HostOut, responses=_UNKNOWN)
@@ -64,7 +65,7 @@ def _set_state(request: Request, host_id: str, state: str) -> Response:
     cluster = cluster_of(request)
     cluster.service.set_host_state(host_id, state)
     with cluster.db.read() as db:
-        return JSONResponse(_one(cluster, repository.load_hosts(db), host_id))
+        return JsonResponse(_one(cluster, repository.load_hosts(db), host_id))
 
 
 def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> dict[str, Any]:

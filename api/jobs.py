@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
+from schedulearn.api.answers import JsonResponse
 from schedulearn.api.schemas import (
     Batch,
     EventPage,
@@ -66,7 +67,7 @@ async def submit(request: Request) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
     spec = JobSpec.model_validate_json(await request.body())
     rows = await asyncio.wrap_future(cluster_of(request).service.submit([spec], idempotency_key(request)))
-    return JSONResponse(job_view(rows[0]), status_code=201)
+    return JsonResponse(job_view(rows[0]), status_code=201)
 
 
 @router.post(
@@ -78,7 +79,7 @@ async def submit_batch(request: Request) -> Response:
     if not 1 <= len(specs) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
     rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key(request)))
-    return JSONResponse({"items": [job_view(row) for row in rows]}, status_code=201)
+    return JsonResponse({"items": [job_view(row) for row in rows]}, status_code=201)
 
 
 @router.get("/jobs", response_model=JobPage)
@@ -100,13 +101,13 @@ async def list_jobs(
         items = job_views(cluster, db, rows)
         return {"items": items, "next": rows[-1].id if more else None, "counts": repository.count_jobs(db)}
 
-    return JSONResponse(await cluster.db.aread(page))
+    return JsonResponse(await cluster.db.aread(page))
 
 
 @router.get("/jobs/{job_id}", response_model=JobDetail, responses=_UNKNOWN)
 async def get_job(request: Request, job_id: str) -> Response:
     cluster = cluster_of(request)
-    return JSONResponse(await cluster.db.aread(lambda db: job_detail(cluster, db, job_id)))
+    return JsonResponse(await cluster.db.aread(lambda db: job_detail(cluster, db, job_id)))
 
 
 @router.patch("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
@@ -138,7 +139,7 @@ async def job_events(
     if wants_sse(request):
         return sse_response(event_stream(db, pulse_of(request), last_event_id(request, after), job_id))
     rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
-    return JSONResponse({"items": [event_view(row) for row in rows]})
+    return JsonResponse({"items": [event_view(row) for row in rows]})
 
 
 @router.get("/jobs/{job_id}/logs", responses=_UNKNOWN, response_class=Response)
@@ -179,7 +180,7 @@ async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> A
 
 def _detail(cluster: Cluster, job_id: str) -> Response:
     with cluster.db.read() as db:
-        return JSONResponse(job_detail(cluster, db, job_id))
+        return JsonResponse(job_detail(cluster, db, job_id))
 
 
 def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:

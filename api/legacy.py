@@ -6,10 +6,11 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, WebSocket
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
 from schedulearn.api import jobs
+from schedulearn.api.answers import JsonResponse
 from schedulearn.api.problems import problem_response
 from schedulearn.api.schemas import JobDetail, JobOut
 from schedulearn.api.state import cluster_of, pulse_of
@@ -36,7 +37,7 @@ def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 10
     """The newest jobs as a bare list."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        return JSONResponse(jobs.job_views(cluster, db, repository.list_jobs(db, limit=limit)))
+        return JsonResponse(jobs.job_views(cluster, db, repository.list_jobs(db, limit=limit)))
 
 
 @router.delete("/jobs/{job_id}")
@@ -54,7 +55,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
         row = cluster.service.set_policy(algorithm)
     except UnknownPolicyError as error:
         return problem_response(400, error.code, error.detail)
-    return JSONResponse({"message": f"Algorithm changed to {row.algorithm}"})
+    return JsonResponse({"message": f"Algorithm changed to {row.algorithm}"})
 
 
 @router.websocket("/jobs/{job_id}/logs")

@@ -6,8 +6,9 @@ import inspect
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from schedulearn.api.answers import JsonResponse
 from schedulearn.api.schemas import PolicyIn, PolicyOut, Problem, iso
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.policy import POLICIES, metrics_of, parameters_of
@@ -20,7 +21,7 @@ router = APIRouter(prefix="/api/v1", tags=["policy"])
 @router.get("/policy", response_model=PolicyOut)
 def get_policy(request: Request) -> Response:
     """The policy in force, and all that there are with their parameters."""
-    return JSONResponse(policy_view(cluster_of(request)))
+    return JsonResponse(policy_view(cluster_of(request)))
 
 
 @router.put("/policy", response_model=PolicyOut, responses={422: {"model": Problem}})
@@ -28,7 +29,7 @@ def put_policy(request: Request, body: PolicyIn) -> Response:
     """In force at the next decision, stored, and kept over restarts. Running jobs run on."""
     cluster = cluster_of(request)
     cluster.service.set_policy(body.algorithm, body.metric, body.params)
-    return JSONResponse(policy_view(cluster))
+    return JsonResponse(policy_view(cluster))
 
 
 def policy_view(cluster: Cluster) -> dict[str, Any]:

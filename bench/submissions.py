@@ -37,6 +37,9 @@ def main() -> bool:
     with _slurm() as ready:
         if not ready:
             return True
+        # As above: one job holds the only processor, so that the others wait in a queue that Slurm looks after.
+        subprocess.run(["sbatch", "-o", "/dev/null", "--wrap=sleep 600"], stdout=subprocess.DEVNULL, check=True)
+        time.sleep(2)
         slurm = max(_sbatches(1), _sbatches(8))
     print(f"  sbatch: {slurm:.0f}/s")
     return verdict("submissions over sbatch", f"{many / slurm:.1f} x", ">= 5 x", many >= 5 * slurm)
@@ -69,7 +72,7 @@ def _sbatches(clients: int) -> float:
             [
                 "sh",
                 "-c",
-                f"for i in $(seq {each}); do sbatch --hold -o /dev/null --wrap=true >/dev/null || exit 1; done",
+                f"for i in $(seq {each}); do sbatch -o /dev/null --wrap=true >/dev/null || exit 1; done",
             ]
         )
         for _ in range(clients)

@@ -27,7 +27,7 @@ from schedulearn.scheduler.policy import Policy, plan_faults
 from schedulearn.scheduler.reconcile import DesiredTask, diff
 from schedulearn.scheduler.runtimes.base import TaskSpec, task_id
 from schedulearn.scheduler.snapshot import build_snapshot
-from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
@@ -97,7 +97,7 @@ class SchedulerLoop:
                 log.exception("a turn of the scheduling loop failed; the next one starts afresh")
             took = time.monotonic() - began
             # Leave the processor to others for much longer than we had it: with long queues turns take a while.
-            time.sleep(min(1.0, max(0.005, 5 * took)))
+            time.sleep(min(2.0, max(0.005, 5 * took)))
             self._wake.wait(self._rest_s)
 
     def turn(self) -> None:
@@ -135,7 +135,7 @@ class SchedulerLoop:
         self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
     ) -> list[Finding]:
         refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
-        held = {job_id: job for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus}
+        held = {job_id: job for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS}
         return digest(held, books.tasks, ended, observations, refusals, now, self._started_at)
 
     def _decide(self, snapshot: Snapshot) -> Plan | None:
@@ -256,7 +256,7 @@ class _Changes:
 
 def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
     """Tasks of a gang that ended before its others did."""
-    gangs = [job_id for job_id, job in books.jobs.items() if JobStatus(job.status).holds_gpus]
+    gangs = [job_id for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS]
     ended: dict[str, list[Any]] = {}
     for task in repository.tasks_of(db, gangs) if gangs else []:
         if task.state == "ended" and task.attempt == books.jobs[task.job_id].attempt:

@@ -138,6 +138,7 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)  # a decision makes and drops thousands of values, hardly any in cycles
         gc.enable()
         self._announce()
 

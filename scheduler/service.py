@@ -100,6 +100,10 @@ class Service:
 
             def answer(stored: Future[None]) -> None:
                 error = stored.exception()
+                if error and not taken:  # not even begun: the database is locked, say
+                    with self._pending_lock:
+                        taken.extend(self._pending)
+                        self._pending.clear()
                 for rows, waiting in taken:
                     waiting.set_exception(error) if error else waiting.set_result(list(rows))
                 self.wake()

@@ -1,6 +1,8 @@
 """The loop, the agents and the store together, over a runtime in memory."""
 
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -177,6 +179,20 @@ def test_the_same_idempotency_key_gives_the_same_job(tmp_path: Path) -> None:
             c.submit(spec(gpus=2), key="k")
         batch = c.submit(spec("x"), spec("y"), key="b")
         assert c.submit(spec("x"), spec("y"), key="b") == batch
+
+
+def test_submissions_that_meet_a_locked_database_are_told_so_and_later_ones_work(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.cluster.db.write(lambda db: db.exec_driver_sql("PRAGMA busy_timeout = 50"))  # of the writer's connection
+        with closing(sqlite3.connect(tmp_path / "schedulearn.db", isolation_level=None)) as stranger:
+            stranger.execute("BEGIN IMMEDIATE")
+            futures = [c.cluster.service.submit([spec()]) for _ in range(3)]
+            for future in futures:
+                with pytest.raises(StoreError, match="locked"):
+                    future.result(timeout=5)
+            stranger.execute("ROLLBACK")
+        [job] = c.submit()
+        c.wait(job, "running")
 
 
 def test_a_priority_can_be_changed_while_the_job_waits(tmp_path: Path) -> None:

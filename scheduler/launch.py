@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from schedulearn.scheduler.errors import InvalidError
 
-LAUNCHERS = ("horovod", "torchrun", "none")
-
 # What decides which GPUs a process sees, or who it is to the service: never the user's to set.
 RESERVED_PREFIXES = ("NVIDIA_", "SCHEDULEARN_")
 RESERVED_NAMES = frozenset({"CUDA_VISIBLE_DEVICES"})

@@ -41,7 +41,6 @@ _RESYNC_S = 10.0  # between turns at most while something runs
 class LoopStats:
     """For people and Prometheus."""
 
-    turns: int = 0
     decisions: int = 0
     decision_seconds: float = 0.0  # in all
     policy_error: str = ""
@@ -129,7 +128,6 @@ class SchedulerLoop:
         # 4. Make it so.
         self._reconcile(books, observations, now)
         self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now)])
-        self.stats.turns += 1
 
     def _digest(
         self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
@@ -162,15 +160,15 @@ class SchedulerLoop:
 
     def _apply(self, db: Connection, changes: _Changes, plan: Plan, reachable: set[str], now: float) -> None:
         """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
-        books = repository.load_books(db)
+        found, leases = repository.load_hosts(db), repository.load_leases(db)
         for job in changes.resize:
             message = plan.reasons.get(job.id, "The policy gives it another allocation.")
             if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now):
                 repository.stop_tasks(db, job.id)
-        open_hosts = {host.id for host in books.hosts if host.state == "active"} & reachable
+        open_hosts = {host.id for host in found.hosts if host.state == "active"} & reachable
         gpus = [
-            GpuState(g.uuid, g.host_id, g.ordinal, frozenset(books.leases.get(g.uuid, {})), self.utilization(g.uuid))
-            for g in books.gpus
+            GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), self.utilization(g.uuid))
+            for g in found.gpus
             if g.host_id in open_hosts
         ]
         wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]

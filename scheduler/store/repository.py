@@ -56,11 +56,16 @@ def load_hosts(db: Connection) -> Hosts:
     return Hosts(hosts, gpus, holders)
 
 
-def load_books(db: Connection) -> Books:
-    found = load_hosts(db)
+def load_leases(db: Connection) -> Mapping[str, Mapping[int, str]]:
+    """gpu uuid -> slot -> task id."""
     leases: dict[str, dict[int, str]] = {}
     for lease in db.execute(select(Lease)):
         leases.setdefault(lease.gpu_uuid, {})[lease.slot] = lease.task_id
+    return leases
+
+
+def load_books(db: Connection) -> Books:
+    found = load_hosts(db)
     last = db.execute(
         select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
     ).scalar()
@@ -72,7 +77,7 @@ def load_books(db: Connection) -> Books:
         tasks=tasks,
         hosts=found.hosts,
         gpus=found.gpus,
-        leases=leases,
+        leases=load_leases(db),
         last_host=last,
     )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
+LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
 MAX_OBSERVATIONS = 1000
 _NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
@@ -213,7 +214,7 @@ def _bounds(seen: Observations, used: npt.NDArray[np.bool_]) -> tuple[Floats, Fl
     """Start, lower and upper bound of each parameter; equal bounds freeze what `seen` can't tell."""
     start = np.array([0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001])
     lower = np.array([SMALLEST] * 6 + [1.0])
-    upper = np.array([np.inf] * 6 + [10.0])
+    upper = np.array([LARGEST] * 6 + [10.0])
     nodes, replicas, batch = (a[used] for a in (seen.num_nodes, seen.num_replicas, seen.atomic_batch))
     scale = float(np.median(seen.grad_time[used]))
     start[:6:2], start[1] = scale / 2, scale / 2 / float(np.median(batch))

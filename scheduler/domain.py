@@ -56,6 +56,8 @@ class JobView:
     """Predicted seconds left on one GPU; None if unknown."""
     goodput: GoodputFunction | None = None
     """None: a rigid job, or one that is not profiled yet."""
+    resize_seconds: float | None = None
+    """What a restart on other GPUs costs it in training time, as measured; None if unknown."""
 
     @property
     def order(self) -> tuple[float, int, str]:

@@ -17,6 +17,7 @@ from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
 from schedulearn.scheduler.policies.edf import EarliestDeadlineFirst
 from schedulearn.scheduler.policies.fifo import Fifo
+from schedulearn.scheduler.policies.goodput import Goodput
 from schedulearn.scheduler.policies.priority import Priority
 from schedulearn.scheduler.policies.round_robin import RoundRobin
 
@@ -33,6 +34,7 @@ class Policy(Protocol):
 POLICIES: dict[str, type[Policy]] = {
     "edf": EarliestDeadlineFirst,
     "fifo": Fifo,
+    "goodput": Goodput,
     "priority": Priority,
     "round-robin": RoundRobin,
 }

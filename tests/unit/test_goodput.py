@@ -10,7 +10,7 @@ from schedulearn.metrics.goodput import BatchBounds, Goodput, speedup_table
 from schedulearn.metrics.noise_scale import NoiseScale, efficiency, learning_rate_factor
 from schedulearn.metrics.throughput import StepTimeModel
 
-APPLICATIONS = json.loads((Path(__file__).parents[2] / "bench/data/applications.json").read_text())
+APPLICATIONS = json.loads((Path(__file__).parents[2] / "scheduler/sim/applications.json").read_text())
 
 
 def goodput(name: str, fraction: float = 0.5, **fields: object) -> Goodput:

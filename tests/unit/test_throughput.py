@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.throughput import Observations, StepTimeModel, _bounds, _loss, fit, rms_relative_error
 
-APPLICATIONS = json.loads((Path(__file__).parents[2] / "bench/data/applications.json").read_text())
+APPLICATIONS = json.loads((Path(__file__).parents[2] / "scheduler/sim/applications.json").read_text())
 models = st.builds(
     StepTimeModel,
     *[st.floats(1e-4, 1.0) for _ in range(6)],

@@ -1,0 +1,158 @@
+"""From GPUs a job to GPUs on hosts: few hosts a job, few jobs moved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schedulearn.scheduler.domain import Allocation, HostView, JobView
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a job is to get: so many GPUs of a type, or exactly what it has."""
+
+    gpus: int
+    gpu_type: str
+    stays: bool = False
+
+
+def stays_possible(jobs: Sequence[JobView], hosts: Sequence[HostView]) -> set[str]:
+    """Jobs that may keep exactly what they hold: their hosts are there and have the room. Rigid ones come first."""
+    left = {host.id: host.gpus for host in hosts}
+    able = set()
+    for job in sorted(jobs, key=lambda job: (job.elastic, job.order)):
+        if job.allocation and all(left.get(host, 0) >= gpus for host, gpus in job.allocation.items()):
+            able.add(job.id)
+            for host, gpus in job.allocation.items():
+                left[host] -= gpus
+    return able
+
+
+def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[HostView]) -> dict[str, Allocation]:
+    """Puts each job on as few hosts as it needs.
+
+    Who stays keeps its place. Jobs larger than a host take whole free ones, their own first; if too few are free, hosts
+    of small jobs are cleared, the emptiest first. Others go on their own host if it has room, else where they fit most
+    tightly. A job that finds no host free enough gets what the freest one has, down to its `min_gpus` (an elastic
+    job), or spreads over several; else it is left out.
+    """
+    order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
+    packer = _Packer(hosts)
+    for job_id, want in wants.items():
+        if want.stays:
+            packer.put(job_id, order[job_id].allocation)
+    moving = [job for job in order.values() if job.id in wants and not wants[job.id].stays and wants[job.id].gpus]
+    moving.sort(key=lambda job: -wants[job.id].gpus)
+    small = [job for job in moving if wants[job.id].gpus < packer.width.get(wants[job.id].gpu_type, 0)]
+    large = [job for job in moving if wants[job.id].gpus >= packer.width.get(wants[job.id].gpu_type, 0)]
+    may_move = {
+        job.id
+        for job in order.values()
+        if job.id in wants and wants[job.id].stays and job.elastic and len(job.allocation) == 1
+    }
+    evicted: list[str] = []
+    for gpu_type in sorted({wants[job.id].gpu_type for job in large}):
+        whole = sum(wants[job.id].gpus // packer.width[gpu_type] for job in large if wants[job.id].gpu_type == gpu_type)
+        evicted += packer.clear(gpu_type, whole, may_move)
+    for job in large:
+        packer.put(job.id, packer.whole_hosts(wants[job.id], job.allocation))
+    for job in small:  # those that find room at home
+        home = [host for host in job.allocation if packer.fits(host, wants[job.id])]
+        if home:
+            packer.put(job.id, {min(home): wants[job.id].gpus})
+    homeless = [job for job in small if job.id not in packer.placed]
+    homeless += [order[job_id] for job_id in evicted]
+    homeless.sort(key=lambda job: (-wants[job.id].gpus, job.order))
+    for job in homeless:
+        packer.put(job.id, packer.tightest(wants[job.id]))
+    for job in order.values():  # what is left in pieces
+        if job.id in wants and wants[job.id].gpus and not packer.placed.get(job.id):
+            packer.put(job.id, packer.remains(wants[job.id], job.min_gpus if job.elastic else wants[job.id].gpus))
+    return {job_id: allocation for job_id, allocation in packer.placed.items() if allocation}
+
+
+class _Packer:
+    def __init__(self, hosts: Sequence[HostView]) -> None:
+        self.hosts = {host.id: host for host in hosts}
+        self.free = {host.id: host.gpus if host.open else 0 for host in hosts}
+        self.placed: dict[str, Allocation] = {}
+        self.width: dict[str, int] = {}
+        self.by_type: dict[str, list[str]] = {}
+        for host in hosts:
+            if host.open and host.gpus:
+                self.by_type.setdefault(host.gpu_type, []).append(host.id)
+                self.width[host.gpu_type] = max(self.width.get(host.gpu_type, 0), host.gpus)
+
+    def put(self, job_id: str, allocation: Allocation) -> None:
+        self.placed[job_id] = dict(allocation)
+        for host, gpus in allocation.items():
+            if host in self.free and self.hosts[host].open:
+                self.free[host] -= gpus
+
+    def fits(self, host: str, want: Want) -> bool:
+        return self.free.get(host, 0) >= want.gpus and self.hosts[host].gpu_type == want.gpu_type
+
+    def clear(self, gpu_type: str, whole: int, may_move: set[str]) -> list[str]:
+        """Frees hosts until `whole` are, and returns the jobs that lose their place by it."""
+        hosts = self.by_type.get(gpu_type, [])
+        width = self.width[gpu_type]
+        missing = whole - sum(1 for host in hosts if self.free[host] == self.hosts[host].gpus == width)
+        if missing <= 0:
+            return []
+        owners: dict[str, list[str]] = {host: [] for host in hosts}
+        for job_id, allocation in self.placed.items():
+            for host in allocation:
+                if host in owners:
+                    owners[host].append(job_id)
+        can = [
+            host
+            for host in hosts
+            if self.hosts[host].gpus == width and 0 < self.free[host] < width and may_move.issuperset(owners[host])
+        ]
+        evicted = []
+        for host in sorted(can, key=lambda host: (-self.free[host], host))[:missing]:
+            for job_id in owners[host]:
+                del self.placed[job_id]
+                evicted.append(job_id)
+            self.free[host] = self.hosts[host].gpus
+        return evicted
+
+    def whole_hosts(self, want: Want, own: Allocation) -> dict[str, int]:
+        """Whole free hosts, the job's own first, and the rest on one more; nothing if too few are free."""
+        hosts = self.by_type.get(want.gpu_type, [])
+        whole = [host for host in hosts if self.free[host] == self.hosts[host].gpus]
+        whole.sort(key=lambda host: (-self.hosts[host].gpus, host not in own, host))
+        taken: dict[str, int] = {}
+        left = want.gpus
+        for host in whole:
+            if self.hosts[host].gpus <= left:
+                taken[host] = self.hosts[host].gpus
+                left -= taken[host]
+        if left:
+            rest = [host for host in hosts if host not in taken and self.free[host] >= left]
+            if not rest:
+                return {}
+            taken[min(rest, key=lambda host: (host not in own, self.free[host], host))] = left
+        return taken
+
+    def tightest(self, want: Want) -> dict[str, int]:
+        fitting = [host for host in self.by_type.get(want.gpu_type, []) if self.free[host] >= want.gpus]
+        return {min(fitting, key=lambda host: (self.free[host], host)): want.gpus} if fitting else {}
+
+    def remains(self, want: Want, least: int) -> dict[str, int]:
+        """As much of `want` as one host has left; if that is less than `least`, `least` over as few hosts as go."""
+        hosts = sorted(self.by_type.get(want.gpu_type, []), key=lambda host: (-self.free[host], host))
+        if not hosts:
+            return {}
+        if self.free[hosts[0]] >= least:
+            return {hosts[0]: min(want.gpus, self.free[hosts[0]])}
+        if sum(self.free[host] for host in hosts) < least:
+            return {}
+        taken: dict[str, int] = {}
+        left = least
+        for host in hosts:
+            if left:
+                taken[host] = min(left, self.free[host])
+                left -= taken[host]
+        return taken

@@ -1,0 +1,37 @@
+"""How many hosts a cluster should have on: by its utility, as Pollux and the thesis on its metrics decide. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schedulearn.scheduler.domain import HostView
+
+
+@dataclass(frozen=True)
+class HostScaling:
+    """Keep the number of hosts while the utility (sum of speedups over GPUs) lies within the thresholds; else, among
+    the numbers whose utility is at least `low`, take that nearest to the middle, ties to more hosts (Pollux, OSDI 2021,
+    section 4.2.2; Aptanagi, 2021: 0.35 and 0.65, and 0.80 as the upper one for `cost`)."""
+
+    low: float
+    high: float
+
+    def desired(self, hosts: Sequence[HostView], utility: Callable[[int], float]) -> int:
+        """`utility(n)`: of the best solution on n hosts; falls with n. Asked for few n only."""
+        now = sum(1 for host in hosts if host.open and host.gpus)
+        most = max(now, sum(1 for host in hosts if host.open or host.gpus))
+        used = utility(now) if now else 1.0
+        if self.low <= used <= self.high or (used > self.high and now == most):
+            return now
+        least, high = (now, most) if used > self.high else (1, max(1, now - 1))
+        while least < high:  # the largest n that is used well enough
+            middle = (least + high + 1) // 2
+            if utility(middle) >= self.low:
+                least = middle
+            else:
+                high = middle - 1
+        target = (self.low + self.high) / 2
+        while least > 1 and abs(utility(least - 1) - target) < abs(utility(least) - target):
+            least -= 1
+        return least

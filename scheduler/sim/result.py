@@ -1,0 +1,164 @@
+"""What a simulated run amounts to: the figures of the table, and the series of the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.metrics.goodput import Goodput
+from schedulearn.scheduler.sim.simulator import Run
+from schedulearn.scheduler.sim.training import NO_TYPE, on_type
+from schedulearn.scheduler.sim.workload import SEGMENTS, Application
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Times in seconds, over the jobs that ended. Fairness is finish-time fairness (Themis, NSDI 2020, section 3.1):
+    how many times as long a job took as it would have on its equal share of the cluster; lower is better."""
+
+    jobs: int
+    unfinished: int
+    mean_jct: float
+    median_jct: float
+    p99_jct: float
+    makespan: float
+    gpu_hours: float
+    host_hours: float
+    """Hours for which hosts held jobs, added up."""
+    mean_unfairness: float
+    worst_unfairness: float
+    restarts: float
+    """A job, on average."""
+    decision_ms: float
+    """Mean time of one decision, milliseconds."""
+    decisions: int
+
+    def to_json(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def summarize(run: Run) -> Summary:
+    """The figures of one run."""
+    ended = [o for o in run.outcomes if math.isfinite(o.ended_at)]
+    times = np.array([o.ended_at - o.job.submitted_at for o in ended]) if ended else np.zeros(1)
+    begin = min((o.job.submitted_at for o in run.outcomes), default=0.0)
+    unfair = np.array(unfairness(run)) if ended else np.zeros(1)
+    return Summary(
+        jobs=len(run.outcomes),
+        unfinished=len(run.outcomes) - len(ended),
+        mean_jct=float(times.mean()),
+        median_jct=float(np.median(times)),
+        p99_jct=float(np.percentile(times, 99)),
+        makespan=max((o.ended_at for o in ended), default=begin) - begin,
+        gpu_hours=sum(o.gpu_seconds for o in run.outcomes) / 3600,
+        host_hours=sum(end - start for start, end in busy_periods(run)) / 3600,
+        mean_unfairness=float(unfair.mean()),
+        worst_unfairness=float(unfair.max()),
+        restarts=sum(o.restarts for o in run.outcomes) / max(1, len(run.outcomes)),
+        decision_ms=1e3 * sum(run.decision_seconds) / max(1, len(run.decision_seconds)),
+        decisions=len(run.decision_seconds),
+    )
+
+
+def busy_periods(run: Run) -> list[tuple[float, float]]:
+    """(begin, end) of every span of time for which a host held at least one job, over all hosts."""
+    by_host: dict[str, list[tuple[float, float]]] = {}
+    for held in run.held:
+        for host in held.allocation:
+            by_host.setdefault(host, []).append((held.begin, held.end))
+    return [period for periods in by_host.values() for period in _merged(periods)]
+
+
+def _merged(periods: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for begin, end in sorted(periods):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def unfairness(run: Run) -> list[float]:
+    """For each job that ended: its time over the time that it would have taken alone on 1/N of the cluster, N being the
+    mean number of unfinished jobs while it was there."""
+    ended = [o for o in run.outcomes if math.isfinite(o.ended_at)]
+    total = sum(host.gpus for host in run.hosts)
+    width = max((host.gpus for host in run.hosts), default=1)
+    begins = np.sort([o.job.submitted_at for o in run.outcomes])
+    ends = np.sort([o.ended_at for o in run.outcomes])
+    values = []
+    for outcome in ended:
+        begin, end = outcome.job.submitted_at, outcome.ended_at
+        contention = (_seconds_before(begins, begin, end) - _seconds_before(ends, begin, end)) / (end - begin)
+        share = total / max(1.0, contention)
+        alone = time_alone(outcome.job.application, share, width, outcome.job.required_gpus, outcome.job.most_gpus)
+        values.append((end - begin) / alone)
+    return values
+
+
+def _seconds_before(instants: Floats, begin: float, end: float) -> float:
+    """The integral, over [begin, end], of how many of the sorted `instants` have passed."""
+    return float(np.maximum(0.0, end - np.maximum(instants[instants < end], begin)).sum())
+
+
+def time_alone(app: Application, share: float, width: int, required: int = 1, most: int = 10**6) -> float:
+    """Seconds that a job takes with `share` GPUs (a fraction: for that part of the time) on hosts of `width`, at its
+    best batch and with nothing else there."""
+    if app.model is None:
+        return app.total_steps * max(1.0, required / share)
+    share = min(share, float(min(most, app.max_gpus)))
+    if share <= 1:
+        return float(_times_alone(app, width, 1)[0]) / share
+    low = int(share)
+    times = _times_alone(app, width, low + 1)
+    speed_low, speed_high = 1 / times[low - 1], 1 / times[low]
+    return float(1 / (speed_low + (share - low) * (max(speed_high, speed_low) - speed_low)))
+
+
+@lru_cache(maxsize=1000)
+def _times_alone(app: Application, width: int, most: int) -> Floats:
+    """Seconds of the whole training on 1 to `most` GPUs of the reference type; never longer with more."""
+    assert app.model is not None
+    gpus = np.arange(1, most + 1)
+    seconds = np.zeros(most)
+    for segment in range(SEGMENTS):
+        goodput = Goodput({NO_TYPE: on_type(app.model, 1.0)}, app.phi(segment), app.bounds)
+        rate = goodput(-(-gpus // width), gpus) / app.bounds.init_batch
+        seconds += app.total_steps / SEGMENTS / np.maximum(rate, 1e-12)
+    return np.minimum.accumulate(seconds)
+
+
+def utilization(run: Run, points: int = 400) -> tuple[Floats, Floats]:
+    """(times, share of the GPUs held at each), for a plot."""
+    end = max((held.end for held in run.held), default=1.0)
+    begin = min((held.begin for held in run.held), default=0.0)
+    times = np.linspace(begin, end, points)
+    total = max(1, sum(host.gpus for host in run.hosts))
+    busy = np.zeros(points)
+    for held in run.held:
+        gpus = sum(held.allocation.values())
+        busy += gpus * ((times >= held.begin) & (times < held.end))
+    return times, busy / total
+
+
+COLUMNS: Sequence[tuple[str, str, str]] = (
+    ("mean_jct", "mean JCT s", ".0f"),
+    ("median_jct", "median", ".0f"),
+    ("p99_jct", "p99", ".0f"),
+    ("makespan", "makespan s", ".0f"),
+    ("gpu_hours", "GPU-hours", ".1f"),
+    ("host_hours", "host-hours", ".1f"),
+    ("mean_unfairness", "FTF mean", ".2f"),
+    ("worst_unfairness", "FTF worst", ".2f"),
+    ("restarts", "restarts", ".1f"),
+    ("decision_ms", "decision ms", ".1f"),
+)
+"""(field of Summary, heading, format) of the table."""

@@ -1,0 +1,306 @@
+"""A discrete-event simulator of the scheduler: the same policies on the same snapshots, without the waiting.
+
+It plays arrivals, restarts, profiling, batch sizes and the change of noise scales; hosts do not fail in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.sim.training import NO_TYPE, Memory, Training
+from schedulearn.scheduler.sim.workload import TraceJob
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the cluster behaves. The defaults are what this service does; `POLLUX` is what OSDI 2021 simulated."""
+
+    interval: float = 60.0
+    """Seconds between decisions."""
+    on_events: bool = True
+    """Whether arrivals, ends and new profiles also bring a decision, as in the service."""
+    cold_start: float = 10.0
+    """Seconds from a job's first GPUs to its first step."""
+    stall_up: float = 5.0
+    """Seconds without training when a job grows, moves or comes back."""
+    stall_down: float = 1.0
+    """Seconds without training when a job gives up some of its GPUs."""
+    learn_after: float = 30.0
+    """Seconds of training after which an allocation is measured."""
+    family_memory: bool = True
+    """Whether jobs of one application share what was learned."""
+    lengths: str = "unknown"
+    """`declared`: jobs tell their work; `predicted`: by the mean of the family; `unknown`."""
+    length_error: float = 1.0
+    """Declared work is wrong by up to this factor, either way."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
+    seed: int = 0
+
+
+POLLUX = Conditions(
+    on_events=False, cold_start=30.0, stall_up=30.0, stall_down=30.0, family_memory=False,
+)  # fmt: skip
+"""Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""
+
+SAME_TIME_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Held:
+    """Who had which GPUs when; for plots and for host-hours."""
+
+    job: str
+    allocation: Mapping[str, int]
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One job's fate. Times are seconds of the trace; `ended_at` is infinite for a job that could never run."""
+
+    job: TraceJob
+    started_at: float
+    ended_at: float
+    gpu_seconds: float
+    restarts: int
+    stalls: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a simulation gives: one `Outcome` a job, who held what, and what deciding cost."""
+
+    outcomes: tuple[Outcome, ...]
+    held: tuple[Held, ...]
+    hosts: tuple[HostView, ...]
+    decision_seconds: tuple[float, ...]
+    desired_hosts: tuple[tuple[float, int], ...]
+    """(time, hosts wanted), for policies that say so."""
+
+
+class Simulation:
+    """One policy on one trace. `run` plays it to its end; `progress(done, total)` is told of every job that ends."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        jobs: Sequence[TraceJob],
+        hosts: Sequence[HostView],
+        conditions: Conditions | None = None,
+        *,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        memory: Mapping[str, Memory] | None = None,
+        start: float = 0.0,
+    ) -> None:
+        self.policy, self.hosts = policy, tuple(hosts)
+        self.conditions = conditions or Conditions()
+        self.progress = progress
+        self.now = start
+        self.caps_growth = getattr(policy, "resizes", False)
+        self.types = {host.id: host.gpu_type for host in hosts}
+        self.memory: dict[str, Memory] = dict(memory or {})
+        self.active: dict[str, Training] = {}
+        self.outcomes: list[Outcome] = []
+        self.held: list[Held] = []
+        self.decision_seconds: list[float] = []
+        self.desired: list[tuple[float, int]] = []
+        self.last_host: str | None = None
+        self._serial = itertools.count()
+        self._events: list[tuple[float, int, str, int]] = []  # time, tie-breaker, job or "" for a tick, version
+        self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
+        self._total = len(jobs)
+        self._errors = _length_errors(jobs, self.conditions)
+
+    def run(self) -> Run:
+        while self._arrivals and self._arrivals[-1].running is not None and self._arrivals[-1].submitted_at <= self.now:
+            self._arrive(self._arrivals.pop())
+        next_tick = self.now
+        while self._arrivals or self.active:
+            arrival = self._arrivals[-1].submitted_at if self._arrivals else math.inf
+            event = self._events[0][0] if self._events else math.inf
+            self.now = max(self.now, min(arrival, event, next_tick if self.active else math.inf))
+            decide = False
+            while self._arrivals and self._arrivals[-1].submitted_at <= self.now + SAME_TIME_S:
+                self._arrive(self._arrivals.pop())
+                decide = self.conditions.on_events
+            while self._events and self._events[0][0] <= self.now + SAME_TIME_S:
+                _, _, job_id, version = heapq.heappop(self._events)
+                decide |= self._job_event(job_id, version) and self.conditions.on_events
+            if self.now + SAME_TIME_S >= next_tick or not self.active:
+                decide |= bool(self.active)
+                next_tick = (math.floor(self.now / self.conditions.interval + 1e-9) + 1) * self.conditions.interval
+            if decide and not self._decide() and not self._arrivals and not self._events:
+                break  # nothing runs, nothing comes: whoever waits would wait for ever
+        for training in self.active.values():
+            self._record(training, math.inf)
+        self.outcomes.sort(key=lambda outcome: (outcome.job.submitted_at, outcome.job.id))
+        return Run(
+            tuple(self.outcomes), tuple(self.held), self.hosts, tuple(self.decision_seconds), tuple(self.desired)
+        )
+
+    def _arrive(self, job: TraceJob) -> None:
+        family = None
+        if self.conditions.family_memory and job.application.model is not None:
+            family = self.memory.setdefault(job.application.name, Memory())
+        training = Training(job, self.conditions.speeds, family=family, clock=self.now)
+        self.active[job.id] = training
+        if job.running is not None:
+            state = job.running
+            training.progress, training.attained = state.progress, state.attained_gpu_seconds
+            training.held_for, training.restarts = state.run_seconds, state.restarts
+            if state.allocation:
+                training.started_at = min(job.submitted_at, self.now)
+                training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
+                training.restarts = state.restarts
+                self._schedule(training)
+
+    def _job_event(self, job_id: str, version: int) -> bool:
+        """What a job does by itself. Returns whether that calls for a decision."""
+        training = self.active.get(job_id)
+        if training is None or training.version != version:
+            return False
+        training.advance(self.now)
+        total = training.application.total_steps
+        if training.progress >= total * (1 - 1e-9):
+            if training.family is not None:
+                training.family.lengths.append(total)
+            self._release(training)
+            training.ended_at = self.now
+            self._record(training, self.now)
+            del self.active[job_id]
+            return True
+        news = False
+        if self.now >= training.stalled_until + self.conditions.learn_after - SAME_TIME_S:
+            news = training.learn()
+        training.choose_batch()
+        self._schedule(training)
+        return news
+
+    def _schedule(self, training: Training) -> None:
+        training.version += 1
+        at = training.next_event(self.conditions.learn_after, self.now)
+        if at < math.inf:
+            heapq.heappush(self._events, (at, next(self._serial), training.job.id, training.version))
+
+    def _record(self, training: Training, ended: float) -> None:
+        started = training.started_at if training.started_at is not None else math.inf
+        self.outcomes.append(
+            Outcome(training.job, started, ended, training.attained, training.restarts, training.stalls)
+        )
+        self.progress(len(self.outcomes), self._total)
+
+    def _release(self, training: Training) -> None:
+        if training.allocation and self.now > training.placed_at:
+            self.held.append(Held(training.job.id, training.allocation, training.placed_at, self.now))
+
+    def _decide(self) -> bool:
+        """One decision, applied. Returns whether anything runs after it."""
+        for training in self.active.values():
+            training.advance(self.now)
+        snapshot = self.snapshot()
+        began = time.perf_counter()
+        plan = self.policy.allocate(snapshot)
+        self.decision_seconds.append(time.perf_counter() - began)
+        if faults := plan_faults(snapshot, plan):
+            raise RuntimeError(f"{self.policy.name} made a faulty plan: {'; '.join(faults[:3])}")
+        self._apply(plan)
+        return any(training.allocation for training in self.active.values())
+
+    def _apply(self, plan: Plan) -> None:
+        if plan.desired_hosts is not None and (not self.desired or self.desired[-1][1] != plan.desired_hosts):
+            self.desired.append((self.now, plan.desired_hosts))
+        for job_id, training in self.active.items():
+            wanted = dict(plan.allocations.get(job_id, {}))
+            suspended = job_id in getattr(plan, "suspended", ())
+            if wanted == dict(training.allocation) and suspended == training.suspended:
+                continue
+            if wanted != dict(training.allocation):
+                self._release(training)
+                stall = self._stall(training, wanted)
+                if wanted and not training.allocation:
+                    self.last_host = max(wanted)
+                training.give(wanted, self._type_of(wanted), stall, self.now)
+            training.suspended = suspended
+            self._schedule(training)
+
+    def _stall(self, training: Training, wanted: Mapping[str, int]) -> float:
+        if training.started_at is None:
+            return self.conditions.cold_start
+        held = training.allocation
+        if held and all(wanted[h] <= held.get(h, 0) for h in wanted):
+            return self.conditions.stall_down
+        return self.conditions.stall_up
+
+    def _type_of(self, allocation: Mapping[str, int]) -> str:
+        """A gang runs at the pace of its slowest GPUs."""
+        types = {self.types[host] for host in allocation}
+        return min(types, key=lambda t: (self.conditions.speeds.get(t, 1.0), t), default=NO_TYPE)
+
+    def snapshot(self) -> Snapshot:
+        jobs = tuple(self._view(training) for training in self.active.values())
+        return Snapshot(self.now, self.conditions.seed, self.hosts, jobs, self.last_host)
+
+    def _view(self, training: Training) -> JobView:
+        job = training.job
+        most = job.most_gpus
+        goodput = training.goodput()
+        if self.caps_growth and job.elastic and training.application.model is not None:
+            most = min(most, max(job.min_gpus, 2 * training.profile.largest))
+        return JobView(
+            id=job.id,
+            submitted_at=job.submitted_at,
+            required_gpus=job.required_gpus,
+            min_gpus=job.min_gpus,
+            max_gpus=max(most, job.min_gpus, training.gpus if self.caps_growth else 0),
+            elastic=job.elastic,
+            priority=job.priority,
+            weight=job.weight,
+            deadline=job.deadline,
+            attained_gpu_seconds=training.attained,
+            run_seconds=training.held_for,
+            restarts=training.restarts,
+            allocation=dict(training.allocation),
+            remaining=self._remaining(training),
+            goodput=goodput,
+            resize_seconds=self.conditions.stall_up,
+        )
+
+    def _remaining(self, training: Training) -> float | None:
+        """Seconds left on one GPU, as far as the conditions let anybody know."""
+        total = None
+        if self.conditions.lengths == "declared":
+            total = training.application.total_steps * self._errors[training.job.id]
+        elif self.conditions.lengths == "predicted" and training.family is not None and training.family.lengths:
+            total = sum(training.family.lengths) / len(training.family.lengths)
+        if total is None:
+            return None
+        left = max(total - training.progress, 0.05 * total)
+        if training.application.model is None:
+            return left * training.job.required_gpus
+        believed = training.goodput()
+        if believed is None:
+            return None
+        return left * training.application.bounds.init_batch / float(believed(1, 1))
+
+
+def _length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
+    dice = random.Random(conditions.seed)  # noqa: S311
+    spread = math.log(conditions.length_error)
+    return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
+
+
+def simulate(
+    policy: Policy, jobs: Sequence[TraceJob], hosts: Sequence[HostView], conditions: Conditions | None = None
+) -> Run:
+    """Plays `jobs` on `hosts` under `policy`."""
+    return Simulation(policy, jobs, hosts, conditions).run()

@@ -1,0 +1,199 @@
+"""A job that trains in the simulator: how fast it really goes, and what has been learned about it so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from schedulearn.metrics.goodput import Goodput
+from schedulearn.metrics.noise_scale import efficiency
+from schedulearn.metrics.throughput import Observations, StepTimeModel, fit
+from schedulearn.scheduler.domain import Allocation
+from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
+
+NO_TYPE = "gpu"
+Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica
+
+
+@dataclass
+class Memory:
+    """What is known about a kind of job: its own profile, or that of its whole family."""
+
+    shapes: dict[Shape, tuple[float, float]] = field(default_factory=dict)
+    """Measured (T_grad, T_iter) in seconds, newest last; as many as `limit`."""
+    lengths: list[float] = field(default_factory=list)
+    """Total steps of jobs that ended."""
+    limit: int = 40
+
+    def learn(self, shape: Shape, times: tuple[float, float]) -> None:
+        self.shapes.pop(shape, None)
+        self.shapes[shape] = times
+        if len(self.shapes) > self.limit:
+            del self.shapes[next(iter(self.shapes))]
+
+    @property
+    def largest(self) -> int:
+        """GPUs of the largest shape seen."""
+        return max((gpus for _, _, gpus, _ in self.shapes), default=0)
+
+    def models(self) -> dict[str, StepTimeModel]:
+        """GPU type -> model fitted to what was seen on it; the type seen first comes first."""
+        by_type: dict[str, list[tuple[Shape, tuple[float, float]]]] = {}
+        for shape, times in self.shapes.items():
+            by_type.setdefault(shape[0], []).append((shape, times))
+        return {gpu_type: _fit(tuple(sorted(seen))) for gpu_type, seen in by_type.items()}
+
+
+@lru_cache(maxsize=20000)
+def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...]) -> StepTimeModel:
+    columns = list(zip(*((s[1], s[2], s[3], t[0], t[1]) for s, t in seen), strict=True))
+    return fit(Observations(*columns))  # type: ignore[arg-type]
+
+
+@dataclass
+class Training:
+    """One job. The simulator changes its allocation; `advance` lets time pass."""
+
+    job: TraceJob
+    speeds: Mapping[str, float]
+    """GPU type -> how many times faster than the reference type it computes."""
+    own: Memory = field(default_factory=Memory)
+    family: Memory | None = None
+
+    allocation: Allocation = field(default_factory=dict)
+    gpu_type: str = NO_TYPE
+    progress: float = 0.0
+    attained: float = 0.0
+    """GPU-seconds held."""
+    held_for: float = 0.0
+    """Seconds for which it held GPUs."""
+    restarts: int = 0
+    clock: float = 0.0
+    """Up to when the numbers above are true."""
+    stalled_until: float = 0.0
+    placed_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    suspended: bool = False
+    rate: float = 0.0
+    """Steps of progress a second, once the stall is over."""
+    batch: tuple[int, int] = (0, 0)
+    version: int = 0
+    stalls: float = 0.0
+    """Seconds lost to stalls, in all."""
+    _goodput: tuple[object, Goodput] | None = None
+
+    @property
+    def application(self) -> Application:
+        return self.job.application
+
+    @property
+    def gpus(self) -> int:
+        return sum(self.allocation.values())
+
+    @property
+    def segment(self) -> int:
+        return min(SEGMENTS - 1, int(self.progress / self.application.total_steps * SEGMENTS + 1e-9))
+
+    @property
+    def profile(self) -> Memory:
+        return self.own if self.own.shapes or self.family is None else self.family
+
+    def advance(self, now: float) -> None:
+        """Lets time pass until `now`; nothing about the allocation changes within."""
+        held = now - self.clock
+        if held > 0 and self.allocation:
+            self.attained += held * self.gpus
+            self.held_for += held
+            trained = 0.0 if self.suspended else max(0.0, now - max(self.clock, self.stalled_until))
+            self.stalls += held - trained if not self.suspended else 0.0
+            self.progress = min(self.application.total_steps, self.progress + trained * self.rate)
+        self.clock = max(self.clock, now)
+
+    def give(self, allocation: Allocation, gpu_type: str, stall: float, now: float) -> None:
+        """Another allocation from `now` on; it trains again after `stall` seconds."""
+        if allocation and self.attained:
+            self.restarts += 1
+        self.allocation = dict(allocation)
+        self.gpu_type = gpu_type
+        self.placed_at = now
+        self.stalled_until = now + stall
+        self.batch = (0, 0)
+        if allocation and self.started_at is None:
+            self.started_at = now
+        self.choose_batch()
+
+    def next_event(self, learn_after: float, now: float) -> float:
+        """When this job next changes by itself: a segment ends, the job ends, or enough was seen to be reported."""
+        if not self.allocation or self.suspended or self.rate <= 0:
+            return math.inf
+        begin = max(now, self.stalled_until)
+        mark = (self.segment + 1) / SEGMENTS * self.application.total_steps
+        at = begin + (mark - self.progress) / self.rate
+        if self.application.model is None:
+            at = begin + (self.application.total_steps - self.progress) / self.rate
+        elif self.shape() not in self.own.shapes:
+            at = min(at, max(begin, self.stalled_until + learn_after))
+        return at
+
+    def shape(self) -> Shape:
+        # Batches within a quarter of each other tell the same.
+        local = round(1.25 ** round(math.log(max(1, self.batch[0])) / math.log(1.25)))
+        return (self.gpu_type, len(self.allocation), self.gpus, max(1, local))
+
+    def learn(self) -> bool:
+        """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
+        if self.application.model is None or not self.allocation:
+            return False
+        shape = self.shape()
+        if shape in self.own.shapes:
+            return False
+        news = self.gpus > self.own.largest or shape[1:3] not in {s[1:3] for s in self.own.shapes}
+        model = self._true_model(self.gpu_type)
+        times = (float(model.grad_time(shape[3])), float(model.iter_time(shape[1], shape[2], shape[3])))
+        self.own.learn(shape, times)
+        if self.family is not None:
+            self.family.learn(shape, times)
+        return news
+
+    def goodput(self) -> Goodput | None:
+        """What the scheduler believes of this job now; None before anything was measured."""
+        if self.application.model is None or not self.profile.shapes:
+            return None
+        models = self.profile.models()
+        key = (self.segment, *models.items())
+        if self._goodput is None or self._goodput[0] != key:
+            phi = self.application.phi(self.segment)
+            self._goodput = (key, Goodput(models, phi, self.application.bounds, self.speeds))
+        return self._goodput[1]
+
+    def choose_batch(self) -> None:
+        """The batch that the job's worker would choose now, and the true rate at it."""
+        if not self.allocation or self.application.model is None:
+            self.rate = 1.0 if self.allocation else 0.0
+            return
+        nodes, gpus = len(self.allocation), self.gpus
+        bounds, believed = self.application.bounds, self.goodput()
+        if believed is not None:
+            self.batch = believed.keep_or_change(nodes, gpus, *self.batch, self.gpu_type)
+        elif not self.batch[0]:
+            local = max(bounds.min_local, -(-bounds.init_batch // gpus))
+            steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0
+            self.batch = (-(-local // (steps + 1)), steps)
+        samples = gpus * self.batch[0] * (self.batch[1] + 1)
+        step = float(self._true_model(self.gpu_type).step_time(nodes, gpus, *self.batch))
+        phi = self.application.phi(self.segment)
+        gain = float(efficiency(phi, bounds.init_batch, samples))
+        self.rate = samples / bounds.init_batch * gain / step
+
+    def _true_model(self, gpu_type: str) -> StepTimeModel:
+        assert self.application.model is not None
+        return on_type(self.application.model, self.speeds.get(gpu_type, 1.0))
+
+
+@lru_cache(maxsize=1000)
+def on_type(model: StepTimeModel, speed: float) -> StepTimeModel:
+    """The model on a GPU that computes `speed` times as fast; networks stay as they are."""
+    return replace(model, alpha_grad=model.alpha_grad / speed, beta_grad=model.beta_grad / speed)

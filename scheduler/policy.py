@@ -169,7 +169,8 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
 def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
     """What is wrong with the jobs that `plan` suspends; `plan` is lawful else. New jobs are taken to get the emptiest
     GPUs of their hosts, those that run at once first, as placement does it."""
-    faults = [f"job {job_id} is suspended without GPUs" for job_id in plan.suspended if not plan.allocations.get(job_id)]
+    without = [job_id for job_id in sorted(plan.suspended) if not plan.allocations.get(job_id)]
+    faults = [f"job {job_id} is suspended without GPUs" for job_id in without]
     before = {job.id: dict(job.allocation) for job in snapshot.jobs}
     held = snapshot.held_gpus()
     on: dict[str, list[set[str]]] = {host.id: [set() for _ in range(host.gpus)] for host in snapshot.hosts}

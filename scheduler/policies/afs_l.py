@@ -4,6 +4,7 @@ NSDI 2021, section 4.2 and algorithm 1)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from schedulearn.scheduler.domain import Plan, Snapshot
@@ -34,7 +35,7 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
     rounds: list[list[Claim | None]] = [list(claims)]
     while len(rounds[-1]) > 1:
         last = rounds[-1]
-        rounds.append([_winner(*last[i : i + 2]) if i + 1 < len(last) else last[i] for i in range(0, len(last), 2)])
+        rounds.append([winner(*last[i : i + 2]) if i + 1 < len(last) else last[i] for i in range(0, len(last), 2)])
     place = {id(claim): index for index, claim in enumerate(claims)}
     while gpus > 0 and (best := rounds[-1][0] if claims else None) is not None:
         index = place[id(best)]
@@ -44,13 +45,14 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
             gpus -= more
         else:
             rounds[0][index] = None  # it can't use any more, or there are too few for its next size
-        for level, above in zip(rounds, rounds[1:], strict=False):
+        for level, above in pairwise(rounds):
             index //= 2
             pair = level[2 * index : 2 * index + 2]
-            above[index] = _winner(*pair) if len(pair) == 2 else pair[0]
+            above[index] = winner(*pair) if len(pair) == 2 else pair[0]
 
 
-def _winner(one: Claim | None, other: Claim | None) -> Claim | None:
+def winner(one: Claim | None, other: Claim | None) -> Claim | None:
+    """Which of the two the next GPU goes to; None is nobody."""
     if one is None or other is None:
         return other if one is None else one
     if one.step < 0 and other.step < 0:

@@ -15,6 +15,7 @@ from schedulearn.scheduler.policies.rearranging import Rearrangement
 
 _TINY = 1e-9
 
+
 @dataclass(frozen=True)
 class Damping:
     """The parameters of policies that resize: a resize or preemption costs a restart, so it must pay."""
@@ -89,7 +90,7 @@ def allocate_shares(
     share_out: ShareOut,
     holds_back: Callable[[JobView], bool] = lambda job: False,
 ) -> Plan:
-    """Shares GPUs out by `share_out` and finds hosts for the shares, in `order`: waiting jobs first, then those that grow.
+    """Shares GPUs out by `share_out` and finds hosts for the shares, in `order`: first waiting jobs, then growing ones.
 
     Running jobs shrink or stop only when another one takes the GPUs at once, and only if they are `settled`. A job that
     is to fit on one host takes fewer GPUs rather than several hosts. A waiting job that finds no room and

@@ -52,13 +52,13 @@ class ElasticTiresias(Damping, Queues):
 
 
 def _give_by_gain(claims: list[Claim], gpus: int) -> None:
-    """The next GPU goes where it raises the speedup most; ties in order."""
-    best = [(-claim.gain, index) for index, claim in enumerate(claims)]
+    """The next GPU goes where it raises the speedup most; of equals to one that has none, then in order."""
+    best = [(-claim.gain, claim.step >= 0, index) for index, claim in enumerate(claims)]
     heapq.heapify(best)
     while best and gpus > 0:
-        _, index = heapq.heappop(best)
+        _, _, index = heapq.heappop(best)
         more = claims[index].next_gpus
         if more is not None and more <= gpus:
             claims[index].step += 1
             gpus -= more
-            heapq.heappush(best, (-claims[index].gain, index))
+            heapq.heappush(best, (-claims[index].gain, True, index))

@@ -84,8 +84,8 @@ class Room:
         return max(fitting, key=lambda host_id: sum(self._free[host_id]) / self._size[host_id], default=None)
 
     def span(self, gpus: int) -> Allocation | None:
-        """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are of
-        one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU."""
+        """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
+        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU."""
         kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
         found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts)) is not None]
         return min(found, key=len, default=None)
@@ -113,7 +113,7 @@ class Room:
             self._open[host_id] -= free[index] == 0
 
     def give_back(self, host_id: str, gpus: int) -> None:
-        """Undoes `take`. Which of the host's GPUs they were is not known, so those with the most jobs are freed first."""
+        """Undoes `take`. Which GPUs of the host they were is not known, so those with the most jobs go first."""
         free = self._free.get(host_id, [])
         for index in sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus]:
             free[index] += 1

@@ -51,9 +51,9 @@ class Queues:
 
 @dataclass(frozen=True)
 class Tiresias(Queues):
-    """Discretised 2D-LAS (section 3.2 of the paper): queues by attained GPU-seconds, first in, first out within each, so
-    that short jobs need not be known to get through early, and a job is preempted only for one of a queue before its
-    own. Elastic jobs are preempted, rigid ones never.
+    """Discretised 2D-LAS (section 3.2 of the paper): queues by attained GPU-seconds, first in, first out within each,
+    so that short jobs need not be known to get through early, and a job is preempted only for one of a queue before
+    its own. Elastic jobs are preempted, rigid ones never.
 
     Promotion (section 3.2.3, PROMOTEKNOB): a job that has waited far longer than it has run goes before all queues. The
     first of those for which there is no room holds all others back until there is, so that it starts once enough of

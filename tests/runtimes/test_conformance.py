@@ -212,13 +212,11 @@ class TestStop:
 
 
 class TestPause:
-    COUNTER = (
-        "trap 'echo saved; exit 7' TERM; (while :; do echo child; sleep 0.02; done) & while :; do sleep 0.02; done"
-    )
+    TALKERS = "trap 'echo saved; exit 7' TERM; (while :; do echo child; sleep 0.02; done) & while :; do wait; done"
 
     def counting(self, bench: Bench) -> str:
         """A task of several processes, which print all the time."""
-        task_id = bench.start(shell(f"exec 2>/dev/null; {self.COUNTER}", lambda r, t: r.write(t, b"child\n")))
+        task_id = bench.start(shell(f"exec 2>/dev/null; {self.TALKERS}", lambda r, t: r.write(t, b"child\n")))
         bench.wait_for_output(task_id, b"child")
         return task_id
 
@@ -227,14 +225,17 @@ class TestPause:
         before = bench.see(task_id)
         bench.runtime.pause(task_id)
         assert bench.see(task_id) == replace(before, paused=True)
-        time.sleep(0.2)  # what it had printed before may still be on its way to the log
+        wait_for(lambda: self.stands_still(bench, task_id), "the end of what it had printed before")
         kept = bench.read(task_id)
-        time.sleep(0.2)
-        assert bench.read(task_id) == kept
         bench.runtime.resume(task_id)
         assert bench.see(task_id) == before
         if not bench.is_fake:
             wait_for(lambda: len(bench.read(task_id)) > len(kept), "more output")
+
+    def stands_still(self, bench: Bench, task_id: str) -> bool:
+        before = bench.read(task_id)
+        time.sleep(0.4)  # in which it would print 20 lines
+        return bench.read(task_id) == before
 
     def test_pausing_and_resuming_again_change_nothing(self, bench: Bench) -> None:
         task_id = bench.start(SLEEPER)

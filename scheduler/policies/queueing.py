@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,8 +54,12 @@ class Room:
             self._kinds.setdefault(host.gpu_type, []).append(host.id)
         self._size = {host_id: len(free) for host_id, free in self._free.items()}
         self._open = {host_id: sum(1 for slots in free if slots > 0) for host_id, free in self._free.items()}
+        self._slots = {host_id: sum(free) for host_id, free in self._free.items()}
         self.largest = max(self._size.values(), default=0)
         """GPUs of the largest host that may be used."""
+        self._hosts_with = [0] * (self.largest + 1)  # free GPUs -> how many hosts have just so many
+        for free_gpus in self._open.values():
+            self._hosts_with[free_gpus] += 1
         self.capacity = sum(self._size.values())
         """GPUs of all hosts that may be used, taken ones included."""
 
@@ -72,52 +76,65 @@ class Room:
 
     def best_host(self, gpus: int) -> str | None:
         """The fullest host that still has `gpus`, so that large holes stay for large jobs; the first such in order."""
-        fitting = [(free, host_id) for host_id, free in self._open.items() if free >= gpus]
-        return min(fitting, key=lambda pair: pair[0])[1] if fitting else None
+        fewest = next((n for n in range(max(0, gpus), self.largest + 1) if self._hosts_with[n]), None)
+        return None if fewest is None else self._first_with(fewest)
 
     def emptiest_host(self) -> str | None:
-        return max(self._open, key=lambda host_id: self._open[host_id], default=None)
+        most = next((n for n in range(self.largest, -1, -1) if self._hosts_with[n]), None)
+        return None if most is None else self._first_with(most)
+
+    def _first_with(self, free: int) -> str:
+        return next(host_id for host_id, gpus in self._open.items() if gpus == free)
 
     def least_shared_host(self, gpus: int) -> str | None:
         """The host with `gpus` GPUs that could take a job whose GPUs have most free slots each; the first such."""
         fitting = [host_id for host_id, free in self._open.items() if free >= gpus]
-        return max(fitting, key=lambda host_id: sum(self._free[host_id]) / self._size[host_id], default=None)
+        return max(fitting, key=lambda host_id: self._slots[host_id] / self._size[host_id], default=None)
 
-    def span(self, gpus: int) -> Allocation | None:
+    def span(self, gpus: int, more: Mapping[str, int] = {}) -> Allocation | None:
         """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
-        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU."""
+        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU.
+        `more`: GPUs of a host that count as free as well."""
         kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
-        found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts)) is not None]
+        found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, more)) is not None]
         return min(found, key=len, default=None)
 
-    def _span(self, gpus: int, hosts: list[str]) -> Allocation | None:
+    def _span(self, gpus: int, hosts: list[str], more: Mapping[str, int]) -> Allocation | None:
         chosen: dict[str, int] = {}
         left = gpus
-        whole = [host for host in hosts if self._open[host] == self._size[host] > 0]
+        free = {host: self._open[host] + more.get(host, 0) for host in hosts}
+        whole = [host for host in hosts if free[host] >= self._size[host] > 0]
         for host in sorted(whole, key=lambda host: -self._size[host]):
             if self._size[host] <= left:
                 chosen[host] = self._size[host]
                 left -= self._size[host]
         if left:
-            rest = [host for host in hosts if host not in chosen and self._open[host] >= left]
+            rest = [host for host in hosts if host not in chosen and free[host] >= left]
             if not rest:
                 return None
-            chosen[min(rest, key=lambda host: self._open[host])] = left
+            chosen[min(rest, key=lambda host: free[host])] = left
         return chosen
 
     def take(self, host_id: str, gpus: int) -> None:
         """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
         free = self._free[host_id]
-        for index in sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus]:
-            free[index] -= 1
-            self._open[host_id] -= free[index] == 0
+        self._change(host_id, sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus], -1)
 
     def give_back(self, host_id: str, gpus: int) -> None:
         """Undoes `take`. Which GPUs of the host they were is not known, so those with the most jobs go first."""
-        free = self._free.get(host_id, [])
-        for index in sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus]:
-            free[index] += 1
-            self._open[host_id] += free[index] == 1
+        free = self._free.get(host_id)
+        if free is not None:
+            self._change(host_id, sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus], +1)
+
+    def _change(self, host_id: str, indices: list[int], slots: int) -> None:
+        free = self._free[host_id]
+        before = self._open[host_id]
+        for index in indices:
+            free[index] += slots
+        self._open[host_id] = sum(1 for left in free if left > 0)
+        self._slots[host_id] += slots * len(indices)
+        self._hosts_with[before] -= 1
+        self._hosts_with[self._open[host_id]] += 1
 
     def free_gpus(self) -> int:
         """GPUs, over all hosts, that could take a job."""

@@ -5,7 +5,10 @@ Only elastic jobs ever give room up. A rigid one would lose its work, so it keep
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
 from math import inf
 
 from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
@@ -106,6 +109,8 @@ class Rearrangement:
         gain: dict[str, int] = {}
         found: dict[str, list[tuple[JobView, int, int]]] = {}  # host -> (victim, GPUs it keeps, GPUs it frees there)
         for victim, keeps in victims:
+            if victim.id not in self.allocations:
+                continue
             for host, freed in self._surplus(victim, keeps).items():
                 gain[host] = gain.get(host, 0) + freed
                 found.setdefault(host, []).append((victim, keeps, freed))
@@ -126,16 +131,27 @@ class Rearrangement:
         return None
 
     def _make_room_on_several(self, job: JobView, gpus: int, victims: Victims) -> Allocation | None:
+        giving = [(victim, keeps, freed) for victim, keeps in victims if (freed := self._surplus(victim, keeps))]
+
+        def place_among(count: int) -> Allocation | None:
+            """Where the job would go if the first `count` gave what they can."""
+            more: dict[str, int] = {}
+            for _, _, freed in giving[:count]:
+                for host, number in freed.items():
+                    more[host] = more.get(host, 0) + number
+            return self.room.span(gpus, more)
+
+        fewest = bisect_left(range(len(giving)), True, key=lambda count: place_among(count) is not None)
+        place = place_among(fewest)
+        if place is None:
+            return None
         before: _Before = {}
-        for victim, keeps in victims:
-            if not self._surplus(victim, keeps):
-                continue
-            self._shrink(victim, keeps, job, before)
-            place = self.room.span(gpus) if self.room.free_gpus() >= gpus else None
-            if place is not None:
-                self._restore({v: b for v, b in before.items() if not b[1].keys() & place.keys()})
-                return place
-        self._restore(before)
+        for victim, keeps, freed in giving[:fewest]:
+            if any(self.room.free(host) < place.get(host, 0) for host in freed):
+                self._shrink(victim, keeps, job, before)
+        if all(self.room.fits(host, number) for host, number in place.items()):
+            return place
+        self._restore(before)  # as above
         return None
 
     def _restore(self, before: _Before) -> None:
@@ -148,6 +164,8 @@ class Rearrangement:
 
     def _surplus(self, victim: JobView, keeps: int) -> dict[str, int]:
         now = self.allocations.get(victim.id, {})
+        if keeps == 0 or not now:
+            return dict(now)
         left = _first_gpus(now, keeps)
         return {host: gpus - left.get(host, 0) for host, gpus in now.items() if gpus > left.get(host, 0)}
 
@@ -195,7 +213,8 @@ def serve_by_rank(
 ) -> Plan:
     """Waiting jobs start in their order with their `fixed_size`. One that finds no room takes it from running elastic
     jobs that it `may_preempt`, the last in the order first; if that does not help either, others pass it, unless it
-    `holds_back` those behind."""
+    `holds_back` those behind. Who comes earlier may preempt all that those behind it may, and who stands later may be
+    preempted by all that may preempt those before it."""
     plan = Rearrangement(snapshot)
     last_first = sorted(plan.movable, key=order.key, reverse=True)
     reasons: dict[str, str] = {}
@@ -209,10 +228,11 @@ def serve_by_rank(
         if blocker is not None:
             reasons[job.id] = behind(order, blocker)
             continue
-        # Whom this one may not preempt, those behind it may not either: what can't be found now, can't be then.
+        # What one can't find here, those behind it can't either.
         several = gpus > plan.room.largest
         try_hard = gpus < hopeless.get(several, inf)
-        victims = ((victim, 0) for victim in last_first if may_preempt(job, victim)) if try_hard else ()
+        behind_it = takewhile(partial(may_preempt, job), last_first) if try_hard else ()
+        victims = ((victim, 0) for victim in behind_it)
         if not plan.start(job, gpus, victims):
             hopeless[several] = min(gpus, hopeless.get(several, inf))
             reasons[job.id] = plan.room.too_full_for(gpus)

@@ -75,7 +75,7 @@ def diff(
     nobody knows it. A task that ran is never started again: what became of it is for the books to record.
 
     Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
-    when nothing else runs on its GPUs, whatever the plan says.
+    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is still being fetched.
     """
     actions: list[Action] = []
     seen = {task.task_id: task for task in observed}
@@ -85,6 +85,10 @@ def diff(
     }  # fmt: skip
     in_use = {uuid for want in awake.values() for uuid in want.spec.gpu_uuids}
     to_be_freed = {uuid for want in awake.values() if want.suspended for uuid in want.spec.gpu_uuids}
+    not_ready = {
+        uuid for want in desired.values() for uuid in want.spec.gpu_uuids
+        if not (want.suspended or want.stop or want.ran) and want.spec.image not in images
+    }  # fmt: skip
     for task_id, want in sorted(desired.items()):
         state = seen[task_id].state if task_id in seen else None
         if want.stop:
@@ -94,7 +98,8 @@ def diff(
                 actions.append(RemoveTask(task_id))
         elif state is TaskState.RUNNING:
             if want.suspended and task_id in awake:
-                actions.append(PauseTask(task_id))
+                if not_ready.isdisjoint(want.spec.gpu_uuids):
+                    actions.append(PauseTask(task_id))
             elif not want.suspended and task_id not in awake and in_use.isdisjoint(want.spec.gpu_uuids):
                 actions.append(ResumeTask(task_id))
                 in_use.update(want.spec.gpu_uuids)

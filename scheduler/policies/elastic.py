@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import inf
-
-import numpy as np
+from math import inf, isfinite
 
 from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order, behind
@@ -214,8 +212,10 @@ def _speedups(job: JobView, sizes: list[int], host_gpus: int) -> list[float]:
     """goodput(k) / goodput(1), with k GPUs on as few hosts as hold them; linear up to `required_gpus` before the first
     profile, since optimism is what makes a job be tried on more."""
     if job.goodput is not None:
+        import numpy as np  # whoever made the goodput has it already; a service without profiles starts without it
+
         gpus = np.array([1, *sizes])
-        values = np.asarray(job.goodput(-(-gpus // host_gpus), gpus), dtype=float)
-        if values[0] > 0 and np.all(np.isfinite(values)):
-            return [float(v) for v in values[1:] / values[0]]
+        one, *others = np.asarray(job.goodput(-(-gpus // host_gpus), gpus), dtype=float).tolist()
+        if one > 0 and all(isfinite(value) for value in (one, *others)):
+            return [value / one for value in others]
     return [float(min(k, job.required_gpus)) for k in sizes]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares, give_least
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION
@@ -40,6 +38,8 @@ def _share_out(claims: list[Claim], gpus: int) -> None:
 def maximise(claims: list[Claim], extra: int) -> None:
     """Raises claims that have their least size to the sizes with the largest sum of speedups that `extra` more GPUs
     allow; of equal ones, that which gives later claims less."""
+    import numpy as np  # here, so that a service with another policy starts without it
+
     best = np.zeros(extra + 1)  # best[k]: what the claims so far gain by k GPUs more than their least
     choices = []
     for claim in claims:

@@ -72,6 +72,12 @@ def test_a_suspended_task_is_not_started_but_its_image_is_fetched() -> None:
     assert diff(want, [], set(), 0.0) == [FetchImage("img")]
 
 
+def test_nobody_pauses_for_one_whose_image_is_still_being_fetched() -> None:
+    want = {ID: DesiredTask(A, suspended=True), "next": DesiredTask(task_spec("b", image="other"))}
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [FetchImage("other")]
+    assert diff(want, [observed(ID)], {"img", "other"}, 0.0) == [PauseTask(ID)]
+
+
 def test_a_paused_task_that_is_to_end_is_stopped() -> None:
     want = {ID: DesiredTask(A, stop=True, suspended=True)}
     assert diff(want, [observed(ID, paused=True)], {"img"}, 0.0) == [StopTask(ID, 10.0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 from schedulearn.scheduler.domain import JobView, Plan, Snapshot
@@ -18,8 +19,9 @@ _PROMOTED = -1
 class Queues:
     """The parameters of `tiresias` and `elastic-tiresias`, and the queues that they make."""
 
-    thresholds: tuple[float, ...] = field(
-        default=(3600.0,), metadata={"doc": "GPU-seconds at which a job falls into the next queue, ascending"}
+    thresholds: tuple[float, ...] | str = field(
+        default=(3600.0,),
+        metadata={"doc": "GPU-seconds at which a job falls into the next queue, ascending, with commas between them"},
     )
     promote: float = field(
         default=8.0,
@@ -30,7 +32,8 @@ class Queues:
     )
 
     def __post_init__(self) -> None:
-        if any(t <= 0 for t in self.thresholds) or list(self.thresholds) != sorted(set(self.thresholds)):
+        numbers = _numbers(self.thresholds)
+        if any(number <= 0 for number in numbers) or list(numbers) != sorted(set(numbers)):
             raise ValueError(f"thresholds must be above 0 and ascending, not {self.thresholds}")
         if self.promote <= 0:
             raise ValueError(f"promote must be above 0, not {self.promote}")
@@ -40,13 +43,23 @@ class Queues:
         waited = now - job.submitted_at - job.run_seconds
         if waited >= self.promote * max(job.run_seconds, _LEAST_RUN):
             return _PROMOTED
-        return bisect_right(self.thresholds, job.attained_gpu_seconds)
+        return bisect_right(_numbers(self.thresholds), job.attained_gpu_seconds)
 
     def starves(self, job: JobView, now: float) -> bool:
         return self.queue(job, now) == _PROMOTED
 
     def order(self, now: float) -> Order:
         return Order(lambda job: (self.queue(job, now), job.order), "by queue (promoted ones first), then as submitted")
+
+
+@lru_cache
+def _numbers(thresholds: tuple[float, ...] | str) -> tuple[float, ...]:
+    if not isinstance(thresholds, str):
+        return thresholds
+    try:
+        return tuple(float(number) for number in thresholds.split(",") if number.strip())
+    except ValueError as error:
+        raise ValueError(f"thresholds must be numbers with commas between them, not {thresholds!r}") from error
 
 
 @dataclass(frozen=True)

@@ -163,9 +163,18 @@ def test_nobody_starves_under_tiresias_however_large_and_whatever_comes(name: st
 
 
 def test_thresholds_of_tiresias_are_checked() -> None:
-    for thresholds in ([100, 100], [200, 100], [0]):
+    for thresholds in ([100, 100], [200, 100], [0], "5, 4"):
         with pytest.raises(InvalidError, match="ascending"):
             make_policy("tiresias", thresholds=thresholds)
+    with pytest.raises(InvalidError, match="commas between them, not '100; 200'"):
+        make_policy("tiresias", thresholds="100; 200")
+
+
+def test_thresholds_may_be_written_as_a_page_has_them() -> None:
+    demoted = elastic("runs", {"h1": 1}, attained_gpu_seconds=150.0)
+    state = snapshot([demoted, job("new", at=900)], [host(gpus=1)])
+    for thresholds in ("100, 1000", [100, 1000]):
+        assert set(make_policy("tiresias", thresholds=thresholds).allocate(state).allocations) == {"new"}
 
 
 # Elastic policies.

@@ -9,7 +9,7 @@ from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import length, serve_by_rank
 
-BY_LENGTH = Order(lambda job: (length(job), job.order), "by remaining work, shortest first")
+_ORDER = Order(lambda job: (length(job), job.order), "by remaining work, shortest first")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ShortestRemainingTimeFirst:
             raise ValueError("factor must be at least 1 and least_length at least 0")
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        return serve_by_rank(snapshot, BY_LENGTH, self._may_preempt)
+        return serve_by_rank(snapshot, _ORDER, self._may_preempt)
 
     def _may_preempt(self, job: JobView, running: JobView) -> bool:
         return length(running) > self.factor * max(length(job), self.least_length)

@@ -242,9 +242,17 @@ def test_elastic_srtf_gives_the_shortest_job_most_and_stops_the_longest() -> Non
     state = snapshot([elastic("long", remaining=9e3), elastic("short", at=1, remaining=10.0)])
     plan = make_policy("elastic-srtf").allocate(state)
     assert (total(plan, "short"), total(plan, "long")) == (3, 1)
-    full = [elastic(f"r{i}", {"h1": 1}, remaining=1e4 + i) for i in range(4)]
+    full = [elastic(f"r{i}", {"h1": 1}, remaining=1e4 * 2**i) for i in range(4)]
     plan = make_policy("elastic-srtf").allocate(snapshot([*full, elastic("new", remaining=1.0)]))
     assert set(plan.allocations) == {"r0", "r1", "r2", "new"}
+
+
+def test_of_jobs_of_about_one_length_the_earlier_stays_first_under_elastic_srtf() -> None:
+    first, second = elastic("first", {"h1": 3}, remaining=7900.0), elastic("second", {"h1": 1}, at=1, remaining=4200.0)
+    keeps = make_policy("elastic-srtf").allocate(snapshot([first, second]))
+    assert (total(keeps, "first"), total(keeps, "second")) == (3, 1)
+    shorter = make_policy("elastic-srtf").allocate(snapshot([first, replace(second, remaining=4000.0)]))
+    assert (total(shorter, "first"), total(shorter, "second")) == (1, 3)
 
 
 def test_elastic_tiresias_compacts_later_queues_when_many_wait() -> None:

@@ -353,5 +353,5 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
                     pass
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)
 
-        wait_for(all_ended, seconds=30, what=f"all of {len(jobs)} jobs to end")
+        wait_for(all_ended, seconds=60, what=f"all of {len(jobs)} jobs to end")
         assert c.leases() == []

@@ -45,7 +45,7 @@ def policy_view(cluster: Cluster) -> dict[str, Any]:
             {
                 "name": name,
                 "metrics": list(metrics_of(cls)),
-                "description": inspect.getdoc(cls) or "",
+                "description": (inspect.getdoc(cls) or "").partition("\n\n")[0],
                 "parameters": parameters_of(cls),
             }
             for name, cls in sorted(POLICIES.items())

@@ -199,12 +199,16 @@ _AS_THEY_ARE = (
 )
 
 
+_PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)}
+
+
 def job_view(
     job: Mapping[str, Any], gpus: list[dict[str, Any]] | None = None, waiting: tuple[str, str] | None = None
 ) -> dict[str, Any]:
-    """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued."""
+    """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued, or that pauses
+    on GPUs that it shares."""
     view = {key: job[key] for key in _AS_THEY_ARE}
-    if waiting is not None and job["status"] == JobStatus.QUEUED:
+    if waiting is not None and (job["status"] == JobStatus.QUEUED or (waiting[0], job["status"]) in _PAUSES):
         view["reason"], view["message"] = waiting
     allocation: dict[str, int] = {}
     for gpu in gpus or ():

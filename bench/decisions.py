@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from bench.service import verdict
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
@@ -30,17 +34,45 @@ def main() -> bool:
     return all(results)
 
 
+@dataclass(frozen=True)
+class _Speed:
+    """A goodput that costs next to nothing to ask: what is timed is the policy."""
+
+    scaling: float
+
+    def __call__(self, num_nodes: Any, num_gpus: Any, gpu_type: str | None = None) -> Any:
+        gpus = np.asarray(num_gpus, dtype=float)
+        return 100.0 * np.where(np.asarray(num_nodes) > 1, 0.9, 1.0) * gpus**self.scaling
+
+
 def _snapshot(jobs: int, hosts: int, gpus: int) -> Snapshot:
-    """Two thirds of the cluster held by running jobs, the rest of the jobs waiting."""
+    """Two thirds of the cluster held by running jobs, the rest of the jobs waiting. Two in three are elastic, with
+    profiles and all kinds of lengths, and have run long enough to be moved."""
     dice = random.Random(0)
     free = {f"h{index:03}": gpus for index in range(hosts)}
     views = []
     for index in range(jobs):
         size = dice.choice([1, 1, 1, 2, 2, 4])
+        elastic = dice.random() < 2 / 3
         held = next((h for h, left in free.items() if left >= size), None) if dice.random() < 0.6 else None
         if held is not None:
             free[held] -= size
+        run_seconds = dice.expovariate(1 / 5000) if held is not None or dice.random() < 0.3 else 0.0
         views.append(
-            JobView(str(index), float(index), size, size, size, allocation={held: size} if held is not None else {})
+            JobView(
+                str(index),
+                float(index),
+                size,
+                1 if elastic else size,
+                16 if elastic else size,
+                elastic,
+                deadline=1e6 + dice.uniform(0, 1e5),
+                priority=dice.randrange(101),
+                attained_gpu_seconds=run_seconds * size,
+                run_seconds=run_seconds,
+                allocation={held: size} if held is not None else {},
+                remaining=dice.expovariate(1 / 5000) if dice.random() < 0.7 else None,
+                goodput=_Speed(dice.uniform(0.4, 1.0)) if elastic else None,
+            )
         )
-    return Snapshot(1e6, 0, tuple(HostView(name, gpus) for name in free), tuple(views))
+    return Snapshot(20000.0, 0, tuple(HostView(name, gpus) for name in free), tuple(views))

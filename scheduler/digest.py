@@ -64,7 +64,29 @@ class JobMoved:
     stop_tasks: bool = False
 
 
-Finding = TaskStarted | TaskEnded | JobMoved
+@dataclass(frozen=True)
+class TaskPaused:
+    task: Any
+    at: float
+
+
+@dataclass(frozen=True)
+class TaskResumed:
+    task: Any
+    at: float
+
+
+Finding = TaskStarted | TaskPaused | TaskResumed | TaskEnded | JobMoved
+
+
+def ran_seconds(task: Any, now: float, started_at: float | None = None) -> float:
+    """Seconds that a task has run by `now`, pauses left out; 0 for one that did not start. `started_at` if it is not
+    in the books yet."""
+    started = started_at or task.started_at
+    if started is None:
+        return 0.0
+    until: float = task.paused_at if task.paused_at is not None else now
+    return max(0.0, float(until - started - task.paused_seconds))
 
 
 def digest(
@@ -95,7 +117,7 @@ def digest(
             finding = _look_at(task, observations.get(task.host_id), refusals.get(task.id), now, service_started)
             if isinstance(finding, TaskEnded):
                 results.append((finding.outcome, finding.exit_code, finding.error))
-            if isinstance(finding, TaskStarted) or (finding is None and task.state == "running"):
+            if isinstance(finding, TaskStarted) or (not isinstance(finding, TaskEnded) and task.state == "running"):
                 running += 1
             if finding is not None:
                 findings.append(finding)
@@ -113,7 +135,7 @@ def digest(
                 {"started_at": job.started_at or now, "pull_percent": None},
             )
         elif job.status == JobStatus.RUNNING and job.max_duration is not None:
-            spent = job.run_seconds + max(now - (t.started_at or now) for t in live) if live else 0.0
+            spent = job.run_seconds + max(ran_seconds(t, now) for t in live) if live else 0.0
             if spent >= job.max_duration:
                 message = f"It has run for its max_duration of {job.max_duration:g} s."
                 moved = JobMoved(job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)
@@ -124,7 +146,7 @@ def digest(
 
 def _look_at(
     task: Any, observation: Observation | None, refusal: Refusal | None, now: float, service_started: float
-) -> TaskStarted | TaskEnded | None:
+) -> TaskStarted | TaskPaused | TaskResumed | TaskEnded | None:
     if observation is None:
         return None
     seen = next((t for t in observation.tasks if t.task_id == task.id), None)
@@ -135,7 +157,11 @@ def _look_at(
     if seen is not None and seen.state is TaskState.LOST:
         return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at)
     if seen is not None and seen.state is TaskState.RUNNING:
-        return TaskStarted(task, seen.started_at or now) if task.state == "wanted" else None
+        if task.state == "wanted":
+            return TaskStarted(task, seen.started_at or now)
+        if seen.paused and task.paused_at is None:
+            return TaskPaused(task, observation.at)
+        return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
     if refusal is not None:
         return TaskEnded(task, refusal.reason, None, refusal.message)
     if seen is None and (task.state == "running" or task.id in observation.started):

@@ -52,6 +52,8 @@ class JobView:
     run_seconds: float = 0.0
     restarts: int = 0
     allocation: Allocation = field(default_factory=dict)
+    gpu_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """host id -> which of the host's GPUs the job holds, counted as in `HostView.gpu_jobs`; empty: not known."""
     remaining: float | None = None
     """Predicted seconds left on one GPU; None if unknown."""
     goodput: GoodputFunction | None = None
@@ -81,6 +83,27 @@ class Snapshot:
     last_host: str | None = None
     """Where the last new job was placed, for policies that take turns; None at first."""
 
+    def held_gpus(self) -> dict[str, frozenset[tuple[str, int]]]:
+        """job id -> the (host id, index) of each GPU that a running job holds. Where its `gpu_indices` are not known,
+        it is taken to hold the emptiest GPUs of its host, as placement would have chosen them, oldest jobs first."""
+        width = {host.id: host.gpus for host in self.hosts}
+        jobs_on = {host.id: [0] * host.gpus for host in self.hosts}
+        held: dict[str, frozenset[tuple[str, int]]] = {}
+        for known in (True, False):
+            for job in sorted(self.jobs, key=lambda job: job.order):
+                if not job.allocation or bool(job.gpu_indices) != known:
+                    continue
+                mine = set()
+                for host_id, gpus in job.allocation.items():
+                    counts = jobs_on.get(host_id, [])
+                    emptiest = sorted(range(len(counts)), key=lambda i: (counts[i], i))[:gpus]
+                    for index in job.gpu_indices.get(host_id, ()) if known else emptiest:
+                        if index < width.get(host_id, 0):
+                            counts[index] += 1
+                            mine.add((host_id, index))
+                held[job.id] = frozenset(mine)
+        return held
+
 
 class Why(str):
     """A sentence that explains a decision, with a machine-readable `code` beside it."""
@@ -105,3 +128,8 @@ class Plan:
     """How many jobs may share one GPU under this plan."""
     max_utilization: float = 100.0
     """A GPU that has a job already is shared only below this utilisation, in per cent."""
+    suspended: frozenset[str] = frozenset()
+    """Jobs that hold their allocation, but pause: they have a process in memory (or are yet to get one) and do not run
+    now. On a GPU where one pauses, at most one other job runs."""
+    review_at: float | None = None
+    """The policy should be asked again at this time, whatever happens until then; None: no need."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.digest import Observation, Refusal
 from schedulearn.scheduler.errors import RuntimeFault, StartRefused
-from schedulearn.scheduler.reconcile import Action, FetchImage, RemoveTask, StartTask, StopTask
+from schedulearn.scheduler.reconcile import Action, FetchImage, PauseTask, RemoveTask, ResumeTask, StartTask, StopTask
 from schedulearn.scheduler.runtimes.base import ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
 
@@ -109,7 +109,7 @@ class HostAgent:
             self._started &= {task_id for ids in waiting_for.values() for task_id in ids}
         for action in actions:
             with self._lock:
-                identity = (type(action), _key(action))
+                identity = _identity(action)
                 done = isinstance(action, StartTask) and action.spec.task_id in self._started
                 if done or identity in self._inflight or self._stopping:
                     continue
@@ -130,6 +130,10 @@ class HostAgent:
                         self._started.add(spec.task_id)
                 case StopTask(task_id, grace_s):
                     self.runtime.stop(task_id, grace_s)
+                case PauseTask(task_id):
+                    self.runtime.pause(task_id)
+                case ResumeTask(task_id):
+                    self.runtime.resume(task_id)
                 case RemoveTask(task_id):
                     self.runtime.remove(task_id)
                     self._retries.pop(task_id, None)
@@ -156,7 +160,7 @@ class HostAgent:
             later.start()
         finally:
             with self._lock:
-                self._inflight.discard((type(action), key))
+                self._inflight.discard(_identity(action))
                 if isinstance(action, StartTask):
                     self._starting.discard(action.spec.task_id)
                 if isinstance(action, FetchImage):
@@ -208,11 +212,17 @@ class HostAgent:
                 time.sleep(0.5)
 
 
+def _identity(action: Action) -> tuple[type[Action], str]:
+    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
+    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
+    return (StopTask if controls else type(action)), _key(action)
+
+
 def _key(action: Action) -> str:
     match action:
         case StartTask(spec):
             return spec.task_id
         case FetchImage(image):
             return f"image {image}"
-        case StopTask(task_id) | RemoveTask(task_id):
+        case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
             return f"end {task_id}"

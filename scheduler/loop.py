@@ -17,7 +17,18 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from schedulearn.scheduler.digest import SETTLE_S, Finding, JobMoved, Observation, TaskEnded, TaskStarted, digest
+from schedulearn.scheduler.digest import (
+    SETTLE_S,
+    Finding,
+    JobMoved,
+    Observation,
+    TaskEnded,
+    TaskPaused,
+    TaskResumed,
+    TaskStarted,
+    digest,
+    ran_seconds,
+)
 from schedulearn.scheduler.domain import Plan, Snapshot, Why
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.host_agent import HostAgent
@@ -68,6 +79,8 @@ class SchedulerLoop:
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
+        self._suspended: frozenset[str] = frozenset()
+        """Jobs that pause, as of the last decision."""
         self._started_at = clock()
         self._wake = threading.Event()
         self._stopping = False
@@ -120,14 +133,15 @@ class SchedulerLoop:
         plan = self._decide(snapshot)
         # 3. Claim it.
         if plan is not None:
-            self.waiting = plan.reasons
+            self.waiting, self._suspended = plan.reasons, plan.suspended
             if changes := _changes(books, snapshot, plan):
                 self.db.write(lambda db: self._apply(db, changes, plan, set(observations), now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
         # 4. Make it so.
         self._reconcile(books, observations, now)
-        self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now)])
+        review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
+        self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now), *review])
 
     def _digest(
         self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
@@ -212,7 +226,9 @@ class SchedulerLoop:
                     continue
                 spec = _spec(task, job, simulated, ranks[task.job_id])
                 ran = task.state == "running" or task.id in observation.started
-                desired[task.id] = DesiredTask(spec, task.stop, ran, retry_at=agent.trouble(task.id)[0])
+                desired[task.id] = DesiredTask(
+                    spec, task.stop, ran, retry_at=agent.trouble(task.id)[0], suspended=task.job_id in self._suspended
+                )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
             self._tell_progress(books, agent, images, now)
@@ -263,7 +279,8 @@ def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
 
 
 def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
-    """Jobs that the plan starts, and elastic ones that it gives something else than they hold."""
+    """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
+    once start first: they get the emptiest GPUs."""
     start, resize = [], []
     for view in snapshot.jobs:
         job = books.jobs[view.id]
@@ -272,6 +289,8 @@ def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
             start.append(job)
         elif job.status == JobStatus.RUNNING and view.elastic and wanted != dict(view.allocation):
             resize.append(job)
+    order = {job_id: place for place, job_id in enumerate(plan.allocations)}
+    start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
     return _Changes(start, resize)
 
 
@@ -279,9 +298,12 @@ def _time_left(books: Books, now: float) -> list[float]:
     """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
     settling = [SETTLE_S] if any(task.stop and task.state == "wanted" for task in books.tasks) else []
     return settling + [
-        max(0.05, job.max_duration - job.run_seconds - (now - task.started_at))
+        max(0.05, job.max_duration - job.run_seconds - ran_seconds(task, now))
         for task in books.tasks
-        if (job := books.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.started_at
+        if (job := books.jobs.get(task.job_id)) is not None
+        and job.max_duration is not None
+        and task.started_at is not None
+        and task.paused_at is None
     ]
 
 
@@ -291,6 +313,10 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
         match finding:
             case TaskStarted(task, started_at):
                 repository.mark_running(db, task, started_at)
+            case TaskPaused(task, at):
+                repository.mark_paused(db, task, at)
+            case TaskResumed(task, at):
+                repository.mark_resumed(db, task, at)
             case TaskEnded(task, outcome, exit_code, error, started_at, finished_at):
                 repository.end_task(
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,

@@ -158,7 +158,7 @@ def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floa
     least for each GPU they give back; then what is left over is given where it saves most."""
     rows = np.arange(len(cost))
     reduced = cost + prices[pool] * gpus
-    choice = reduced.argmin(axis=1)
+    choice = np.asarray(reduced.argmin(axis=1), dtype=np.int64)
     used = _used(choice, gpus, pool, capacity)
     idle = np.where(gpus == 0, cost, np.inf).argmin(axis=1)
     for which in np.argsort(capacity - used):

@@ -15,16 +15,26 @@ from pydantic import TypeAdapter, ValidationError
 
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
+from schedulearn.scheduler.policies.afs_l import AfsL
 from schedulearn.scheduler.policies.edf import EarliestDeadlineFirst
+from schedulearn.scheduler.policies.elastic_fifo import ElasticFifo
+from schedulearn.scheduler.policies.elastic_srtf import ElasticShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.elastic_tiresias import ElasticTiresias
+from schedulearn.scheduler.policies.ffdl import FfDL
 from schedulearn.scheduler.policies.fifo import Fifo
+from schedulearn.scheduler.policies.gandiva import Gandiva
 from schedulearn.scheduler.policies.goodput import Goodput
+from schedulearn.scheduler.policies.las import LeastAttainedService
 from schedulearn.scheduler.policies.priority import Priority
 from schedulearn.scheduler.policies.round_robin import RoundRobin
+from schedulearn.scheduler.policies.srtf import ShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.tiresias import Tiresias
 
 
 class Policy(Protocol):
     """Decides who gets how many GPUs on which host. No state, clock, randomness or I/O: `now` and `seed` are in the
-    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand."""
+    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand. A policy that changes the size
+    of running elastic jobs says so by a class variable `resizes = True` (see `resizes`)."""
 
     name: ClassVar[str]
 
@@ -32,14 +42,29 @@ class Policy(Protocol):
 
 
 POLICIES: dict[str, type[Policy]] = {
+    "afs-l": AfsL,
     "edf": EarliestDeadlineFirst,
+    "elastic-fifo": ElasticFifo,
+    "elastic-srtf": ElasticShortestRemainingTimeFirst,
+    "elastic-tiresias": ElasticTiresias,
+    "ffdl": FfDL,
     "fifo": Fifo,
+    "gandiva": Gandiva,
     "goodput": Goodput,
+    "las": LeastAttainedService,
     "priority": Priority,
     "round-robin": RoundRobin,
+    "srtf": ShortestRemainingTimeFirst,
+    "tiresias": Tiresias,
 }
 
-ALIASES: Mapping[str, str] = {"roundrobin": "round-robin", "rr": "round-robin"}
+ALIASES: Mapping[str, str] = {
+    "afsl": "afs-l",
+    "elastic-srjf": "elastic-srtf",
+    "roundrobin": "round-robin",
+    "rr": "round-robin",
+    "srjf": "srtf",
+}
 
 
 def canonical_name(algorithm: str) -> str:
@@ -85,6 +110,12 @@ def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Polic
 def metrics_of(cls: type[Policy]) -> tuple[str, ...]:
     """What the policy can optimise for; most know only `default`."""
     return getattr(cls, "metrics", ("default",))
+
+
+def resizes(policy: Policy | type[Policy]) -> bool:
+    """Whether the policy changes the size of running elastic jobs: only then is `JobView.max_gpus` capped to what their
+    profiles cover."""
+    return bool(getattr(policy, "resizes", False))
 
 
 def parameters_of(cls: type[Policy]) -> dict[str, dict[str, Any]]:
@@ -134,4 +165,32 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
         capacity = hosts[host_id].gpus * plan.jobs_per_gpu
         if gpus > capacity:
             faults.append(f"{host_id} has room for {capacity} and gets {gpus}")
+    return faults or (_suspension_faults(snapshot, plan) if plan.suspended else [])
+
+
+def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """What is wrong with the jobs that `plan` suspends; `plan` is lawful else. New jobs are taken to get the emptiest
+    GPUs of their hosts, those that run at once first, as placement does it."""
+    without = [job_id for job_id in sorted(plan.suspended) if not plan.allocations.get(job_id)]
+    faults = [f"job {job_id} is suspended without GPUs" for job_id in without]
+    before = {job.id: dict(job.allocation) for job in snapshot.jobs}
+    held = snapshot.held_gpus()
+    on: dict[str, list[set[str]]] = {host.id: [set() for _ in range(host.gpus)] for host in snapshot.hosts}
+    new = []
+    for job_id, allocation in plan.allocations.items():
+        if allocation and dict(allocation) == before[job_id]:
+            for host_id, index in held[job_id]:
+                on[host_id][index].add(job_id)
+        elif allocation:
+            new.append(job_id)
+    for job_id in sorted(new, key=lambda job_id: job_id in plan.suspended):
+        for host_id, gpus in plan.allocations[job_id].items():
+            for jobs in sorted(on[host_id], key=len)[:gpus]:
+                jobs.add(job_id)
+                if len(jobs) > plan.jobs_per_gpu:
+                    faults.append(f"job {job_id} is one of {len(jobs)} on a GPU of {host_id}")
+    for host_id, gpus_of_host in on.items():
+        for jobs in gpus_of_host:
+            if len(jobs - plan.suspended) > 1 and jobs & plan.suspended:
+                faults.append(f"jobs {', '.join(sorted(jobs - plan.suspended))} run on one GPU of {host_id} at a time")
     return faults

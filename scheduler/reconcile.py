@@ -24,6 +24,8 @@ class DesiredTask:
     grace_s: float = 10.0
     retry_at: float = 0.0
     """Not before this time: an earlier try failed for a passing cause."""
+    suspended: bool = False
+    """It is not its turn: it pauses, or is not started yet."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,17 @@ class RemoveTask:
     task_id: str
 
 
-Action = FetchImage | StartTask | StopTask | RemoveTask
+@dataclass(frozen=True)
+class PauseTask:
+    task_id: str
+
+
+@dataclass(frozen=True)
+class ResumeTask:
+    task_id: str
+
+
+Action = FetchImage | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
 
 
 def diff(
@@ -61,9 +73,22 @@ def diff(
 
     A task that the engine shows and the books don't want is stopped, then removed: it has ended and was recorded, or
     nobody knows it. A task that ran is never started again: what became of it is for the books to record.
+
+    Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
+    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is still being fetched.
     """
     actions: list[Action] = []
     seen = {task.task_id: task for task in observed}
+    awake = {
+        task_id: want for task_id, want in desired.items()
+        if task_id in seen and seen[task_id].state is TaskState.RUNNING and not seen[task_id].paused
+    }  # fmt: skip
+    in_use = {uuid for want in awake.values() for uuid in want.spec.gpu_uuids}
+    to_be_freed = {uuid for want in awake.values() if want.suspended for uuid in want.spec.gpu_uuids}
+    not_ready = {
+        uuid for want in desired.values() for uuid in want.spec.gpu_uuids
+        if not (want.suspended or want.stop or want.ran) and want.spec.image not in images
+    }  # fmt: skip
     for task_id, want in sorted(desired.items()):
         state = seen[task_id].state if task_id in seen else None
         if want.stop:
@@ -71,9 +96,17 @@ def diff(
                 actions.append(StopTask(task_id, want.grace_s))
             elif state is TaskState.CREATED:
                 actions.append(RemoveTask(task_id))
+        elif state is TaskState.RUNNING:
+            if want.suspended and task_id in awake:
+                if not_ready.isdisjoint(want.spec.gpu_uuids):
+                    actions.append(PauseTask(task_id))
+            elif not want.suspended and task_id not in awake and in_use.isdisjoint(want.spec.gpu_uuids):
+                actions.append(ResumeTask(task_id))
+                in_use.update(want.spec.gpu_uuids)
         elif not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
             if want.spec.image in images:
-                actions.append(StartTask(want.spec))
+                if not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
+                    actions.append(StartTask(want.spec))
             elif (fetch := FetchImage(want.spec.image)) not in actions:
                 actions.append(fetch)
     for task_id, task in sorted(seen.items()):

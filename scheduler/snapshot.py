@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
 from schedulearn.scheduler.states import JobStatus
 
@@ -23,6 +24,7 @@ def build_snapshot(
         if task.job_id not in books.jobs or books.jobs[task.job_id].status in (JobStatus.STOPPING, JobStatus.RESIZING)
     }
     hosts = []
+    positions: dict[str, int] = {}  # GPU -> its place among those of its host
     for host in books.hosts:
         if host.id not in reachable:
             continue
@@ -45,20 +47,24 @@ def build_snapshot(
                 gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in usable),
             )
         )
+        positions.update({gpu.uuid: index for index, gpu in enumerate(usable)})
     held: dict[str, dict[str, int]] = {}
-    running_since: dict[str, float] = {}
+    indices: dict[str, dict[str, tuple[int, ...]]] = {}
+    ran: dict[str, float] = {}
     for task in books.tasks:
         if task.id not in passive:
             allocation = held.setdefault(task.job_id, {})
             allocation[task.host_id] = allocation.get(task.host_id, 0) + len(task.gpu_uuids)
-            if task.rank == 0 and task.started_at is not None:
-                running_since[task.job_id] = task.started_at
+            on = indices.setdefault(task.job_id, {})
+            on[task.host_id] = tuple(positions[uuid] for uuid in task.gpu_uuids if uuid in positions)
+            if task.rank == 0:
+                ran[task.job_id] = ran_seconds(task, now)
     jobs = []
     for job in books.jobs.values():
         if job.status in (JobStatus.STOPPING, JobStatus.RESIZING):
             continue
         allocation = held.get(job.id, {})
-        current = max(0.0, now - running_since[job.id]) if job.id in running_since else 0.0
+        current = ran.get(job.id, 0.0)
         jobs.append(
             JobView(
                 id=job.id,
@@ -74,6 +80,7 @@ def build_snapshot(
                 run_seconds=job.run_seconds + current,
                 restarts=job.restarts,
                 allocation=allocation,
+                gpu_indices=indices.get(job.id, {}),
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)

@@ -1,8 +1,8 @@
-"""What the queueing policies share: the room left on each host, and serving a queue in order."""
+"""What all queueing policies share: the room left on each host, and serving a queue in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,39 +36,130 @@ class Room:
     def __init__(self, snapshot: Snapshot, jobs_per_gpu: int = 1, max_utilization: float = 100.0) -> None:
         self.jobs_per_gpu = jobs_per_gpu
         self.max_utilization = max_utilization
-        self._free: dict[str, list[int]] = {}  # host -> free slots of each of its GPUs
-        self.largest = max((host.gpus for host in snapshot.hosts if host.open), default=0)
+        self._free: dict[str, list[int]] = {}  # open host -> free slots of each of its GPUs; below 0: too many jobs
+        self._kinds: dict[str, list[str]] = {}  # GPU type -> its open hosts
         held: dict[str, int] = {}
         for job in snapshot.jobs:
             for host_id, gpus in job.allocation.items():
                 held[host_id] = held.get(host_id, 0) + gpus
         for host in snapshot.hosts:
+            if not host.open:
+                continue
             jobs = list(host.gpu_jobs) or _spread(held.get(host.id, 0), host.gpus)
             busy = list(host.gpu_utilization) or [0.0] * host.gpus
             self._free[host.id] = [
-                0 if not host.open or (n and u >= max_utilization) else max(0, jobs_per_gpu - n)
+                min(0, jobs_per_gpu - n) if n and u >= max_utilization else jobs_per_gpu - n
                 for n, u in zip(jobs, busy, strict=False)
             ]
-
+            self._kinds.setdefault(host.gpu_type, []).append(host.id)
+        self._size = {host_id: len(free) for host_id, free in self._free.items()}
         self._open = {host_id: sum(1 for slots in free if slots > 0) for host_id, free in self._free.items()}
+        self._slots = {host_id: sum(free) for host_id, free in self._free.items()}
+        self.largest = max(self._size.values(), default=0)
+        """GPUs of the largest host that may be used."""
+        self._hosts_with = [0] * (self.largest + 1)  # free GPUs -> how many hosts have just so many
+        for free_gpus in self._open.values():
+            self._hosts_with[free_gpus] += 1
+        self.capacity = sum(self._size.values())
+        """GPUs of all hosts that may be used, taken ones included."""
 
     def fits(self, host_id: str, gpus: int) -> bool:
-        return self._open[host_id] >= gpus
+        return self.free(host_id) >= gpus
+
+    def free(self, host_id: str) -> int:
+        """GPUs of a host that could take a job."""
+        return self._open.get(host_id, 0)
 
     def first_host(self, gpus: int) -> str | None:
         """The first host in order with `gpus` GPUs that could take a job."""
         return next((host_id for host_id, free in self._open.items() if free >= gpus), None)
 
+    def best_host(self, gpus: int) -> str | None:
+        """The fullest host that still has `gpus`, so that large holes stay for large jobs; the first such in order."""
+        fewest = next((n for n in range(max(0, gpus), self.largest + 1) if self._hosts_with[n]), None)
+        return None if fewest is None else self._first_with(fewest)
+
+    def emptiest_host(self) -> str | None:
+        most = next((n for n in range(self.largest, -1, -1) if self._hosts_with[n]), None)
+        return None if most is None else self._first_with(most)
+
+    def _first_with(self, free: int) -> str:
+        return next(host_id for host_id, gpus in self._open.items() if gpus == free)
+
+    def least_shared_host(self, gpus: int) -> str | None:
+        """The host with `gpus` GPUs that could take a job whose GPUs have most free slots each; the first such."""
+        fitting = [host_id for host_id, free in self._open.items() if free >= gpus]
+        return max(fitting, key=lambda host_id: self._slots[host_id] / self._size[host_id], default=None)
+
+    def span(self, gpus: int, more: Mapping[str, int] = {}) -> Allocation | None:
+        """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
+        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU.
+        `more`: GPUs of a host that count as free as well."""
+        kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
+        found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, more)) is not None]
+        return min(found, key=len, default=None)
+
+    def _span(self, gpus: int, hosts: list[str], more: Mapping[str, int]) -> Allocation | None:
+        chosen: dict[str, int] = {}
+        left = gpus
+        free = {host: self._open[host] + more.get(host, 0) for host in hosts}
+        whole = [host for host in hosts if free[host] >= self._size[host] > 0]
+        for host in sorted(whole, key=lambda host: -self._size[host]):
+            if self._size[host] <= left:
+                chosen[host] = self._size[host]
+                left -= self._size[host]
+        if left:
+            rest = [host for host in hosts if host not in chosen and free[host] >= left]
+            if not rest:
+                return None
+            chosen[min(rest, key=lambda host: free[host])] = left
+        return chosen
+
     def take(self, host_id: str, gpus: int) -> None:
         """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
         free = self._free[host_id]
-        for index in sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus]:
-            free[index] -= 1
-            self._open[host_id] -= free[index] == 0
+        self._change(host_id, sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus], -1)
+
+    def give_back(self, host_id: str, gpus: int) -> None:
+        """Undoes `take`. Which GPUs of the host they were is not known, so those with the most jobs go first."""
+        free = self._free.get(host_id)
+        if free is not None:
+            self._change(host_id, sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus], +1)
+
+    def _change(self, host_id: str, indices: list[int], slots: int) -> None:
+        free = self._free[host_id]
+        before = self._open[host_id]
+        for index in indices:
+            free[index] += slots
+        self._open[host_id] = sum(1 for left in free if left > 0)
+        self._slots[host_id] += slots * len(indices)
+        self._hosts_with[before] -= 1
+        self._hosts_with[self._open[host_id]] += 1
 
     def free_gpus(self) -> int:
         """GPUs, over all hosts, that could take a job."""
         return sum(self._open.values())
+
+    def too_small_for(self, gpus: int) -> Why | None:
+        """Why a job of this size can't run on the hosts that there are, even if they were empty."""
+        if gpus <= self.capacity:
+            return None
+        return Why(
+            "unsatisfiable_now", f"It needs {gpus} GPUs; the hosts that may be used have {self.capacity} in all."
+        )
+
+    def too_full_for(self, gpus: int) -> Why:
+        """Why a job of this size does not fit now."""
+        if gpus > self.largest:
+            return Why(
+                "waiting_for_gpus",
+                f"It needs {gpus} GPUs on several hosts, whole free ones and one more for the rest; "
+                f"{self.free_gpus()} are free in all.",
+            )
+        return Why(
+            "waiting_for_gpus",
+            f"It needs {gpus} GPUs on one host; {self.free_gpus()} are free in all, and no host has that many free.",
+        )
 
 
 def _spread(held: int, gpus: int) -> list[int]:
@@ -77,6 +168,11 @@ def _spread(held: int, gpus: int) -> list[int]:
         return []
     each, rest = divmod(held, gpus)
     return [each + (index < rest) for index in range(gpus)]
+
+
+def fixed_size(job: JobView) -> int:
+    """GPUs of a job under a policy that does not resize."""
+    return min(max(job.required_gpus, job.min_gpus), job.max_gpus) if job.elastic else job.required_gpus
 
 
 def keep_running(snapshot: Snapshot, jobs_per_gpu: int = 1) -> dict[str, Allocation]:
@@ -105,6 +201,14 @@ class Order:
 BY_SUBMISSION = Order(lambda job: job.order, "in order of submission")
 
 
+def behind(order: Order, first: JobView) -> Why:
+    """Why a job waits although it might fit."""
+    return Why(
+        "behind_others",
+        f"Jobs start {order.words}: it waits behind {first.id}, which needs {fixed_size(first)} GPUs.",
+    )
+
+
 def serve_in_order(
     snapshot: Snapshot,
     room: Room,
@@ -113,36 +217,32 @@ def serve_in_order(
     backfill: bool,
     order: Order = BY_SUBMISSION,
 ) -> Plan:
-    """Running jobs stay; waiting ones get `required_gpus` on the host chosen, in their order.
+    """Running jobs stay; waiting ones get their `fixed_size` on the host chosen, in their order. A job that is larger
+    than any host gets several (see `Room.span`).
 
-    A job that no host could ever hold is passed over, since it would block the queue for good.
+    A job that all hosts together could never hold is passed over, since it would block the queue for good.
     """
     allocations = keep_running(snapshot, room.jobs_per_gpu)
     reasons: dict[str, str] = {}
     first_waiting: JobView | None = None
     for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
-        if job.required_gpus > room.largest:
-            reasons[job.id] = Why(
-                "unsatisfiable_now",
-                f"It needs {job.required_gpus} GPUs on one host; the largest host that may be used has {room.largest}.",
-            )
+        gpus = fixed_size(job)
+        if (never := room.too_small_for(gpus)) is not None:
+            reasons[job.id] = never
             continue
         if first_waiting is not None and not backfill:
-            reasons[job.id] = Why(
-                "behind_others",
-                f"Jobs start {order.words}: it waits behind {first_waiting.id}, "
-                f"which needs {first_waiting.required_gpus} GPUs.",
-            )
+            reasons[job.id] = behind(order, first_waiting)
             continue
-        host = choose_host(job.required_gpus)
-        if host is None:
+        if gpus > room.largest:
+            place = room.span(gpus)
+        else:
+            host = choose_host(gpus)
+            place = None if host is None else {host: gpus}
+        if place is None:
             first_waiting = first_waiting or job
-            reasons[job.id] = Why(
-                "waiting_for_gpus",
-                f"It needs {job.required_gpus} GPUs on one host; {room.free_gpus()} are free in all, "
-                "and no host has that many free.",
-            )
+            reasons[job.id] = room.too_full_for(gpus)
             continue
-        room.take(host, job.required_gpus)
-        allocations[job.id] = {host: job.required_gpus}
+        for host_id, count in place.items():
+            room.take(host_id, count)
+        allocations[job.id] = place
     return Plan(allocations, reasons=reasons, jobs_per_gpu=room.jobs_per_gpu, max_utilization=room.max_utilization)

@@ -70,6 +70,8 @@ class ObservedTask:
     finished_at: float | None = None
     error: str = ""
     """The engine's own words, where it has any (e.g. the command was not found)."""
+    paused: bool = False
+    """It runs, but all its processes are suspended."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,17 @@ class Runtime(Protocol):
 
     def stop(self, task_id: str, grace_s: float) -> None:
         """SIGTERM to the command's process group, then SIGKILL of everything in the task after `grace_s`. Returns when
-        the task has ended; it ends as soon as its command does. A task that never ran stays CREATED."""
+        the task has ended; it ends as soon as its command does. A paused task is resumed first, or it could not see
+        the signal. A task that never ran stays CREATED."""
+        ...
+
+    def pause(self, task_id: str) -> None:
+        """Suspends all processes of a running task, which keep their memory, also on the GPU; returns when they are.
+        What does not run stays as it is."""
+        ...
+
+    def resume(self, task_id: str) -> None:
+        """Lets the processes of a paused task go on."""
         ...
 
     def remove(self, task_id: str) -> None:

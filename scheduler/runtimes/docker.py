@@ -112,16 +112,26 @@ class DockerRuntime:
             container = self._find(task_id)
             if container is None:
                 return
+            self._set_paused(container, False)
             try:
                 self._engine.api.stop(container["Id"], timeout=math.ceil(max(0.0, grace_s)))
             except docker.errors.NotFound:
                 return
+
+    def pause(self, task_id: str) -> None:
+        with self._engine.errors(f"pause {task_id}"):
+            self._set_paused(self._find(task_id), True)
+
+    def resume(self, task_id: str) -> None:
+        with self._engine.errors(f"resume {task_id}"):
+            self._set_paused(self._find(task_id), False)
 
     def remove(self, task_id: str) -> None:
         with self._engine.errors(f"remove {task_id}"):
             container = self._find(task_id)
             if container is None:
                 return
+            self._set_paused(container, False)
             try:
                 self._engine.api.stop(container["Id"], timeout=0)
                 if container["State"]["Status"] != "created":
@@ -163,7 +173,7 @@ class DockerRuntime:
         filters = {
             "type": ["container"],
             "label": [f"{LABEL}={self._cluster_id}"],
-            "event": ["create", "start", "die", "destroy", "oom"],
+            "event": ["create", "start", "die", "destroy", "oom", "pause", "unpause"],
         }
         failures = 0
         while not self._closed.is_set():
@@ -256,6 +266,17 @@ class DockerRuntime:
         except docker.errors.NotFound:
             return None
         return found if (found["Config"].get("Labels") or {}).get(LABEL) == self._cluster_id else None
+
+    def _set_paused(self, container: Mapping[str, Any] | None, paused: bool) -> None:
+        if container is None or container["State"]["Status"] != ("running" if paused else "paused"):
+            return
+        try:
+            (self._engine.api.pause if paused else self._engine.api.unpause)(container["Id"])
+        except docker.errors.NotFound:
+            pass
+        except docker.errors.APIError as error:
+            if status_of(error) != 409:  # it has just ended, or somebody else was quicker
+                raise
 
     def _look_closer(self, task_id: str, container: str) -> ObservedTask | None:
         with self._engine.errors("inspect a container"):

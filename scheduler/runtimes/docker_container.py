@@ -74,14 +74,20 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
     state = inspected["State"]
     code = int(state.get("ExitCode") or 0)
     error = str(state.get("Error") or "")
-    times = {"started_at": _time(state.get("StartedAt")), "finished_at": _time(state.get("FinishedAt"))}
     match state["Status"]:
         case "created" if not failed_to_start(inspected):
             return ObservedTask(task_id, TaskState.CREATED)
-        case "running" | "paused" | "restarting":
-            return ObservedTask(task_id, TaskState.RUNNING, started_at=times["started_at"])
+        case "running" | "paused" | "restarting" as status:
+            started_at = _time(state.get("StartedAt"))
+            return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=status == "paused")
     return ObservedTask(
-        task_id, TaskState.EXITED, exit_code=code, oom_killed=bool(state.get("OOMKilled")), error=error, **times
+        task_id,
+        TaskState.EXITED,
+        exit_code=code,
+        oom_killed=bool(state.get("OOMKilled")),
+        error=error,
+        started_at=_time(state.get("StartedAt")),
+        finished_at=_time(state.get("FinishedAt")),
     )
 
 

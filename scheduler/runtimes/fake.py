@@ -101,10 +101,17 @@ class FakeRuntime:
             self._enter("stop", task_id)
             if self._state(task_id) is not TaskState.RUNNING:
                 return
+            self._set_paused("resume", task_id, False)
             if not self.stubborn:
                 self.finish(task_id, self.stop_code)
                 return
             self._changed.wait_for(lambda: self._closed or self._state(task_id) is not TaskState.RUNNING)
+
+    def pause(self, task_id: str) -> None:
+        self._set_paused("pause", task_id, True)
+
+    def resume(self, task_id: str) -> None:
+        self._set_paused("resume", task_id, False)
 
     def remove(self, task_id: str) -> None:
         with self._changed:
@@ -189,13 +196,15 @@ class FakeRuntime:
 
     def check(self) -> None:
         """Raises AssertionError where a driver broke what must always hold: no task was started twice, no GPU is in
-        two running tasks."""
+        two running tasks of which none is paused."""
         with self._changed:
             twice = [task_id for task_id, count in self._starts.items() if count > 1]
             if twice:
                 raise AssertionError(f"started more than once: {twice}")
             holders: dict[str, str] = {}
             for spec in self.tasks(TaskState.RUNNING):
+                if self._tasks[spec.task_id].seen.paused:
+                    continue
                 for uuid in spec.gpu_uuids:
                     if uuid in holders:
                         raise AssertionError(f"{uuid} is in {holders[uuid]} and in {spec.task_id}")
@@ -207,11 +216,20 @@ class FakeRuntime:
         if self._failures.get(method):
             raise self._failures[method].popleft()
 
+    def _set_paused(self, method: str, task_id: str, paused: bool) -> None:
+        with self._changed:
+            task = self._tasks.get(task_id)
+            if task is None or task.seen.state is not TaskState.RUNNING or task.seen.paused == paused:
+                return
+            self._enter(method, task_id)
+            task.seen = replace(task.seen, paused=paused)
+            self._notify()
+
     def _end(self, task_id: str, **changes: object) -> None:
         with self._changed:
             task = self._tasks[task_id]
-            if task.seen.state is not TaskState.RUNNING:
-                raise AssertionError(f"{task_id} is {task.seen.state}, so it can't end")
+            if task.seen.state is not TaskState.RUNNING or task.seen.paused:
+                raise AssertionError(f"{task_id} is {task.seen}, so it can't end")
             task.seen = replace(task.seen, finished_at=self._clock(), **changes)  # type: ignore[arg-type]
             self._notify()
 

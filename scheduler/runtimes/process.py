@@ -107,6 +107,7 @@ class ProcessRuntime:
     def stop(self, task_id: str, grace_s: float) -> None:
         if parse_task_id(task_id) is None:
             return
+        self.resume(task_id)
         try:
             self._end_keeper(self._directory(task_id), max(0.0, grace_s))
         except FileNotFoundError:
@@ -114,6 +115,21 @@ class ProcessRuntime:
         observed = self._observe(task_id)
         if observed is not None and observed.state is TaskState.RUNNING:
             raise RuntimeFault(f"{task_id} can't be killed: a process of it hangs in the kernel")
+
+    def pause(self, task_id: str) -> None:
+        if (command := self._command(task_id)) is None:
+            return
+        if not procfs.suspend_all(command, lambda: self._family(task_id, command), KILL_S):
+            raise RuntimeFault(
+                f"{task_id} can't be paused: a process of it hangs in the kernel, or it starts ever more"
+            )
+        self._wake()
+
+    def resume(self, task_id: str) -> None:
+        command = self._command(task_id)
+        if command is not None and procfs.is_stopped(command):
+            procfs.resume_all(command, self._family(task_id, command))
+            self._wake()
 
     def remove(self, task_id: str) -> None:
         if parse_task_id(task_id) is None:
@@ -302,7 +318,8 @@ class ProcessRuntime:
             return _ended(task_id, record)
         if ran is None:
             return ObservedTask(task_id, TaskState.CREATED)
-        running = ObservedTask(task_id, TaskState.RUNNING, started_at=ran[3])
+        paused = procfs.is_stopped(procfs.Identity(*ran[:3]))
+        running = ObservedTask(task_id, TaskState.RUNNING, started_at=ran[3], paused=paused)
         if held:
             return running
         try:
@@ -322,10 +339,9 @@ class ProcessRuntime:
         the lock held. None: something is still dying, ask again."""
         directory = self._directory(task_id)
         command = procfs.Identity(*ran[:3])
-        if command.boot == procfs.boot_id():
-            mark = f"{MARK}={directory}".encode()
-            if not procfs.kill_all(lambda: procfs.find_family(command, mark), timeout_s=2.0):
-                return None
+        here = command.boot == procfs.boot_id()
+        if here and not procfs.kill_all(lambda: self._family(task_id, command), timeout_s=2.0):
+            return None
         try:
             self._log_store.writer(task_id).close()
         except BlockingIOError:
@@ -333,6 +349,15 @@ class ProcessRuntime:
         record = {"lost": True, "started_at": ran[3], "finished_at": time.time()}
         procfs.write_json(str(directory / "exit.json"), record)
         return record
+
+    def _command(self, task_id: str) -> procfs.Identity | None:
+        """The task's command, if it runs now."""
+        ran = procfs.read_json(str(self._directory(task_id) / "pid.json")) if parse_task_id(task_id) else None
+        command = procfs.Identity(*ran[:3]) if ran else None
+        return command if command and procfs.is_alive(command) else None
+
+    def _family(self, task_id: str, command: procfs.Identity) -> list[procfs.Identity]:
+        return procfs.find_family(command, f"{MARK}={self._directory(task_id)}".encode())
 
     def _is_over(self, task_id: str) -> bool:
         if procfs.is_locked(self._directory(task_id) / "lock"):

@@ -40,6 +40,12 @@ def is_alive(who: Identity) -> bool:
     return identify(who.pid) == who
 
 
+def is_stopped(who: Identity) -> bool:
+    """Whether the process is suspended by SIGSTOP; it goes on by SIGCONT."""
+    stat = _stat(who.pid)
+    return stat is not None and stat.ticks == who.ticks and stat.state == b"T"
+
+
 def open_process(who: Identity) -> int | None:
     """A pidfd, which the caller closes: it becomes readable when the process ends. None if it has ended."""
     try:
@@ -81,6 +87,27 @@ def kill_all(find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
         for victim in victims:
             send_signal(victim, signal.SIGKILL)
         time.sleep(0.01)
+
+
+def suspend_all(leader: Identity, find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
+    """SIGSTOPs what `find` finds until all of it is suspended, the leader last: if it is suspended, all are. False if
+    something still runs in the end."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        awake = [who for who in find() if not is_stopped(who)]
+        if not awake:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        for who in [who for who in awake if who != leader] or awake:
+            send_signal(who, signal.SIGSTOP)
+        time.sleep(0.002)
+
+
+def resume_all(leader: Identity, found: Iterable[Identity]) -> None:
+    """SIGCONTs all of `found`, the leader last."""
+    for who in sorted(found, key=lambda who: who == leader):
+        send_signal(who, signal.SIGCONT)
 
 
 def find_family(leader: Identity | None, mark: bytes) -> list[Identity]:
@@ -176,6 +203,7 @@ def read_json(path: str) -> Any:
 
 
 class _Stat(NamedTuple):
+    state: bytes
     parent: int
     session: int
     ticks: int
@@ -191,7 +219,7 @@ def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
     state, parent, _group, session, *rest = data[data.rindex(b")") + 2 :].split()
     if state in (b"Z", b"X") and not dead:
         return None
-    return _Stat(int(parent), int(session), int(rest[15]))
+    return _Stat(state, int(parent), int(session), int(rest[15]))
 
 
 def _pids() -> list[int]:

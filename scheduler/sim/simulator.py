@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.sim.training import NO_TYPE, Memory, Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
@@ -106,7 +106,7 @@ class Simulation:
         self.conditions = conditions or Conditions()
         self.progress = progress
         self.now = start
-        self.caps_growth = getattr(policy, "resizes", False)
+        self.caps_growth = resizes(policy)
         self.types = {host.id: host.gpu_type for host in hosts}
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
@@ -115,6 +115,7 @@ class Simulation:
         self.decision_seconds: list[float] = []
         self.desired: list[tuple[float, int]] = []
         self.last_host: str | None = None
+        self.review_at: float | None = None
         self._serial = itertools.count()
         self._events: list[tuple[float, int, str, int]] = []  # time, tie-breaker, job or "" for a tick, version
         self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
@@ -128,7 +129,8 @@ class Simulation:
         while self._arrivals or self.active:
             arrival = self._arrivals[-1].submitted_at if self._arrivals else math.inf
             event = self._events[0][0] if self._events else math.inf
-            self.now = max(self.now, min(arrival, event, next_tick if self.active else math.inf))
+            review = self.review_at if self.review_at is not None else math.inf
+            self.now = max(self.now, min(arrival, event, review, next_tick if self.active else math.inf))
             decide = False
             while self._arrivals and self._arrivals[-1].submitted_at <= self.now + SAME_TIME_S:
                 self._arrive(self._arrivals.pop())
@@ -139,6 +141,9 @@ class Simulation:
             if self.now + SAME_TIME_S >= next_tick or not self.active:
                 decide |= bool(self.active)
                 next_tick = (math.floor(self.now / self.conditions.interval + 1e-9) + 1) * self.conditions.interval
+            if self.review_at is not None and self.now + SAME_TIME_S >= self.review_at:
+                decide |= bool(self.active)
+                self.review_at = None
             if decide and not self._decide() and not self._arrivals and not self._events:
                 break  # nothing runs, nothing comes: whoever waits would wait for ever
         for training in self.active.values():
@@ -217,11 +222,12 @@ class Simulation:
         return any(training.allocation for training in self.active.values())
 
     def _apply(self, plan: Plan) -> None:
+        self.review_at = plan.review_at if self.conditions.on_events else None
         if plan.desired_hosts is not None and (not self.desired or self.desired[-1][1] != plan.desired_hosts):
             self.desired.append((self.now, plan.desired_hosts))
         for job_id, training in self.active.items():
             wanted = dict(plan.allocations.get(job_id, {}))
-            suspended = job_id in getattr(plan, "suspended", ())
+            suspended = job_id in plan.suspended
             if wanted == dict(training.allocation) and suspended == training.suspended:
                 continue
             if wanted != dict(training.allocation):

@@ -123,6 +123,10 @@ class Task(SQLModel, table=True):
     outcome: str = ""
     """Why it ended, for machines: a `Reason`; empty while it lives."""
     error: str = Field(default="", sa_type=Text)
+    paused_at: float | None = None
+    """Since when it pauses; None while it does not."""
+    paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
+    """Of its pauses that have ended: they count neither as run time nor as service."""
 
 
 class Host(SQLModel, table=True):

@@ -10,6 +10,7 @@ from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
 from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Meta, PolicyChoice, Task
@@ -177,7 +178,7 @@ def end_task(
         return False
     db.execute(delete(Lease).where(col(Lease.task_id) == task.id))
     if started is not None:
-        seconds = max(0.0, finished - started)
+        seconds = ran_seconds(task, finished, started)
         db.execute(
             update(Job)
             .where(col(Job.id) == task.job_id)
@@ -274,3 +275,14 @@ def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
         .where(col(Task.id) == task.id, col(Task.state) == "wanted")
         .values(state="running", started_at=started_at)
     )
+
+
+def mark_paused(db: Connection, task: TaskRow, at: float) -> None:
+    live = (col(Task.id) == task.id, col(Task.state) == "running", col(Task.paused_at).is_(None))
+    db.execute(update(Task).where(*live).values(paused_at=at))
+
+
+def mark_resumed(db: Connection, task: TaskRow, at: float) -> None:
+    paused = (col(Task.id) == task.id, col(Task.state) == "running", col(Task.paused_at) == task.paused_at)
+    seconds = task.paused_seconds + max(0.0, at - task.paused_at)
+    db.execute(update(Task).where(*paused).values(paused_at=None, paused_seconds=seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from benches import LOG_CAP, Bench, Program, shell, wait_for
@@ -208,6 +209,84 @@ class TestStop:
         assert bench.see(spec.task_id).state is TaskState.CREATED
         bench.runtime.remove(spec.task_id)
         assert bench.see(spec.task_id) is None
+
+
+class TestPause:
+    TALKERS = "trap 'echo saved; exit 7' TERM; (while :; do echo child; sleep 0.02; done) & while :; do wait; done"
+
+    def counting(self, bench: Bench) -> str:
+        """A task of several processes, which print all the time."""
+        task_id = bench.start(shell(f"exec 2>/dev/null; {self.TALKERS}", lambda r, t: r.write(t, b"child\n")))
+        bench.wait_for_output(task_id, b"child")
+        return task_id
+
+    def test_a_paused_task_stands_still_and_goes_on_when_it_is_resumed(self, bench: Bench) -> None:
+        task_id = self.counting(bench)
+        before = bench.see(task_id)
+        bench.runtime.pause(task_id)
+        assert bench.see(task_id) == replace(before, paused=True)
+        wait_for(lambda: self.stands_still(bench, task_id), "the end of what it had printed before")
+        kept = bench.read(task_id)
+        bench.runtime.resume(task_id)
+        assert bench.see(task_id) == before
+        if not bench.is_fake:
+            wait_for(lambda: len(bench.read(task_id)) > len(kept), "more output")
+
+    def stands_still(self, bench: Bench, task_id: str) -> bool:
+        before = bench.read(task_id)
+        time.sleep(0.4)  # in which it would print 20 lines
+        return bench.read(task_id) == before
+
+    def test_pausing_and_resuming_again_change_nothing(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        bench.runtime.resume(task_id)
+        assert not bench.see(task_id).paused
+        for _ in range(2):
+            bench.runtime.pause(task_id)
+            assert bench.see(task_id).paused
+        for _ in range(2):
+            bench.runtime.resume(task_id)
+            assert not bench.see(task_id).paused
+
+    def test_a_paused_task_still_gets_its_time_to_end_by_itself(self, bench: Bench) -> None:
+        if bench.is_fake:
+            bench.runtime.stop_code = 7
+        task_id = self.counting(bench)
+        bench.runtime.pause(task_id)
+        bench.runtime.stop(task_id, 20)
+        task = bench.see(task_id)
+        assert (task.state, task.exit_code, task.paused) == (TaskState.EXITED, 7, False)
+        assert bench.is_fake or b"saved\n" in bench.read(task_id)
+
+    def test_a_paused_task_can_be_removed(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        bench.runtime.pause(task_id)
+        bench.runtime.remove(task_id)
+        assert bench.see(task_id) is None
+
+    def test_a_pause_outlives_the_service(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        bench.runtime.pause(task_id)
+        if not bench.is_fake:
+            bench.runtime.close()
+        second = bench.another()
+        assert bench.see(task_id, second).paused
+        second.resume(task_id)
+        assert not bench.see(task_id, second).paused
+
+    def test_what_does_not_run_is_left_as_it_is(self, bench: Bench) -> None:
+        for name in UNKNOWN:
+            bench.runtime.pause(name)
+            bench.runtime.resume(name)
+        ended = bench.start(printer("", 0))
+        task = bench.wait_for_end(ended)
+        bench.runtime.pause(ended)
+        bench.runtime.resume(ended)
+        assert bench.see(ended) == task
+        spec = bench.spec(SLEEPER)
+        bench.create(bench.runtime, spec)
+        bench.runtime.pause(spec.task_id)
+        assert bench.see(spec.task_id).state is TaskState.CREATED
 
 
 class TestRemove:

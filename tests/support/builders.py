@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
@@ -44,14 +46,34 @@ def job_row(id: str = "j", status: str = "running", **fields: Any) -> SimpleName
 def task_row(job_id: str = "j", rank: int = 0, state: str = "running", **fields: Any) -> SimpleNamespace:
     defaults: dict[str, Any] = {
         "id": f"schedulearn-{job_id}-1-{rank}", "attempt": 1, "host_id": "h1", "gpu_uuids": ["GPU-0"], "stop": False,
-        "created_at": 1.0, "started_at": 1.0, "outcome": "", "exit_code": None, "error": "",
+        "created_at": 1.0, "started_at": 1.0, "outcome": "", "exit_code": None, "error": "", "paused_at": None,
+        "paused_seconds": 0.0,
     }  # fmt: skip
     return SimpleNamespace(job_id=job_id, rank=rank, state=state, **{**defaults, **fields})
 
 
+@dataclass(frozen=True)
+class PowerLaw:
+    """A goodput that grows with the number of GPUs to the power of `scaling`, less over several hosts."""
+
+    scaling: float
+    host_penalty: float = 1.0
+    unit: float = 10.0
+
+    def __call__(self, num_nodes: Any, num_gpus: Any, gpu_type: str | None = None) -> Any:
+        nodes, gpus = np.asarray(num_nodes), np.asarray(num_gpus, dtype=float)
+        return self.unit * gpus**self.scaling * np.where(nodes > 1, self.host_penalty, 1.0)
+
+
+goodputs = st.none() | st.builds(
+    PowerLaw, st.sampled_from([-0.5, 0.0, 0.5, 0.9, 1.0]), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 1.0])
+)
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    """Clusters as they can be: some hosts drained or closed, jobs waiting or running within what is there."""
+    """Clusters as they can be: some hosts drained or closed, jobs waiting or running within what is there, on one host
+    or several; now and then two jobs a GPU, as another policy may have left them."""
     hosts = [
         HostView(
             id=f"h{index}",
@@ -61,30 +83,40 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         )
         for index in range(draw(st.integers(1, 5)))
     ]
-    left = {h.id: h.gpus for h in hosts}
+    width = {h.id: h.gpus for h in hosts}
+    left = {h.id: h.gpus * draw(st.sampled_from([1, 1, 1, 2])) for h in hosts}
     jobs = []
     for index in range(draw(st.integers(0, 12))):
         elastic = draw(st.booleans())
-        required = draw(st.integers(1, 10))
+        required = draw(st.integers(1, 10) | st.integers(1, 3))
         low = draw(st.integers(1, required)) if elastic else required
         high = draw(st.integers(required, 16)) if elastic else required
         allocation: dict[str, int] = {}
         if draw(st.booleans()):
             wanted = draw(st.integers(low, high))
-            place = next((h for h in left if left[h] >= wanted), None)
-            if place is not None:
-                left[place] -= wanted
-                allocation = {place: wanted}
+            for name in left:
+                gpus = min(wanted - sum(allocation.values()), left[name], width[name])
+                if gpus > 0 and (gpus == wanted or draw(st.booleans())):
+                    allocation[name] = gpus
+            if sum(allocation.values()) < wanted:
+                allocation = {}
+            for name, gpus in allocation.items():
+                left[name] -= gpus
+        run_seconds = float(draw(st.integers(0, 5_000))) if allocation else draw(st.sampled_from([0.0, 300.0]))
         jobs.append(
             JobView(
                 id=f"{draw(st.integers(0, 9))}{index}",
-                submitted_at=float(draw(st.integers(0, 5))),
+                submitted_at=float(draw(st.integers(0, 5) | st.integers(0, 10_000))),
                 required_gpus=required,
                 min_gpus=low,
                 max_gpus=high,
                 elastic=elastic,
                 priority=draw(st.integers(0, 100)),
-                attained_gpu_seconds=float(draw(st.integers(0, 10_000))),
+                attained_gpu_seconds=run_seconds * required,
+                run_seconds=run_seconds,
+                restarts=draw(st.integers(0, 3)),
+                remaining=draw(st.none() | st.floats(0, 1e6)),
+                goodput=draw(goodputs) if elastic else None,
                 allocation=allocation,
             )
         )

@@ -10,8 +10,11 @@ from schedulearn.scheduler.digest import (
     Observation,
     Refusal,
     TaskEnded,
+    TaskPaused,
+    TaskResumed,
     TaskStarted,
     digest,
+    ran_seconds,
 )
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import Reason
@@ -42,6 +45,19 @@ def test_a_running_container_makes_its_job_run() -> None:
     findings = look(job_row(status="starting"), [task], [observed(task.id, started_at=990.0)])
     assert findings[0] == TaskStarted(task, 990.0)
     assert reasons(findings) == [Reason.CONTAINER_RUNNING]
+
+
+def test_pauses_are_written_down_and_do_not_count_as_run_time() -> None:
+    task = task_row(started_at=900.0, paused_seconds=30.0)
+    assert look(job_row(), [task], [observed(task.id, paused=True)]) == [TaskPaused(task, NOW)]
+    assert ran_seconds(task, NOW) == 70.0
+    paused = task_row(started_at=900.0, paused_seconds=30.0, paused_at=950.0)
+    assert look(job_row(), [paused], [observed(paused.id, paused=True)]) == []
+    assert look(job_row(), [paused], [observed(paused.id)]) == [TaskResumed(paused, NOW)]
+    assert ran_seconds(paused, NOW) == 20.0
+    late = look(job_row(max_duration=25.0, run_seconds=6.0), [paused], [observed(paused.id, paused=True)])
+    assert reasons(late) == [Reason.TIME_LIMIT_REACHED]
+    assert look(job_row(max_duration=27.0, run_seconds=6.0), [paused], [observed(paused.id, paused=True)]) == []
 
 
 def test_a_gang_runs_once_all_of_it_runs() -> None:

@@ -278,6 +278,42 @@ def test_an_elastic_job_is_resized_by_stopping_it_and_starting_it_with_the_new_a
         assert "job.resizing" in c.events(job)
 
 
+def test_rigid_jobs_take_turns_on_a_gpu_and_one_that_ends_leaves_it_to_the_other(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1) as c:
+        c.cluster.service.set_policy("gandiva", "default", {"quantum": 1})
+        jobs = c.submit(spec(), spec())
+
+        def awake() -> list[str]:
+            c.runtime.check()  # never two at a time
+            return [t.task_id for t in c.runtime.observe() if t.state is TaskState.RUNNING and not t.paused]
+
+        seen: list[str] = []
+
+        def turns() -> int:
+            seen.extend(task for task in awake() if seen[-1:] != [task])
+            return len(seen)
+
+        wait_for(lambda: turns() >= 4, seconds=30, what="four turns")
+        assert set(seen) == {c.task(job) for job in jobs}
+        # Nobody has been paused for good: whoever runs ends, then the other one.
+        for _ in jobs:
+            c.runtime.finish(wait_for(awake, seconds=30)[0])
+        assert [c.wait(job, "succeeded").restarts for job in jobs] == [0, 0]
+
+
+def test_paused_jobs_go_on_one_after_the_other_when_the_policy_knows_no_turns(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1) as c:
+        c.cluster.service.set_policy("gandiva", "default", {"quantum": 1})
+        jobs = c.submit(spec(), spec())
+        wait_for(lambda: len(c.runtime.tasks(TaskState.RUNNING)) == 2, seconds=30)
+        c.cluster.service.set_policy("fifo")
+        for _ in jobs:
+            c.runtime.check()
+            awake = wait_for(lambda: [t.task_id for t in c.runtime.observe() if t.state == "running" and not t.paused])
+            c.runtime.finish(awake[0])
+        assert [c.wait(job, "succeeded").restarts for job in jobs] == [0, 0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     """Random submissions, ends, losses, cancels, policy switches and engine faults, then calm until all have ended."""
@@ -302,9 +338,10 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
                     except ConflictError:
                         pass
                 case "policy":
-                    c.cluster.service.set_policy(dice.choice(["fifo", "round-robin"]))
+                    name = dice.choice(["fifo", "round-robin", "gandiva", "tiresias", "elastic-fifo"])
+                    c.cluster.service.set_policy(name, "default", {"quantum": 1} if name == "gandiva" else {})
                 case "fault":
-                    c.runtime.fail_next(dice.choice(["observe", "start", "stop", "remove"]))
+                    c.runtime.fail_next(dice.choice(["observe", "start", "stop", "remove", "pause", "resume"]))
             c.runtime.check()
 
         def all_ended() -> bool:
@@ -316,5 +353,5 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
                     pass
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)
 
-        wait_for(all_ended, seconds=30, what=f"all of {len(jobs)} jobs to end")
+        wait_for(all_ended, seconds=60, what=f"all of {len(jobs)} jobs to end")
         assert c.leases() == []

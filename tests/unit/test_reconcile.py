@@ -2,7 +2,16 @@ from builders import observed, task_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.reconcile import DesiredTask, FetchImage, RemoveTask, StartTask, StopTask, diff
+from schedulearn.scheduler.reconcile import (
+    DesiredTask,
+    FetchImage,
+    PauseTask,
+    RemoveTask,
+    ResumeTask,
+    StartTask,
+    StopTask,
+    diff,
+)
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 
 A = task_spec("a")
@@ -44,6 +53,52 @@ def test_a_failed_start_is_tried_again_only_after_its_pause() -> None:
     want = {ID: DesiredTask(A, retry_at=5.0)}
     assert diff(want, [], {"img"}, 4.0) == []
     assert diff(want, [], {"img"}, 5.0) == [StartTask(A)]
+
+
+B = task_spec("b")  # on the same GPU as A
+
+
+def test_a_suspended_task_is_paused_and_resumed_when_its_turn_comes() -> None:
+    running, paused = observed(ID), observed(ID, paused=True)
+    assert diff({ID: DesiredTask(A, suspended=True)}, [running], {"img"}, 0.0) == [PauseTask(ID)]
+    assert diff({ID: DesiredTask(A, suspended=True)}, [paused], {"img"}, 0.0) == []
+    assert diff({ID: DesiredTask(A)}, [paused], {"img"}, 0.0) == [ResumeTask(ID)]
+    assert diff({ID: DesiredTask(A)}, [running], {"img"}, 0.0) == []
+
+
+def test_a_suspended_task_is_not_started_but_its_image_is_fetched() -> None:
+    want = {ID: DesiredTask(A, suspended=True)}
+    assert diff(want, [], {"img"}, 0.0) == []
+    assert diff(want, [], set(), 0.0) == [FetchImage("img")]
+
+
+def test_nobody_pauses_for_one_whose_image_is_still_being_fetched() -> None:
+    want = {ID: DesiredTask(A, suspended=True), "next": DesiredTask(task_spec("b", image="other"))}
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [FetchImage("other")]
+    assert diff(want, [observed(ID)], {"img", "other"}, 0.0) == [PauseTask(ID)]
+
+
+def test_a_paused_task_that_is_to_end_is_stopped() -> None:
+    want = {ID: DesiredTask(A, stop=True, suspended=True)}
+    assert diff(want, [observed(ID, paused=True)], {"img"}, 0.0) == [StopTask(ID, 10.0)]
+
+
+def test_turns_on_a_gpu_never_overlap() -> None:
+    """The next one starts, or goes on, only after the one before was seen paused."""
+    want = {ID: DesiredTask(A, suspended=True), B.task_id: DesiredTask(B)}
+    for other in ([], [observed(B.task_id, paused=True)]):
+        assert diff(want, [observed(ID), *other], {"img"}, 0.0) == [PauseTask(ID)]
+    assert diff(want, [observed(ID, paused=True)], {"img"}, 0.0) == [StartTask(B)]
+    both = [observed(ID, paused=True), observed(B.task_id, paused=True)]
+    assert diff(want, both, {"img"}, 0.0) == [ResumeTask(B.task_id)]
+
+
+def test_paused_tasks_of_one_gpu_do_not_go_on_together_whatever_the_plan_says() -> None:
+    """As after a switch to a policy that knows no turns: whoever runs goes first."""
+    want = {ID: DesiredTask(A), B.task_id: DesiredTask(B)}
+    both = [observed(ID, paused=True), observed(B.task_id, paused=True)]
+    assert diff(want, both, {"img"}, 0.0) == [ResumeTask(ID)]
+    assert diff(want, [both[0], observed(B.task_id)], {"img"}, 0.0) == []
 
 
 ids = st.sampled_from([task_spec(x).task_id for x in "abcd"])

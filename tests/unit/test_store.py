@@ -16,7 +16,7 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
-from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store import models, repository
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.models import Gpu, Host, Lease, Meta, Task
 
@@ -141,6 +141,21 @@ def test_the_database_refuses_a_second_live_task_of_a_rank(books: Database) -> N
         books.write(lambda db: _task(db, "t2", attempt=2))
     books.write(lambda db: db.execute(text("UPDATE task SET state = 'ended'")))
     books.write(lambda db: _task(db, "t2", attempt=2))
+
+
+def test_pauses_count_neither_as_run_time_nor_as_service(books: Database) -> None:
+    def live(db: Connection) -> Any:
+        return repository.tasks_of(db, ["j"], live=True)[0]
+
+    books.write(lambda db: _task(db, "t2", rank=1, state="running", started_at=100.0, gpu_uuids=["g"]))
+    books.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=100.0))  # t1, which never ran
+    books.write(lambda db: repository.mark_paused(db, live(db), 110.0))
+    books.write(lambda db: repository.mark_paused(db, live(db), 112.0))  # again: nothing happens
+    books.write(lambda db: repository.mark_resumed(db, live(db), 130.0))
+    books.write(lambda db: repository.mark_paused(db, live(db), 150.0))
+    books.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=160.0))
+    with books.read() as db:
+        assert repository.get_job(db, "j").gpu_seconds == 30.0
 
 
 @pytest.mark.parametrize(

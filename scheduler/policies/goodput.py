@@ -1,8 +1,9 @@
 """Goodput: each job gets the number and type of GPUs on which the cluster as a whole gains most.
 
 The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
-job up costs w a second, and a GPU costs its price p a second, so that a unit of its work on k GPUs costs (w + p k) / S(k). Each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to
-those who would have it otherwise. `optimizer.assign` then makes the choice exact within each type's GPUs.
+job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
+Each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who would have
+it otherwise. `optimizer.assign` then makes the choice exact within each type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one.
 """
@@ -231,6 +232,8 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
     able = stays_possible(jobs, hosts)
     type_of = {host.id: host.gpu_type for host in hosts}
     for row, job in enumerate(jobs):
+        if job.allocation and not job.elastic:
+            speedup[row, :-2] = 0.0  # it may neither move nor change
         if job.id not in able:
             continue
         kind = min(type_of[host] for host in job.allocation)
@@ -244,8 +247,6 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
             here = function(np.array([len(job.allocation)]), np.array([job.gpus]), kind if len(types) > 1 else None)
             speedup[row, -1] = float(here[0]) / unit[row]
         speedup[row, -1] = max(speedup[row, -1], 1e-6)
-        if not job.elastic:
-            speedup[row, :-2] = 0.0
     return Options(jobs, types, gpus, size, pool, speedup, capacity)
 
 
@@ -316,6 +317,8 @@ def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, op
     if new == old and new:
         return None
     total = int(options.capacity.sum())
+    if not new and old and not job.elastic:
+        return None  # its host is crowded or closing; it runs on there
     if not new:
         need = job.min_gpus if job.elastic else job.required_gpus
         if need > total:

@@ -34,8 +34,8 @@ def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[Hos
 
     Who stays keeps its place. Jobs larger than a host take whole free ones, their own first; if too few are free, hosts
     of small jobs are cleared, the emptiest first. Others go on their own host if it has room, else where they fit most
-    tightly. A job that finds no host free enough gets what the freest one has, down to its `min_gpus` (an elastic
-    job), or spreads over several; else it is left out.
+    tightly. A job that finds no host free enough, or that is not in `wants`, gets what one has, down to its `min_gpus`
+    (an elastic job), or spreads over several; else it is left out.
     """
     order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
     packer = _Packer(hosts)
@@ -66,9 +66,11 @@ def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[Hos
     homeless.sort(key=lambda job: (-wants[job.id].gpus, job.order))
     for job in homeless:
         packer.put(job.id, packer.tightest(wants[job.id]))
-    for job in order.values():  # what is left in pieces
-        if job.id in wants and wants[job.id].gpus and not packer.placed.get(job.id):
-            packer.put(job.id, packer.remains(wants[job.id], job.min_gpus if job.elastic else wants[job.id].gpus))
+    for job in order.values():  # what is left in pieces, and whoever was left out for want of a better place
+        if not packer.placed.get(job.id) and (job.elastic or not job.allocation):
+            least = job.min_gpus if job.elastic else job.required_gpus
+            want = wants.get(job.id, Want(least, ""))
+            packer.put(job.id, packer.remains(want, least))
     return {job_id: allocation for job_id, allocation in packer.placed.items() if allocation}
 
 
@@ -141,18 +143,20 @@ class _Packer:
         return {min(fitting, key=lambda host: (self.free[host], host)): want.gpus} if fitting else {}
 
     def remains(self, want: Want, least: int) -> dict[str, int]:
-        """As much of `want` as one host has left; if that is less than `least`, `least` over as few hosts as go."""
-        hosts = sorted(self.by_type.get(want.gpu_type, []), key=lambda host: (-self.free[host], host))
-        if not hosts:
-            return {}
-        if self.free[hosts[0]] >= least:
-            return {hosts[0]: min(want.gpus, self.free[hosts[0]])}
-        if sum(self.free[host] for host in hosts) < least:
-            return {}
-        taken: dict[str, int] = {}
-        left = least
-        for host in hosts:
-            if left:
-                taken[host] = min(left, self.free[host])
-                left -= taken[host]
-        return taken
+        """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
+        hosts of a type as go."""
+        kinds = [want.gpu_type] if want.gpu_type in self.by_type else []
+        kinds += [kind for kind in sorted(self.by_type) if kind != want.gpu_type]
+        for kind in kinds:
+            host = min(self.by_type[kind], key=lambda host: (-self.free[host], host))
+            if self.free[host] >= least:
+                return {host: max(least, min(want.gpus, self.free[host]))}
+        for kind in kinds:
+            hosts = sorted(self.by_type[kind], key=lambda host: (-self.free[host], host))
+            if sum(self.free[host] for host in hosts) >= least:
+                taken: dict[str, int] = {}
+                for host in hosts:
+                    if (left := least - sum(taken.values())) > 0:
+                        taken[host] = min(left, self.free[host])
+                return {host: gpus for host, gpus in taken.items() if gpus}
+        return {}

@@ -1,7 +1,7 @@
 """Which configuration each job gets: one choice a job, within the GPUs of each pool, at the least total cost.
 
 This is a multiple-choice knapsack with one constraint a pool (a pool is the GPUs of one type). Its Lagrangian dual
-gives prices of GPUs and a lower bound; for one pool of moderate size a dynamic programme gives the optimum itself, else
+gives prices of GPUs and a lower bound; for clusters of moderate size a dynamic programme gives the optimum itself, else
 the choices at those prices are repaired and improved, and where that leaves a gap of more than 0.5 % on a small
 instance, HiGHS closes it. The gap to the proven bound is part of the answer.
 
@@ -22,7 +22,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-EXACT_CELLS = 1_000_000  # J x C x GPUs up to which the dynamic programme runs: about 8 ms
+EXACT_CELLS = 1_000_000  # J x C x states of the pools up to which the dynamic programme runs: about 8 ms
 EXACT_GAP = 0.005
 MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
@@ -57,8 +57,8 @@ def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
     if np.all(_used(cheapest, gpus, pool, capacity) <= capacity):
         total = float(cost[rows, cheapest].sum())
         return Assignment(cheapest, total, total)
-    if len(capacity) == 1 and cost.size * int(capacity[0]) <= EXACT_CELLS:
-        return _exact(cost, gpus, int(capacity[0]))
+    if cost.size * float(np.prod(capacity + 1.0)) <= EXACT_CELLS:
+        return _exact(cost, gpus, pool, capacity)
     prices, bound = _dual(cost, gpus, pool, capacity)
     choice = _repaired(cost, gpus, pool, capacity, prices)
     total = float(cost[rows, choice].sum())
@@ -76,23 +76,28 @@ def _used(choice: Ints, gpus: Ints, pool: Ints, capacity: Ints) -> Ints:
     )
 
 
-def _exact(cost: Floats, gpus: Ints, capacity: int) -> Assignment:
-    """Dynamic programme over jobs: the least cost with at most g GPUs, for every g."""
-    best = np.zeros(capacity + 1)
-    at = np.arange(capacity + 1)
-    picks = np.empty((len(cost), capacity + 1), dtype=np.int64)
+def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
+    """Dynamic programme over jobs: the least cost with at most so many GPUs of each pool, for every such state."""
+    room = capacity + 1
+    stride = np.concatenate([[1], np.cumprod(room)[:-1]])
+    state = np.arange(int(room.prod()))
+    left = np.stack([state // stride[p] % room[p] for p in range(len(capacity))])  # (P, states)
+    best = np.zeros(len(state))
+    picks = np.empty((len(cost), len(state)), dtype=np.int64)
     for job in range(len(cost)):
-        columns = np.flatnonzero(np.isfinite(cost[job]) & (gpus[job] <= capacity))
-        before = at[None, :] - gpus[job, columns][:, None]
-        value = np.where(before >= 0, best[np.maximum(before, 0)] + cost[job, columns][:, None], np.inf)
+        columns = np.flatnonzero(np.isfinite(cost[job]) & (gpus[job] <= capacity[pool[job]]))
+        takes, where = gpus[job, columns][:, None], pool[job, columns]
+        before = state - takes * stride[where][:, None]
+        fits = left[where] >= takes
+        value = np.where(fits, best[np.where(fits, before, 0)] + cost[job, columns][:, None], np.inf)
         pick = value.argmin(axis=0)
-        picks[job], best = columns[pick], value[pick, at]
+        picks[job], best = columns[pick], value[pick, state]
     choice = np.empty(len(cost), dtype=np.int64)
-    left = capacity
+    at = int(state[-1])
     for job in range(len(cost) - 1, -1, -1):
-        choice[job] = picks[job, left]
-        left -= int(gpus[job, choice[job]])
-    return Assignment(choice, float(best[capacity]), float(best[capacity]))
+        choice[job] = picks[job, at]
+        at -= int(gpus[job, choice[job]] * stride[pool[job, choice[job]]])
+    return Assignment(choice, float(best[-1]), float(best[-1]))
 
 
 def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats, float]:
@@ -135,7 +140,8 @@ def _refined(
     # Where jobs must wait the common price is that of waiting, and what tells pools apart is far smaller.
     scale = min(float(prices.max()), float(np.median(np.where(gpus > 0, finite, _BIG).min(axis=1))))
     best, now = prices, prices.astype(float)
-    for heat in np.geomspace(max(float(prices.max()), scale), _COLD * scale, _LEVELS):
+    hottest = max(float(prices.max()), scale, 1e-9)
+    for heat in np.geomspace(hottest, _COLD * max(scale, 1e-9), _LEVELS):
         for _ in range(_NEWTON):
             value = finite + now[pool] * gpus
             odds = np.exp(-(value - value.min(axis=1, keepdims=True)) / heat)

@@ -15,6 +15,10 @@ from schedulearn.scheduler.states import JobStatus, Reason
 MAX_LOSSES = 5
 """How often a job whose containers vanish is started again: what kills them may be the job itself."""
 
+PREEMPTED = 75
+"""Exit code of a command that saved a checkpoint because it was told to stop: it wants to go on from there. The same as
+`schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h)."""
+
 SETTLE_S = 3.0
 """For so long after the service's start, a container that the service of before asked for may still appear."""
 
@@ -196,6 +200,9 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
     if job.status == JobStatus.RESIZING:
         return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", again)
     if Reason.COMMAND_FAILED in outcomes and Reason.LOST not in outcomes:
+        if code == PREEMPTED and job.losses < MAX_LOSSES:
+            message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."
+            return JobMoved(job, Reason.PREEMPTED, message, {**again, "losses": job.losses + 1})
         if job.restarts < job.max_restarts:
             message = f"The command ended with exit code {code}{detail} Try {job.restarts + 1} of {job.max_restarts}."
             return JobMoved(job, Reason.RETRY, message, again)

@@ -5,6 +5,7 @@ from builders import job_row, observed, task_row
 
 from schedulearn.scheduler.digest import (
     MAX_LOSSES,
+    PREEMPTED,
     Finding,
     JobMoved,
     Observation,
@@ -81,6 +82,9 @@ def test_a_gang_runs_once_all_of_it_runs() -> None:
         (job_row(status="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
         (job_row(status="resizing"), 143, Reason.RESIZED),
         (job_row(status="resizing"), 0, Reason.COMPLETED),
+        (job_row(status="resizing"), PREEMPTED, Reason.RESIZED),
+        (job_row(), PREEMPTED, Reason.PREEMPTED),
+        (job_row(losses=MAX_LOSSES), PREEMPTED, Reason.COMMAND_FAILED),
     ],
 )
 def test_what_an_exit_means_depends_on_what_was_asked(job: SimpleNamespace, exit_code: int, reason: Reason) -> None:

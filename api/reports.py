@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
@@ -162,13 +161,13 @@ def profile_view(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any
 
 def predict(profile: JobProfile, gpus_per_host: int) -> list[dict[str, Any]]:
     """For 1 to MOST_GPUS GPUs, packed onto as few hosts as possible."""
-    gpus = np.arange(1, MOST_GPUS + 1)
-    nodes = -(-gpus // gpus_per_host)
+    gpus = range(1, MOST_GPUS + 1)
+    nodes = [-(-k // gpus_per_host) for k in gpus]
     best = profile.goodput.best(nodes, gpus)
     return [
         {
-            "num_gpus": int(k),
-            "num_nodes": int(nodes[index]),
+            "num_gpus": k,
+            "num_nodes": nodes[index],
             "throughput": float(best.throughput[index]),
             "goodput": float(best.goodput[index]),
             "atomic_batch": int(best.atomic_batch[index]),

@@ -6,17 +6,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sqlalchemy import select
 from sqlmodel import col
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.metrics.throughput import Observations, StepTimeModel, fit, rms_relative_error
 from schedulearn.scheduler.observations import observations_of, profile_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Profile
+
+if TYPE_CHECKING:
+    from schedulearn.metrics.goodput import Goodput
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,12 @@ class Profiles:
 
 def make_profile(row: Any, rows: Iterable[Any]) -> JobProfile:
     """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms."""
+    # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
+    import numpy as np
+
+    from schedulearn.metrics.goodput import BatchBounds, Goodput
+    from schedulearn.metrics.throughput import Observations, StepTimeModel, fit, rms_relative_error
+
     by_type: dict[str, list[Any]] = {}
     for observation in rows:
         by_type.setdefault(observation.gpu_type, []).append(observation)

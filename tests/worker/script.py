@@ -26,6 +26,7 @@ parser.add_argument("--max-local", type=int)
 parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--ballast", type=int, default=0, help="MB more in each checkpoint")
 args = parser.parse_args()
 
 torch.set_num_threads(1)
@@ -44,6 +45,16 @@ digits = load_digits()
 pixels = torch.from_numpy(digits.images).float().flatten(1) / 16
 labels = torch.from_numpy(digits.target).long()
 train = TensorDataset(pixels[:1437], labels[:1437], torch.arange(1437))
+
+
+class Ballast:
+    def state_dict(self):
+        return {"ballast": torch.zeros(args.ballast << 18)}
+
+    def load_state_dict(self, state):
+        assert len(state["ballast"]) == args.ballast << 18
+
+
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
 net = nn.parallel.DistributedDataParallel(model) if args.kind == "torchrun" else model
 
@@ -53,7 +64,7 @@ optimizer = run.optimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=a
 schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: max(0.05, 1 - run.progress / args.epochs))
 attempt = os.environ.get("SCHEDULEARN_ATTEMPT", "0")
 with open(os.path.join(args.out, f"seen-{attempt}-{rank}.jsonl"), "a", buffering=1) as seen:
-    for epoch in run.epochs(args.epochs, model=model, schedule=schedule):
+    for epoch in run.epochs(args.epochs, model=model, schedule=schedule, ballast=Ballast()):
         for x, y, index in loader:
             optimizer.zero_grad()
             loss = F.cross_entropy(net(x), y)

@@ -95,6 +95,7 @@ class Workers:
 
     def _wait(self) -> int:
         failed: int | None = None
+        killed = False
         deadline = 0.0
         while True:
             codes = [process.poll() for process in self._processes]
@@ -104,7 +105,11 @@ class Workers:
                     print(f"a worker ended with {failed}: the others can't go on", flush=True)  # noqa: T201
                     self._signal(signal.SIGTERM)
                     deadline = time.monotonic() + GRACE_AFTER_FAILURE_S
+            if deadline == 0.0 or time.monotonic() <= deadline:
+                killed = killed or -signal.SIGKILL in codes  # by somebody else: we have not, yet
             if all(code is not None for code in codes):
+                if killed:
+                    return 128 + signal.SIGKILL  # whatever that made of the others
                 if failed is not None:
                     return failed if failed > 0 else 128 - failed
                 return PREEMPTED if PREEMPTED in codes else 0

@@ -14,8 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from served import Served
+
+from schedulearn.api.reach import bridge_address
+from schedulearn.scheduler.runtimes.docker import DockerRuntime
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests/worker/script.py"
@@ -198,3 +202,66 @@ def kill(*pids: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.docker
+def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
+    tmp_path: Path, docker_url: str, worker_image: str
+) -> None:
+    env = {
+        "DOCKER_HOST": docker_url,
+        "SCHEDULEARN_POLICIES": json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"]),
+        "SCHEDULEARN_REPORT_INTERVAL": "1",
+    }
+    with Served(tmp_path / "data", runtime="docker", env=env) as served:
+        resize(served, 1)
+        body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
+        job = served.submit(body.pop("command") + " --epochs 10000", **{**body, "launcher": "horovod"})
+
+        def measured_on() -> set[int]:
+            profile = served.http.get(f"/api/v1/jobs/{job}/profile").json()
+            return {observation["num_gpus"] for observation in profile["observations"]}
+
+        served.wait(job, "running", seconds=120)
+        wait_until(lambda: measured_on() == {1}, "a report of one worker", 120)
+        resize(served, 2)
+        wait_until(lambda: measured_on() == {1, 2}, "a report of two workers", 120)
+        assert "schedulearn: goes on at epoch" in served.logs(job)
+        profile = served.http.get(f"/api/v1/jobs/{job}/profile").json()
+        assert profile["progress"]["steps"] > 0
+        served.http.delete(f"/jobs/{job}")
+        served.wait(job, "cancelled", seconds=60)
+        # From the bridge, reports are taken and nothing else, whatever name is used.
+        gateway = bridge_address()
+        assert gateway is not None
+        url = f"http://{gateway}:{served.port}"
+        assert httpx.post(f"{url}/api/v1/reports").status_code == 401
+        for host in (f"{gateway}:{served.port}", "127.0.0.1", "localhost"):
+            assert httpx.get(f"{url}/api/v1/jobs", headers={"host": host}).status_code == 403
+    docker = DockerRuntime("local", docker_url, tmp_path / "data", cluster_of(served))
+    try:
+        assert docker.checkpoints() == [job]
+        for task in docker.observe():
+            docker.remove(task.task_id)
+        docker.drop_checkpoints(job)
+        assert docker.checkpoints() == []
+    finally:
+        docker.close()
+
+
+def cluster_of(served: Served) -> str:
+    [(found,)] = served.rows("SELECT value FROM meta WHERE key = 'cluster_id'")
+    return str(found)
+
+
+def test_with_torchrun_too(served: Served, tmp_path: Path) -> None:
+    epochs = 5
+    job = Training(
+        served, tmp_path / "out", "torchrun", f"--epochs {epochs} --pause 0.02 --batch 64 --max-batch 64 --max-local 16"
+    )
+    for size, epoch in ((1, 0), (2, 1)):
+        resize(served, size)
+        job.wait_for(size, epoch)
+    assert job.finish() > 0.8
+    job.check_samples(epochs)
+    assert {len(line["seen"]) for line in job.lines()} <= set(range(1, 18)), "more in one pass than fits"

@@ -85,6 +85,7 @@ class Run:
         self._began = 0.0
         self._saved_at = time.monotonic()
         self._saving_s = 0.0
+        self._stopped_at: float | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: Reporter | None = None
         if self.env is None:
@@ -182,6 +183,8 @@ class Run:
             kind = (self.batch.num_nodes, self.workers.size, self.batch.atomic)
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         sums = self.instruments.finish_step()
+        if self._stopped_at is not None:
+            self._tell_stall(time.time() - self._stopped_at)
         self._look_at_answer()
         if sums[0] > 0:
             self._preempt()
@@ -196,8 +199,8 @@ class Run:
         save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
         return [float(self.stopping), float(save), float(self._choice is not None)]
 
-    def save(self) -> None:
-        """Saves a checkpoint; all workers call it at the same step."""
+    def save(self, stopping: bool = False) -> None:
+        """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
         began = time.monotonic()
         random_states = self.workers.gather(_random_state())
         if self.workers.rank == 0 and self._checkpoints is not None:
@@ -212,6 +215,7 @@ class Run:
                 "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
                 "answer": self._answer,
                 "random": random_states,
+                "stopped_at": time.time() if stopping else None,
             }
             try:
                 self._checkpoints.save(self.step, lambda file: torch.save(whole, file))
@@ -245,6 +249,7 @@ class Run:
         place = whole["place"]
         self.epoch, self.position, self.step = place["epoch"], place["position"], place["step"]
         self._answer = whole["answer"]
+        self._stopped_at = whole["stopped_at"]
         if self.instruments is not None and whole["noise"] is not None:
             noise = self.instruments.meter.noise
             noise.sqr_mean, noise.var_mean, noise.weight = whole["noise"]
@@ -255,6 +260,13 @@ class Run:
         if self.workers.rank == 0:
             where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
             print(f"schedulearn: goes on at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
+
+    def _tell_stall(self, seconds: float) -> None:
+        """How long training stood still between two attempts; over several hosts, as far as their clocks agree."""
+        self._stopped_at = None
+        if self.workers.rank == 0:
+            print(f"schedulearn: first step {seconds:.2f} s after the last one", flush=True)  # noqa: T201
+            self.log(stall_seconds=seconds)
 
     def _look_at_answer(self) -> None:
         if self._reporter is not None and self._reporter.answer is not None:
@@ -279,7 +291,7 @@ class Run:
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""
-        self.save()
+        self.save(stopping=True)
         if self._reporter is not None:
             self._reporter.close()
         if self.workers.rank == 0:

@@ -24,7 +24,8 @@ class NoiseMeter:
         self.noise = NoiseScale(init_batch)
         self.measuring = False
         self.cost = 0.0
-        """Seconds of this worker in the last measured step."""
+        """Seconds that this worker spent on the last step that was measured to its end."""
+        self._spent = 0.0
         self.optimizer = optimizer
         self._every = 1
         self._wait = 0
@@ -43,13 +44,13 @@ class NoiseMeter:
 
     def begin(self) -> None:
         self.measuring = self._wait <= 0 or self._previous is not None
-        self.local_sqr = self._total = self.cost = 0.0
+        self.local_sqr = self._total = self._spent = 0.0
 
     def local(self, parameters: Iterable[torch.Tensor], gradients: Iterable[torch.Tensor]) -> None:
         """May be called for parts of the gradient, each once."""
         began = time.perf_counter()
         self.local_sqr += self.squared(parameters, gradients)
-        self.cost += time.perf_counter() - began
+        self._spent += time.perf_counter() - began
 
     def total(self, parameters: Iterable[torch.Tensor], batch: int, workers: int) -> None:
         """With the averaged gradients still in the parameters."""
@@ -58,18 +59,18 @@ class NoiseMeter:
         self._total = self.squared(parameters, [p.grad for p in parameters])
         if workers == 1:
             self._pair(parameters, batch)
-        self.cost += time.perf_counter() - began
+        self.cost = self._spent + time.perf_counter() - began
 
     def finish(self, local_sum: float, measured: float, workers: int, batch: int) -> None:
         """`local_sum` over the `measured` workers; the averaged gradient is the same for all."""
         if workers > 1 and round(measured) == workers:
             self.noise.update(local_sum / workers, self._total, workers, batch)
 
-    def pace(self, cost: float, step: float) -> None:
+    def pace(self, cost: float, step: float, workers: int) -> None:
         """`cost` and `step` in seconds, the same on all workers: how long to pause."""
         if self.measuring:
             self._every = max(1, min(LONGEST, math.ceil(cost / (BUDGET * max(step, 1e-9)))))
-            self._wait = self._every
+            self._wait = self._every if workers > 1 or self._every == 1 else 2 * self._every  # a pair is two steps
         self._wait -= 1
 
     def forget_pair(self) -> None:

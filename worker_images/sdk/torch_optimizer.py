@@ -79,7 +79,7 @@ class Instruments:
         size = self._workers.size
         if self.meter.measuring and self._this is not None:
             self.meter.finish(sums[3], sums[4], size, self._this.samples)
-        self.meter.pace(sums[5] / size, sums[6] / size)
+        self.meter.pace(sums[5] / size, sums[6] / size, size)
         return sums[:3]
 
     def _hook(self, parameter: Any) -> Any:

@@ -12,12 +12,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports
 from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.observations import ReportIn
 from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.spec import JobSpec
 
@@ -48,6 +50,10 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             interval_s=settings.interval,
             max_gpus_per_job=settings.max_gpus_per_job,
             on_commit=pulse.beat,
+            report_url=lambda runtime: report_url(settings, runtime),
+            report_interval_s=settings.report_interval,
+            checkpoint_interval_s=settings.checkpoint_interval,
+            keep_checkpoints_s=settings.keep_checkpoints,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
         cluster.start()
@@ -68,10 +74,10 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, events, metrics, legacy):
+    for module in (jobs, hosts, policy, reports, events, metrics, legacy):
         app.include_router(module.router)
     _page(app, settings)
-    _describe_job_spec(app)
+    _describe_bodies(app)
     return Guard(_Headers(app), settings.token)
 
 
@@ -118,14 +124,16 @@ def _page(app: FastAPI, settings: Settings) -> None:
         return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")
 
 
-def _describe_job_spec(app: FastAPI) -> None:
-    """Puts what POST takes into the OpenAPI document, where the body is parsed by hand for speed."""
+def _describe_bodies(app: FastAPI) -> None:
+    """Puts what these routes take into the OpenAPI document, where the body is parsed by hand."""
     make = app.openapi
 
     def openapi() -> dict[str, object]:
         document = make()
-        schema = JobSpec.model_json_schema(ref_template="#/components/schemas/{model}")
-        document["components"]["schemas"].setdefault("JobSpec", schema)
+        for model in (JobSpec, ReportIn):
+            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
+                document["components"]["schemas"].setdefault(name, part)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

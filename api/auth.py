@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
+from schedulearn.scheduler import reporting
 
 COOKIE = "schedulearn_token"
 OPEN_PATHS = ("/healthz", "/ui/", "/api/v1/session")
@@ -36,7 +37,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope["path"], headers)
+        refusal = self._refusal(scope, headers)
         if refusal is None:
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -49,11 +50,18 @@ class Guard:
                 response.headers["www-authenticate"] = "Bearer"
             await response(scope, receive, send)
 
-    def _refusal(self, path: str, headers: Headers) -> tuple[int, str, str] | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        path = scope["path"]
+        if path == reporting.PATH:
+            return None  # asks for the token of a job, which is good for nothing else
         if self.token is not None:
             if path in ("/", "/ui") or path.startswith(OPEN_PATHS) or _matches(headers, self.token):
                 return None
             return 401, "unauthorized", "this service needs its token: send it as 'Authorization: Bearer TOKEN'"
+        server = scope.get("server")
+        if server is not None and server[0] not in LOOPBACK:
+            # Job containers come in by Docker's bridge, for reports only, whatever host they name.
+            return 403, "foreign_host", f"on {server[0]} this service takes only reports of jobs"
         host = urlsplit(f"//{headers.get('host', '')}").hostname
         if host not in LOOPBACK:
             return 403, "foreign_host", f"this service answers on {', '.join(LOOPBACK)} only, not as {host!r}"

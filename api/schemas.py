@@ -64,6 +64,7 @@ class JobOut(BaseModel):
     deadline: str | None
     max_duration: float | None
     max_restarts: int
+    grace_period: float
     launcher: str
     env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
     shm_size: int
@@ -194,7 +195,18 @@ def masked(env: Mapping[str, str]) -> dict[str, str]:
 
 _AS_THEY_ARE = (
     *("id", "name", "type", "container_image", "command", "required_gpus", "min_gpus", "max_gpus", "elastic"),
-    *("priority", "weight", "max_duration", "max_restarts", "launcher", "labels", "user", "reason", "message"),
+    *(
+        "priority",
+        "weight",
+        "max_duration",
+        "max_restarts",
+        "grace_period",
+        "launcher",
+        "labels",
+        "user",
+        "reason",
+        "message",
+    ),
     *("pull_percent", "attempt", "restarts", "exit_code", "run_seconds", "gpu_seconds"),
 )
 

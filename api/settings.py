@@ -36,6 +36,17 @@ class Settings(BaseSettings):
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )
 
+    report_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://",
+        description="URL of this service as job containers reach it; default: found by itself on this machine",
+    )
+    report_interval: float = Field(default=30.0, ge=0.1, le=3600, description="seconds between reports of a job")
+    checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
+    keep_checkpoints: float = Field(
+        default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,

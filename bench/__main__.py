@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("footprint", "decisions", "submissions", "load", "start_latency")
+NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk")
 
 
 def main() -> int:

@@ -13,11 +13,14 @@ from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.checkpoints import CheckpointSweeper
 from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
+from schedulearn.scheduler.profiles import Profiles
+from schedulearn.scheduler.reporting import ReportAccess, report_secret
 from schedulearn.scheduler.service import Service
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -39,6 +42,10 @@ class Cluster:
         interval_s: float = 60.0,
         max_gpus_per_job: int | None = None,
         on_commit: Callable[[], None] = lambda: None,
+        report_url: Callable[[str], str | None] = lambda runtime: None,
+        report_interval_s: float = 30.0,
+        checkpoint_interval_s: float = 300.0,
+        keep_checkpoints_s: float = 86_400.0,
     ) -> None:
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
@@ -49,6 +56,10 @@ class Cluster:
         self.db.write(lambda db: _register(db, self.host))
         self.agent = HostAgent(self.host.id, self.host.runtime, lambda: self.loop.wake())
         self.agents: Mapping[str, HostAgent] = {self.host.id: self.agent}
+        self.reports = ReportAccess(
+            self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
+        )
+        self.profiles = Profiles(self.db, lambda: self.loop.wake())
         self.service = Service(self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job)
         self.loop = SchedulerLoop(
             self.db,
@@ -56,16 +67,23 @@ class Cluster:
             lambda: self.service.policy,
             interval_s=interval_s,
             utilization=self.host.utilization,
+            profiles=self.profiles,
+            job_env=self.reports.env,
         )
+        self.sweeper = CheckpointSweeper(self.db, self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
 
     def start(self) -> None:
+        self.profiles.start()
         self.loop.start()
         self.agent.start()
+        self.sweeper.start()
 
     def close(self) -> None:
         """Lets go of everything; containers go on."""
+        self.sweeper.close()
         self.loop.close()
+        self.profiles.close()
         self.agent.close()
         self.db.close()
         self._lock.close()

@@ -15,6 +15,13 @@ from schedulearn.scheduler.states import JobStatus, Reason
 MAX_LOSSES = 5
 """How often a job whose containers vanish is started again: what kills them may be the job itself."""
 
+PREEMPTED = 75
+"""Exit code of a command that saved a checkpoint because it was told to stop: it wants to go on from there. The same as
+`schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h)."""
+
+KILLED = 137
+"""Exit code of a command, or of an elastic job's launcher for one of its workers, that was ended by SIGKILL."""
+
 SETTLE_S = 3.0
 """For so long after the service's start, a container that the service of before asked for may still appear."""
 
@@ -195,7 +202,12 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
     again = {"restarts": job.restarts + 1, "pull_percent": None}
     if job.status == JobStatus.RESIZING:
         return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", again)
-    if Reason.COMMAND_FAILED in outcomes and Reason.LOST not in outcomes:
+    # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
+    lost = Reason.LOST in outcomes or (code == KILLED and job.elastic and not error)
+    if Reason.COMMAND_FAILED in outcomes and not lost:
+        if code == PREEMPTED and job.losses < MAX_LOSSES:
+            message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."
+            return JobMoved(job, Reason.PREEMPTED, message, {**again, "losses": job.losses + 1})
         if job.restarts < job.max_restarts:
             message = f"The command ended with exit code {code}{detail} Try {job.restarts + 1} of {job.max_restarts}."
             return JobMoved(job, Reason.RETRY, message, again)
@@ -206,10 +218,11 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
             {"exit_code": code, "pull_percent": None},
         )
     losses = job.losses + 1
+    what = "It was killed" if code == KILLED else "Its container was lost"
     if losses > MAX_LOSSES:
-        message = f"Its container was lost {losses} times{detail}"
+        message = f"{what}{detail} That was the {losses}th time."
         return JobMoved(job, Reason.TOO_MANY_LOSSES, message, {"losses": losses, "pull_percent": None})
-    return JobMoved(job, Reason.LOST, f"Its container was lost{detail} It starts again.", {**again, "losses": losses})
+    return JobMoved(job, Reason.LOST, f"{what}{detail} It starts again.", {**again, "losses": losses})
 
 
 def _places(tasks: Sequence[Any]) -> str:

@@ -22,6 +22,13 @@ class NotFoundError(SchedulearnError):
     http_status = 404
 
 
+class UnauthorizedError(SchedulearnError):
+    """Who asks may not: a missing or wrong token."""
+
+    code = "unauthorized"
+    http_status = 401
+
+
 class InvalidError(SchedulearnError):
     """The request can be read, but a value in it makes no sense here."""
 

@@ -25,14 +25,17 @@ def split_command(command: str) -> tuple[str, ...]:
     return words
 
 
-def launch_argv(launcher: str, command: str, gpus: int) -> tuple[str, ...]:
+def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False) -> tuple[str, ...]:
     """`command` run on `gpus` GPUs of one host by `launcher`.
 
-    A command that names its launcher itself is left as it is: jobs of the original Schedulearn did that.
+    A command that names its launcher itself is left as it is: jobs of the original Schedulearn did that. Elastic jobs
+    get a launcher of ours, since horovodrun kills its workers before they could save a checkpoint (ADR 7).
     """
     words = split_command(command)
     if launcher == "none" or words[0] in ("horovodrun", "torchrun", "mpirun"):
         return words
+    if elastic:
+        return ("python3", "-m", "schedulearn.worker.launch", launcher, str(gpus), *words)
     if launcher == "torchrun":
         return ("torchrun", "--standalone", f"--nproc-per-node={gpus}", "--no-python", *words)
     return ("horovodrun", "-np", str(gpus), "-H", f"localhost:{gpus}", *words)

@@ -35,6 +35,7 @@ from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.launch import launch_argv, service_env
 from schedulearn.scheduler.placement import GpuState, Placement, place
 from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff
 from schedulearn.scheduler.runtimes.base import TaskSpec, task_id
 from schedulearn.scheduler.snapshot import build_snapshot
@@ -68,6 +69,8 @@ class SchedulerLoop:
         *,
         interval_s: float = 60.0,
         utilization: Callable[[str], float | None] = lambda uuid: None,
+        profiles: Profiles | None = None,
+        job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.db = db
@@ -75,6 +78,8 @@ class SchedulerLoop:
         self.policy = policy
         self.interval_s = interval_s
         self.utilization = utilization
+        self.profiles = profiles
+        self.job_env = job_env
         self.clock = clock
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
@@ -129,7 +134,12 @@ class SchedulerLoop:
             with self.db.read() as db:
                 books = repository.load_books(db)
         # 2. What the policy wants.
-        snapshot = build_snapshot(books, set(observations), self.utilization, now)
+        profiles = self.profiles
+        if profiles is not None:
+            profiles.keep_only(books.jobs)
+        snapshot = build_snapshot(
+            books, set(observations), self.utilization, now, profiles.get if profiles is not None else lambda _: None
+        )
         plan = self._decide(snapshot)
         # 3. Claim it.
         if plan is not None:
@@ -224,10 +234,10 @@ class SchedulerLoop:
                 job = books.starting.get(task.job_id)
                 if task.host_id != host_id or job is None:
                     continue
-                spec = _spec(task, job, simulated, ranks[task.job_id])
+                spec = _spec(task, job, simulated, ranks[task.job_id], self.job_env(job.id))
                 ran = task.state == "running" or task.id in observation.started
                 desired[task.id] = DesiredTask(
-                    spec, task.stop, ran, retry_at=agent.trouble(task.id)[0], suspended=task.job_id in self._suspended
+                    spec, task.stop, ran, job.grace_period, agent.trouble(task.id)[0], task.job_id in self._suspended
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
@@ -330,17 +340,18 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                     log.exception("job %s", job.id)
 
 
-def _spec(task: Any, job: Any, simulated: set[str], num_nodes: int) -> TaskSpec:
+def _spec(task: Any, job: Any, simulated: set[str], num_nodes: int, job_env: Mapping[str, str]) -> TaskSpec:
     gpus = len(task.gpu_uuids)
     added = service_env(job.id, task.attempt, job.restarts, gpus, task.rank, num_nodes)
+    added["SCHEDULEARN_GRACE_PERIOD"] = f"{job.grace_period:g}"
     return TaskSpec(
         job_id=job.id,
         attempt=task.attempt,
         rank=task.rank,
         image=job.container_image,
-        argv=launch_argv(job.launcher, job.command, gpus),
+        argv=launch_argv(job.launcher, job.command, gpus, elastic=job.elastic),
         gpu_uuids=tuple(task.gpu_uuids),
-        env={**job.env, **added},
+        env={**job.env, **job_env, **added},
         shm_bytes=job.shm_bytes,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
     )

@@ -10,11 +10,16 @@ from schedulearn.scheduler.domain import HostView, JobView, Snapshot
 from schedulearn.scheduler.states import JobStatus
 
 if TYPE_CHECKING:
+    from schedulearn.scheduler.profiles import JobProfile
     from schedulearn.scheduler.store.repository import Books
 
 
 def build_snapshot(
-    books: Books, reachable: set[str], utilization: Callable[[str], float | None], now: float
+    books: Books,
+    reachable: set[str],
+    utilization: Callable[[str], float | None],
+    now: float,
+    profile_of: Callable[[str], JobProfile | None] = lambda job_id: None,
 ) -> Snapshot:
     """Hosts that answer, and jobs that wait or run. A job that is being stopped or resized is left out: what it holds
     is taken off its host, since it can't be given to others yet."""
@@ -64,6 +69,7 @@ def build_snapshot(
         if job.status in (JobStatus.STOPPING, JobStatus.RESIZING):
             continue
         allocation = held.get(job.id, {})
+        profile = profile_of(job.id) if job.elastic else None
         current = ran.get(job.id, 0.0)
         jobs.append(
             JobView(
@@ -71,7 +77,7 @@ def build_snapshot(
                 submitted_at=job.submitted_at,
                 required_gpus=job.required_gpus,
                 min_gpus=job.min_gpus,
-                max_gpus=job.max_gpus,
+                max_gpus=profile.cap(job.max_gpus, job.min_gpus) if profile else job.max_gpus,
                 elastic=job.elastic,
                 priority=job.priority,
                 weight=job.weight,
@@ -81,6 +87,7 @@ def build_snapshot(
                 restarts=job.restarts,
                 allocation=allocation,
                 gpu_indices=indices.get(job.id, {}),
+                goodput=profile.goodput if profile else None,
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)

@@ -19,6 +19,8 @@ from schedulearn.scheduler.launch import reserved_env, split_command
 from schedulearn.scheduler.runtimes.base import GIB
 
 MAX_GPUS = 4096
+GRACE_S = 10.0
+ELASTIC_GRACE_S = 60.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -80,6 +82,12 @@ class JobSpec(BaseModel):
     max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
     max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
     launcher: Literal["horovod", "torchrun", "none"] = "horovod"
+    grace_period: float | None = Field(
+        default=None,
+        ge=1,
+        le=3600,
+        description="seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60",
+    )
     env: Texts = Field(default_factory=dict, max_length=1000, description="environment variables")
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
@@ -120,6 +128,7 @@ class JobSpec(BaseModel):
                 if getattr(self, bound) not in (None, self.required_gpus):
                     raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
             self.min_gpus = self.max_gpus = self.required_gpus
+        self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
         self.min_gpus = self.min_gpus or 1
         self.max_gpus = self.max_gpus or MAX_GPUS
         if not self.min_gpus <= self.required_gpus <= self.max_gpus:

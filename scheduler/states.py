@@ -73,6 +73,7 @@ class Reason(StrEnum):
     LOST = "lost"
     RETRY = "retry"
     RESIZED = "resized"
+    PREEMPTED = "preempted"
     IMAGE_PULL = "image_pull"
     PLACED = "placed"
     CONTAINER_RUNNING = "container_running"
@@ -100,6 +101,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.LOST: _Q,
     Reason.RETRY: _Q,
     Reason.RESIZED: _Q,
+    Reason.PREEMPTED: _Q,
     Reason.IMAGE_PULL: _P,
     Reason.PLACED: _S,
     Reason.CONTAINER_RUNNING: _R,

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
 from schedulearn.api.auth import stored_token
+from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
@@ -43,24 +44,39 @@ def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json
         if made_token:
             settings = settings.model_copy(update={"token": stored_token(settings.data)})
         listener = _bind(settings.host, settings.port)
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     except (SchedulearnError, OSError) as error:
         return _refuse(error)
     # The loop and the database's writer compute in threads of their own: an answer shall not wait 5 ms for its turn.
     sys.setswitchinterval(0.0005)
+    listeners = [listener, *_bridge_listener(settings)]
     app = _Startup(create_app(settings))
     server = _Server(app, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
     try:
-        server.run(sockets=[listener])
+        server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
         if app.failure is None:
             raise
     finally:
-        listener.close()
+        for each in listeners:
+            each.close()
     if app.failure is not None:
         return _refuse(app.failure)
     if not as_json:
         _tell("Stopped. Jobs that run go on.")
     return 0
+
+
+def _bridge_listener(settings: Settings) -> list[socket.socket]:
+    """Lets job containers send their reports to a service that listens on loopback; the guard lets nothing else in."""
+    address = bridge_address() if needs_bridge_listener(settings) else None
+    if address is None:
+        return []
+    try:
+        return [_bind(address, settings.port)]
+    except InvalidError as error:
+        logging.getLogger(__name__).warning("jobs in containers can't report: %s", error)
+        return []
 
 
 def _refuse(error: BaseException) -> int:

@@ -126,6 +126,15 @@ class Runtime(Protocol):
         """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
         ...
 
+    def checkpoints(self) -> Sequence[str]:
+        """Ids of the jobs of this service that have a folder of checkpoints on this host. `start` makes it, all
+        attempts of a job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR."""
+        ...
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        """Forgets them. Unknown job, or one whose task is still there: nothing happens."""
+        ...
+
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         """stdout and stderr as they came, in order, from the earliest kept byte; with `follow` until the task ends.
         Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""

@@ -17,7 +17,7 @@ import docker.errors
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
-from schedulearn.scheduler.runtimes import docker_images
+from schedulearn.scheduler.runtimes import docker_images, docker_volumes
 from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.runtimes.docker_api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker_container import (
@@ -62,6 +62,7 @@ class DockerRuntime:
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         self._engine = Engine(url)
+        self._sdk = docker_volumes.SdkVolume()
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
@@ -168,6 +169,14 @@ class DockerRuntime:
 
         yield from self._log_store.follow(task_id, stopped=stopped)
 
+    def checkpoints(self) -> Sequence[str]:
+        with self._engine.errors("list its volumes"):
+            return docker_volumes.jobs_with_checkpoints(self._engine.api, LABEL, self._cluster_id)
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        with self._engine.errors("remove a volume"):
+            docker_volumes.drop_checkpoints(self._engine.api, job_id)
+
     def watch(self) -> Iterator[None]:
         """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""
         filters = {
@@ -212,7 +221,13 @@ class DockerRuntime:
         if self._info is None and task.gpu_uuids:
             self._info = api.info()
         try:
-            return str(api.create_container(**create_arguments(api, task, self._cluster_id, self._info or {}))["Id"])
+            python_path, user = docker_volumes.image_settings(api.inspect_image(task.image))
+            self._sdk.ensure(api, task.image)
+            arguments = create_arguments(api, task, self._cluster_id, self._info or {}, python_path)
+            container = str(api.create_container(**arguments)["Id"])
+            if user not in ("", "0", "root"):
+                docker_volumes.open_to_all(api, container)
+            return container
         except docker.errors.APIError as error:
             match status_of(error):
                 case 404:

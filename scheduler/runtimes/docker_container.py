@@ -10,6 +10,7 @@ from typing import Any
 from docker.types import DeviceRequest, LogConfig
 
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.docker_volumes import CHECKPOINTS_PATH, SDK_PATH, mounts
 from schedulearn.scheduler.runtimes.pinning import complete_env
 
 LABEL = "schedulearn.cluster"
@@ -26,15 +27,19 @@ _NOT_RUN = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)")
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 
-def create_arguments(api: Any, task: TaskSpec, cluster_id: str, info: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `APIClient.create_container`. `info` is what the engine says of itself."""
+def create_arguments(
+    api: Any, task: TaskSpec, cluster_id: str, info: Mapping[str, Any], python_path: str = ""
+) -> dict[str, Any]:
+    """The arguments of `APIClient.create_container`. `info` is what the engine says of itself, `python_path` what the
+    image has as PYTHONPATH."""
+    base = {**BASE_ENV, "PYTHONPATH": python_path}
     return {
         "image": task.image,
         "name": task.task_id,
         # `argv` is the whole command: an image's own entry point would get it as its arguments.
         "entrypoint": list(task.argv),
         "command": [],
-        "environment": complete_env(task, BASE_ENV),
+        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH),
         "labels": {
             LABEL: cluster_id,
             "schedulearn.job": task.job_id,
@@ -44,6 +49,7 @@ def create_arguments(api: Any, task: TaskSpec, cluster_id: str, info: Mapping[st
         "stop_signal": "SIGTERM",
         "host_config": api.create_host_config(
             init=True,
+            mounts=mounts(task.job_id, LABEL, cluster_id),
             shm_size=task.shm_bytes,
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,

@@ -51,6 +51,7 @@ class FakeRuntime:
         self._clock = clock
         self._tasks: dict[str, _Task] = {}
         self._logs: dict[str, bytearray] = {}  # of removed tasks
+        self._checkpoints: set[str] = set()
         self._failures: dict[str, deque[RuntimeFault]] = {}
         self._starts: dict[str, int] = {}
         self._changed = threading.Condition(threading.RLock())
@@ -92,6 +93,7 @@ class FakeRuntime:
             if not self._has(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
+            self._checkpoints.add(task.job_id)
             running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
             self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
             self._notify()
@@ -120,6 +122,17 @@ class FakeRuntime:
             if task is not None:
                 self._logs[task_id] = task.log
                 self._notify()
+
+    def checkpoints(self) -> Sequence[str]:
+        with self._changed:
+            self._enter("checkpoints")
+            return sorted(self._checkpoints)
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        with self._changed:
+            self._enter("drop_checkpoints", job_id)
+            if not any(task.spec.job_id == job_id for task in self._tasks.values()):
+                self._checkpoints.discard(job_id)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
@@ -192,7 +205,7 @@ class FakeRuntime:
     def env(self, task_id: str) -> dict[str, str]:
         """What the command finds in its environment."""
         with self._changed:
-            return complete_env(self._tasks[task_id].spec, {})
+            return complete_env(self._tasks[task_id].spec, {}, "/fake/sdk", "/fake/checkpoints")
 
     def check(self) -> None:
         """Raises AssertionError where a driver broke what must always hold: no task was started twice, no GPU is in

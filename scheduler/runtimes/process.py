@@ -27,8 +27,10 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes import procfs, shim
 from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.runtimes.base import task_id as make_task_id
 from schedulearn.scheduler.runtimes.environments import Environments
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
 # What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
 PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -71,6 +73,8 @@ class ProcessRuntime:
         self._tasks = data_dir.absolute() / "tasks"
         self._log_cap = log_cap_bytes
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
+        self._checkpoints = data_dir.absolute() / "checkpoints"
+        self._sdk = data_dir.absolute() / "sdk"
         self._environments = Environments(self._tasks / ".environment.json", environments or {})
         self._closed = threading.Event()
         self._wakers: set[int] = set()  # the pipe of each `watch`
@@ -151,6 +155,15 @@ class ProcessRuntime:
                     os.close(lock)
             shutil.rmtree(trash, ignore_errors=True)
             self._wake()
+
+    def checkpoints(self) -> Sequence[str]:
+        return sorted(os.listdir(self._checkpoints)) if self._checkpoints.is_dir() else []
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        if parse_task_id(make_task_id(job_id, 1, 0)) is None:
+            return
+        if not any((parse_task_id(name) or ("",))[0] == job_id for name in self._names()):
+            shutil.rmtree(self._checkpoints / job_id, ignore_errors=True)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:
@@ -303,7 +316,9 @@ class ProcessRuntime:
             "PYTHONUNBUFFERED": "1",
         }
         base.setdefault("LANG", "C.UTF-8")
-        env = {**complete_env(task, base), MARK: str(directory)}
+        checkpoints = self._checkpoints / task.job_id
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
 

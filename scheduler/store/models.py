@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Float,
     ForeignKey,
     Index,
     String,
@@ -66,6 +67,7 @@ class Job(SQLModel, table=True):
     max_restarts: int
     launcher: str
     env: dict[str, str] = Field(sa_column=_json())
+    grace_period: float = Field(sa_column=Column(Float, nullable=False, server_default="10"))
     shm_bytes: int = Field(sa_type=BigInteger)
     labels: dict[str, str] = Field(sa_column=_json())
     user: str
@@ -186,6 +188,56 @@ class PolicyChoice(SQLModel, table=True):
     algorithm: str
     metric: str
     params: dict[str, Any] = Field(sa_column=_json())
+
+
+class Profile(SQLModel, table=True):
+    """What a job last reported of itself. One row a job, written by its worker SDK's reports."""
+
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
+    attempt: int
+    reported_at: float
+    init_batch: int
+    max_batch: int
+    min_local: int
+    max_local: int | None = None
+    accumulate: bool
+    atomic_batch: int
+    """Samples a GPU in one pass, now."""
+    accumulation: int
+    why: str = Field(default="", sa_type=Text)
+    """Why the batch is what it is."""
+    noise_scale: float | None = None
+    """Samples; None: not known yet."""
+    epoch: int = 0
+    epochs: int | None = None
+    position: int = 0
+    """Samples of this epoch that are done, of `epoch_samples`."""
+    epoch_samples: int = 0
+    steps: int = 0
+
+
+class Observation(SQLModel, table=True):
+    """Measured passes of a job, together for each kind of allocation and batch."""
+
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
+    gpu_type: str = Field(primary_key=True)
+    num_nodes: int = Field(primary_key=True)
+    num_gpus: int = Field(primary_key=True)
+    atomic_batch: int = Field(primary_key=True)
+    passes: int
+    """Passes that the means stand for, at most `observations.COUNT_CAP`: newer ones keep weight."""
+    grad_time: float
+    iter_time: float
+    at: float
+
+
+class Metric(SQLModel, table=True):
+    """What a job logged under one name, thinned as it grows."""
+
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
+    name: str = Field(primary_key=True)
+    points: list[list[float]] = Field(sa_column=_json())
+    """[step, value, seconds since the epoch] of each, oldest first."""
 
 
 METADATA = SQLModel.metadata

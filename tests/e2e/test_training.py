@@ -48,7 +48,7 @@ def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
             assert config["ShmSize"] == 1 << 30
             assert not config["Privileged"]
             assert not config["Binds"]
-            assert not container.attrs["Mounts"]
+            assert {mount["Type"] for mount in container.attrs["Mounts"]} == {"volume"}, "it has a folder of the host"
             process = container.top()["Processes"]
             assert any("horovodrun -np 2 -H localhost:2" in " ".join(row) for row in process), process
         finally:

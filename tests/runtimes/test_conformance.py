@@ -12,6 +12,7 @@ from benches import LOG_CAP, Bench, Program, shell, wait_for
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 SLEEPER = Program(("sleep", "100"))
 UNKNOWN = ["schedulearn-nobody-1-0", "", "..", "../../etc", "schedulearn-x-1-0/..", "no task"]
@@ -425,6 +426,41 @@ class TestWatch:
         runtime.close()
         watcher.join(10)
         assert not watcher.is_alive()
+
+
+def test_checkpoints_outlive_an_attempt_and_belong_to_one_job(bench: Bench) -> None:
+    write = shell('echo step-7 > "$SCHEDULEARN_CHECKPOINT_DIR/saved"', lambda r, t: r.finish(t))
+    read = shell('cat "$SCHEDULEARN_CHECKPOINT_DIR/saved"', printer("step-7\n").play)
+    other = shell('cat "$SCHEDULEARN_CHECKPOINT_DIR/saved"', lambda r, t: r.finish(t, 1))
+    spec = bench.spec(write)
+    first = bench.start(write, job_id=spec.job_id)
+    bench.wait_for_end(first)
+    bench.runtime.drop_checkpoints(spec.job_id)  # refused: a task of the job is still there
+    bench.runtime.remove(first)
+    second = bench.start(read, job_id=spec.job_id, attempt=2)
+    bench.wait_for_end(second)
+    assert b"step-7" in bench.read(second, follow=True)
+    stranger = bench.start(other)
+    assert bench.wait_for_end(stranger).exit_code == 1
+    assert spec.job_id in bench.another().checkpoints()
+    bench.runtime.remove(second)
+    bench.runtime.drop_checkpoints(spec.job_id)
+    bench.runtime.drop_checkpoints("nobody")
+    assert spec.job_id not in bench.runtime.checkpoints()
+
+
+def test_the_sdk_is_first_on_the_python_path_before_the_users_own(bench: Bench) -> None:
+    show = shell('echo "$PYTHONPATH"; cat "${PYTHONPATH%%:*}/schedulearn/worker/__init__.py"')
+    if bench.is_fake:
+        task = bench.start(show, env={"PYTHONPATH": "/mine"})
+        assert isinstance(bench.runtime, FakeRuntime)
+        assert bench.runtime.env(task)["PYTHONPATH"].endswith(":/mine")
+        return
+    task = bench.start(show, env={"PYTHONPATH": "/mine"})
+    assert bench.wait_for_end(task).exit_code == 0
+    printed = bench.read(task, follow=True).decode()
+    assert printed.splitlines()[0].endswith(":/mine")
+    assert "What a training script imports" in printed
 
 
 def test_closing_twice_is_fine_and_tasks_go_on(bench: Bench) -> None:

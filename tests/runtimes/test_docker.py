@@ -19,6 +19,7 @@ from schedulearn.scheduler.runtimes.docker import DockerRuntime, ping
 from schedulearn.scheduler.runtimes.docker_api import Engine
 from schedulearn.scheduler.runtimes.docker_container import gpu_options, read_task, why_not_run
 from schedulearn.scheduler.runtimes.docker_images import _Layers
+from schedulearn.scheduler.runtimes.docker_volumes import sdk_volume
 
 SLEEPER = Program(("sleep", "100"))
 REAL = TaskSpec("j", 1, 0, "i", ("a",), ("GPU-a", "GPU-b"))
@@ -42,7 +43,12 @@ class TestContainers:
         assert host["Privileged"] is False
         assert host["SecurityOpt"] == ["no-new-privileges"]
         assert not host["Binds"]
-        assert not found["Mounts"]
+        job = found["Config"]["Labels"]["schedulearn.job"]
+        volumes = {mount["Destination"]: (mount["Type"], mount["Name"], mount["RW"]) for mount in found["Mounts"]}
+        assert volumes == {  # of the engine's own, and nothing of the host
+            "/schedulearn/sdk": ("volume", sdk_volume(), False),
+            "/schedulearn/checkpoints": ("volume", f"schedulearn-checkpoints-{job}", True),
+        }
         assert host["NetworkMode"] in ("bridge", "default")
         assert host["RestartPolicy"]["Name"] in ("no", "")
         assert host["LogConfig"] == {

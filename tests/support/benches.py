@@ -117,6 +117,8 @@ class Bench:
         last = self.another() if not self.is_fake else self.runtime
         for task in last.observe():
             last.remove(task.task_id)
+        for job_id in last.checkpoints():
+            last.drop_checkpoints(job_id)
         for runtime in self.made:
             runtime.close()
 

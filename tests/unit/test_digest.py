@@ -4,7 +4,9 @@ import pytest
 from builders import job_row, observed, task_row
 
 from schedulearn.scheduler.digest import (
+    KILLED,
     MAX_LOSSES,
+    PREEMPTED,
     Finding,
     JobMoved,
     Observation,
@@ -81,6 +83,12 @@ def test_a_gang_runs_once_all_of_it_runs() -> None:
         (job_row(status="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
         (job_row(status="resizing"), 143, Reason.RESIZED),
         (job_row(status="resizing"), 0, Reason.COMPLETED),
+        (job_row(status="resizing"), PREEMPTED, Reason.RESIZED),
+        (job_row(), PREEMPTED, Reason.PREEMPTED),
+        (job_row(losses=MAX_LOSSES), PREEMPTED, Reason.COMMAND_FAILED),
+        (job_row(), KILLED, Reason.COMMAND_FAILED),
+        (job_row(elastic=True), KILLED, Reason.LOST),
+        (job_row(elastic=True, losses=MAX_LOSSES), KILLED, Reason.TOO_MANY_LOSSES),
     ],
 )
 def test_what_an_exit_means_depends_on_what_was_asked(job: SimpleNamespace, exit_code: int, reason: Reason) -> None:
@@ -88,6 +96,12 @@ def test_what_an_exit_means_depends_on_what_was_asked(job: SimpleNamespace, exit
     findings = look(job, [task], [observed(task.id, TaskState.EXITED, exit_code=exit_code)])
     assert isinstance(findings[0], TaskEnded)
     assert reasons(findings) == [reason]
+
+
+def test_an_elastic_job_that_took_too_much_memory_is_not_tried_again() -> None:
+    task = task_row()
+    seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
+    assert reasons(look(job_row(elastic=True), [task], [seen])) == [Reason.COMMAND_FAILED]
 
 
 def test_a_container_that_vanished_is_started_again_but_not_for_ever() -> None:

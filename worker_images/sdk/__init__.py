@@ -1,4 +1,13 @@
-"""What a training script imports. Python 3.8 syntax: job images are often old."""
+"""What a training script imports: reports, adaptive batches, checkpoints, resizing. See docs/adapt-your-script.md.
+
+    import schedulearn.worker.torch as worker      # PyTorch, with Horovod, with torchrun, or alone
+
+Outside Schedulearn it does nothing special. Python 3.8 syntax, and only numpy, the standard library and the framework:
+the service brings these files into images of any age.
+"""
 
 if __name__ != "schedulearn.worker":
     raise ImportError("import schedulearn.worker, not " + __name__ + ": the folder is mapped to that name by setup.py")
+
+PREEMPTED = 75
+"""Exit code of a worker that saved a checkpoint because it was told to stop (EX_TEMPFAIL of sysexits.h)."""

@@ -280,6 +280,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Profile
+         * @description Observations, fit, predictions for 1 to 16 GPUs, the knee, and the batch with its reason.
+         */
+        get: operations["get_profile_api_v1_jobs__job_id__profile_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy": {
         parameters: {
             query?: never;
@@ -298,6 +318,27 @@ export interface paths {
          */
         put: operations["put_policy_api_v1_policy_put"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report
+         * @description For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
+         *     known of the job's speed, for the choice of its batch.
+         */
+        post: operations["report_api_v1_reports_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -412,6 +453,65 @@ export interface components {
             /** Items */
             items: components["schemas"]["JobOut"][];
         };
+        /**
+         * BatchIn
+         * @description What the job allows, and what it does now.
+         */
+        BatchIn: {
+            /**
+             * Accumulate
+             * @default true
+             */
+            accumulate?: boolean;
+            /** Accumulation */
+            accumulation: number;
+            /**
+             * Atomic
+             * @description samples a GPU in one pass, now
+             */
+            atomic: number;
+            /**
+             * Init
+             * @description M0: the whole batch that the learning rate was chosen for
+             */
+            init: number;
+            /** Max */
+            max: number;
+            /**
+             * Max Local
+             * @default null
+             */
+            max_local?: number | null;
+            /**
+             * Min Local
+             * @default 1
+             */
+            min_local?: number;
+            /**
+             * Why
+             * @default
+             */
+            why?: string;
+        };
+        /** BatchOut */
+        BatchOut: {
+            /** Accumulate */
+            accumulate: boolean;
+            /** Accumulation */
+            accumulation: number;
+            /** Atomic */
+            atomic: number;
+            /** Init */
+            init: number;
+            /** Max */
+            max: number;
+            /** Max Local */
+            max_local: number | null;
+            /** Min Local */
+            min_local: number;
+            /** Why */
+            why: string;
+        };
         /** ClusterOut */
         ClusterOut: {
             /** Gpus */
@@ -458,6 +558,20 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["EventOut"][];
+        };
+        /** FitOut */
+        FitOut: {
+            /** Gpu Type */
+            gpu_type: string;
+            /** Parameters */
+            parameters: {
+                [key: string]: number;
+            };
+            /**
+             * Relative Error
+             * @description root mean square over the observations
+             */
+            relative_error: number;
         };
         /** GpuOut */
         GpuOut: {
@@ -562,6 +676,8 @@ export interface components {
              * @description the GPUs held now
              */
             gpus: components["schemas"]["GpuRef"][];
+            /** Grace Period */
+            grace_period: number;
             /** Id */
             id: string;
             /** Labels */
@@ -662,6 +778,8 @@ export interface components {
              * @description the GPUs held now
              */
             gpus: components["schemas"]["GpuRef"][];
+            /** Grace Period */
+            grace_period: number;
             /** Id */
             id: string;
             /** Labels */
@@ -772,6 +890,12 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Grace Period
+             * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+             * @default null
+             */
+            grace_period?: number | null;
+            /**
              * Labels
              * @description key-value pairs for people and reports
              */
@@ -852,6 +976,67 @@ export interface components {
          * @enum {string}
          */
         JobStatus: "queued" | "pulling" | "starting" | "running" | "resizing" | "stopping" | "succeeded" | "failed" | "cancelled" | "timeout";
+        /** MetricIn */
+        MetricIn: {
+            /**
+             * At
+             * @description seconds since the epoch
+             */
+            at: number;
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+            /** Value */
+            value: number;
+        };
+        /**
+         * ObservationIn
+         * @description The typical pass of one kind, of those measured since the last report.
+         */
+        ObservationIn: {
+            /**
+             * Atomic Batch
+             * @description samples a GPU in one pass
+             */
+            atomic_batch: number;
+            /**
+             * Grad Time
+             * @description seconds of a pass without synchronising
+             */
+            grad_time: number;
+            /**
+             * Iter Time
+             * @description seconds of a pass with it
+             */
+            iter_time: number;
+            /** Num Gpus */
+            num_gpus: number;
+            /** Num Nodes */
+            num_nodes: number;
+            /**
+             * Passes
+             * @description passes that were measured
+             */
+            passes: number;
+        };
+        /** ObservationOut */
+        ObservationOut: {
+            /** Atomic Batch */
+            atomic_batch: number;
+            /** Gpu Type */
+            gpu_type: string;
+            /** Grad Time */
+            grad_time: number;
+            /** Iter Time */
+            iter_time: number;
+            /** Num Gpus */
+            num_gpus: number;
+            /** Num Nodes */
+            num_nodes: number;
+            /** Passes */
+            passes: number;
+        };
         /** ParameterOut */
         ParameterOut: {
             /** Default */
@@ -908,6 +1093,24 @@ export interface components {
             /** Since */
             since: string | null;
         };
+        /** PredictionOut */
+        PredictionOut: {
+            /** Accumulation */
+            accumulation: number;
+            /** Atomic Batch */
+            atomic_batch: number;
+            /** Goodput */
+            goodput: number;
+            /** Num Gpus */
+            num_gpus: number;
+            /** Num Nodes */
+            num_nodes: number;
+            /**
+             * Throughput
+             * @description samples a second, at the best batch
+             */
+            throughput: number;
+        };
         /** PriorityIn */
         PriorityIn: {
             /** Priority */
@@ -935,6 +1138,117 @@ export interface components {
              * @default about:blank
              */
             type?: string;
+        };
+        /**
+         * ProfileOut
+         * @description What was measured of a job, and what follows from it. Empty lists and nulls until it has reported.
+         */
+        ProfileOut: {
+            batch: components["schemas"]["BatchOut"] | null;
+            /** Fits */
+            fits: components["schemas"]["FitOut"][];
+            /**
+             * Knee
+             * @description the last GPU that adds at least half of what the first one does
+             */
+            knee: number | null;
+            /**
+             * Metrics
+             * @description name -> [step, value, seconds since the epoch]
+             */
+            metrics: {
+                [key: string]: number[][];
+            };
+            /** Noise Scale */
+            noise_scale: number | null;
+            /** Observations */
+            observations: components["schemas"]["ObservationOut"][];
+            /** Predictions */
+            predictions: components["schemas"]["PredictionOut"][];
+            progress: components["schemas"]["ProgressOut"] | null;
+            /** Reported At */
+            reported_at: string | null;
+        };
+        /** ProgressIn */
+        ProgressIn: {
+            /** Epoch */
+            epoch: number;
+            /**
+             * Epoch Samples
+             * @default 0
+             */
+            epoch_samples?: number;
+            /**
+             * Epochs
+             * @default null
+             */
+            epochs?: number | null;
+            /**
+             * Position
+             * @description samples of this epoch that are done
+             * @default 0
+             */
+            position?: number;
+            /**
+             * Steps
+             * @default 0
+             */
+            steps?: number;
+        };
+        /** ProgressOut */
+        ProgressOut: {
+            /** Epoch */
+            epoch: number;
+            /** Epoch Samples */
+            epoch_samples: number;
+            /** Epochs */
+            epochs: number | null;
+            /** Position */
+            position: number;
+            /** Steps */
+            steps: number;
+        };
+        /** ReportAnswer */
+        ReportAnswer: {
+            /**
+             * Gpu Type
+             * @description the one that the job was measured on last
+             */
+            gpu_type: string | null;
+            /**
+             * Models
+             * @description GPU type -> fitted step-time model; empty: none yet
+             */
+            models: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+            /**
+             * Use Efficiency
+             * @description false under the metric speed: the batch is chosen for throughput alone
+             */
+            use_efficiency: boolean;
+        };
+        /**
+         * ReportIn
+         * @description What `POST /api/v1/reports` takes. A report with any wrong value is refused as a whole.
+         */
+        ReportIn: {
+            /** Attempt */
+            attempt: number;
+            batch: components["schemas"]["BatchIn"];
+            /** Metrics */
+            metrics?: components["schemas"]["MetricIn"][];
+            /**
+             * Noise Scale
+             * @default null
+             */
+            noise_scale?: number | null;
+            /** Observations */
+            observations?: components["schemas"]["ObservationIn"][];
+            /** @default null */
+            progress?: components["schemas"]["ProgressIn"] | null;
         };
         /**
          * TaskOut
@@ -1309,6 +1623,11 @@ export interface operations {
                     env?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Grace Period
+                     * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+                     */
+                    grace_period?: number | null;
                     /**
                      * Labels
                      * @description key-value pairs for people and reports
@@ -1734,6 +2053,46 @@ export interface operations {
             };
         };
     };
+    get_profile_api_v1_jobs__job_id__profile_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_policy_api_v1_policy_get: {
         parameters: {
             query?: never;
@@ -1774,6 +2133,66 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PolicyOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    report_api_v1_reports_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportAnswer"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */
@@ -1900,6 +2319,11 @@ export interface operations {
                     env?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Grace Period
+                     * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+                     */
+                    grace_period?: number | null;
                     /**
                      * Labels
                      * @description key-value pairs for people and reports

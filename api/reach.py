@@ -1,0 +1,45 @@
+"""Where the workers inside job containers reach the service."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+
+from schedulearn.api.settings import Settings
+
+_BRIDGE = b"docker0"
+_SIOCGIFADDR = 0x8915
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+
+
+def bridge_address() -> str | None:
+    """This machine's address on Docker's default bridge, as containers see it; None without that bridge."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", _BRIDGE))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def needs_bridge_listener(settings: Settings) -> bool:
+    """A service that listens on loopback only is out of the reach of containers."""
+    return settings.loopback and settings.runtime != "process" and settings.report_url is None
+
+
+def report_url(settings: Settings, runtime: str) -> str | None:
+    """The service's URL for the workers of the embedded host; None if there is none that could work."""
+    if settings.report_url is not None:
+        return settings.report_url
+    if settings.port == 0:
+        return None  # nobody has told us which port it became
+    everywhere = settings.host in _WILDCARDS
+    if runtime == "docker":
+        # In a container itself, the service has no such bridge, but an address of its own on it.
+        address = bridge_address() or (socket.gethostbyname(socket.gethostname()) if everywhere else settings.host)
+        if not (settings.loopback or everywhere):
+            address = settings.host
+    else:
+        address = "127.0.0.1" if everywhere else settings.host
+    return f"http://[{address}]:{settings.port}" if ":" in address else f"http://{address}:{settings.port}"

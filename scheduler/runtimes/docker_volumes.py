@@ -1,0 +1,114 @@
+"""The two volumes of each container: our SDK, filled once an engine, and the checkpoints, which outlive attempts."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import docker.errors
+from docker.types import Mount
+
+from schedulearn.scheduler.runtimes.docker_api import status_of
+from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
+
+LABEL_JOB = "schedulearn.checkpoints"
+SDK_PATH = "/schedulearn/sdk"
+CHECKPOINTS_PATH = "/schedulearn/checkpoints"
+_COMPLETE = "complete"  # the file that is written last
+
+
+def checkpoint_volume(job_id: str) -> str:
+    return f"schedulearn-checkpoints-{job_id}"
+
+
+def sdk_volume() -> str:
+    return f"schedulearn-sdk-{sdk_digest()}"
+
+
+def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
+    """For `create_host_config`. The engine makes the volume of checkpoints with the first container that has it."""
+    labels = {cluster_label: cluster_id, LABEL_JOB: job_id}
+    return [
+        Mount(SDK_PATH, sdk_volume(), type="volume", read_only=True),
+        Mount(CHECKPOINTS_PATH, checkpoint_volume(job_id), type="volume", labels=labels),
+    ]
+
+
+class SdkVolume:
+    """The volume with the SDK on one engine. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known = False
+
+    def ensure(self, api: Any, image: str) -> None:
+        """Makes sure that it is there and complete. `image`: any that the engine has. Raises docker's APIError."""
+        with self._lock:
+            if self._known:
+                try:
+                    api.inspect_volume(sdk_volume())
+                    return
+                except docker.errors.NotFound:
+                    self._known = False  # somebody pruned it
+            # An engine looks into volumes only through containers; this one is never started.
+            mount = Mount(SDK_PATH, sdk_volume(), type="volume")
+            helper = api.create_container(image, ["true"], host_config=api.create_host_config(mounts=[mount]))["Id"]
+            try:
+                if not self._is_complete(api, helper):
+                    api.put_archive(helper, SDK_PATH, sdk_archive())
+                    api.put_archive(helper, SDK_PATH, _archive(tarfile.TarInfo(_COMPLETE)))
+            finally:
+                api.remove_container(helper, force=True)
+            self._known = True
+
+    @staticmethod
+    def _is_complete(api: Any, helper: str) -> bool:
+        """Whether a service before us filled it, and was not killed while it did."""
+        try:
+            content, _ = api.get_archive(helper, f"{SDK_PATH}/{_COMPLETE}")
+        except docker.errors.NotFound:
+            return False
+        content.close()
+        return True
+
+
+def open_to_all(api: Any, container: str) -> None:
+    """Lets an image's own user write checkpoints: a new volume belongs to root."""
+    folder = tarfile.TarInfo(".")
+    folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+    api.put_archive(container, CHECKPOINTS_PATH, _archive(folder))
+
+
+def jobs_with_checkpoints(api: Any, cluster_label: str, cluster_id: str) -> Sequence[str]:
+    found = api.volumes(filters={"label": [f"{cluster_label}={cluster_id}"]})["Volumes"] or []
+    return [job for volume in found if (job := (volume.get("Labels") or {}).get(LABEL_JOB))]
+
+
+def drop_checkpoints(api: Any, job_id: str) -> None:
+    """Nothing happens if there are none, or while a container has them."""
+    _remove(api, checkpoint_volume(job_id))
+
+
+def image_settings(inspected: Mapping[str, Any]) -> tuple[str, str]:
+    """(PYTHONPATH, user) that an image sets; empty where it sets none."""
+    config = inspected.get("Config") or {}
+    env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
+    return env.get("PYTHONPATH", ""), str(config.get("User") or "")
+
+
+def _remove(api: Any, volume: str) -> None:
+    try:
+        api.remove_volume(volume)
+    except docker.errors.APIError as error:
+        if status_of(error) not in (404, 409):
+            raise
+
+
+def _archive(entry: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(entry)
+    return buffer.getvalue()

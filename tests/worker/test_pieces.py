@@ -1,0 +1,353 @@
+"""The parts of the SDK that need no framework."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.scheduler.digest import PREEMPTED as WHAT_THE_SERVICE_READS
+from schedulearn.scheduler.runtimes.sdk import unpack_sdk
+from schedulearn.worker import PREEMPTED
+from schedulearn.worker.batch import Batch
+from schedulearn.worker.checkpoints import Checkpoints
+from schedulearn.worker.environment import Environment
+from schedulearn.worker.measurements import MAX_PASSES, MAX_POINTS, Measurements
+from schedulearn.worker.order import permutation, steps
+from schedulearn.worker.reporter import Reporter
+
+
+def test_worker_and_service_agree_on_the_exit_code() -> None:
+    assert PREEMPTED == WHAT_THE_SERVICE_READS
+
+
+def test_the_sdk_is_imported_with_numpy_alone(tmp_path: Path) -> None:
+    path = unpack_sdk(tmp_path)
+    script = (
+        "import sys, schedulearn.worker.reporter, schedulearn.worker.batch, schedulearn.worker.checkpoints, "
+        "schedulearn.worker.order, schedulearn.worker.launch; "
+        "mine = {'numpy', 'schedulearn'} | set(sys.stdlib_module_names); "
+        "print({m.partition('.')[0] for m in sys.modules if not m.startswith('_')} - mine)"
+    )
+    site = Path(np.__file__).parents[1]
+    blocked = tmp_path / "only-numpy"
+    blocked.mkdir()
+    for folder in site.glob("numpy*"):
+        (blocked / folder.name).symlink_to(folder)
+    env = {**os.environ, "PYTHONPATH": f"{path}:{blocked}"}
+    done = subprocess.run([sys.executable, "-S", "-c", script], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in ("set()", "{'cython_runtime'}")
+
+
+# --- order ---
+
+
+@given(
+    samples=st.integers(8, 300),
+    shape=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 40), st.integers(0, 3)), min_size=1, max_size=6),
+    cuts=st.lists(st.integers(1, 5), min_size=6, max_size=6),
+)
+def test_every_sample_comes_once_however_often_workers_and_batch_change(
+    samples: int, shape: list[tuple[int, int, int]], cuts: list[int]
+) -> None:
+    order, position, seen = permutation(0, 3, samples), 0, Counter[int]()
+    for index, (workers, atomic, accumulation) in enumerate(shape):
+        for_all = [list(steps(order, position, rank, workers, atomic, accumulation)) for rank in range(workers)]
+        assert len({len(passes) for passes in for_all}) == 1, "a worker would wait for ever"
+        done = 0
+        for passes in zip(*for_all, strict=True):
+            assert len({p.samples for p in passes}) == len({(p.first, p.last, p.passes) for p in passes}) == 1
+            assert sum(p.weight for p in passes) == pytest.approx(workers)
+            assert all(1 <= len(p.indices) <= atomic + 1 for p in passes)
+            for each in passes:
+                if each.weight > 0:
+                    seen.update(each.indices.tolist())
+            if passes[0].last:
+                position += passes[0].samples
+                done += 1
+                if done == cuts[index] and index < len(shape) - 1:
+                    break
+        if position == samples:
+            break
+    assert seen == Counter(order[:position].tolist())
+    assert position == samples
+
+
+def test_epochs_have_orders_of_their_own_that_are_the_same_everywhere() -> None:
+    assert (permutation(1, 2, 50) == permutation(1, 2, 50)).all()
+    assert (permutation(1, 2, 50) != permutation(1, 3, 50)).any()
+    assert sorted(permutation(1, 2, 50).tolist()) == list(range(50))
+
+
+# --- batch ---
+
+MODEL = {"alpha_grad": 0.02, "beta_grad": 1e-4, "alpha_local": 0.02, "beta_local": 1e-3, "alpha_node": 0.1,
+         "beta_node": 0.01, "gamma": 1.5}  # fmt: skip
+
+
+def test_the_batch_grows_with_the_noise_and_says_why() -> None:
+    batch = Batch(BatchBounds(64, 2048, min_local=8, max_local=128), 1, 4)
+    assert (batch.atomic, batch.accumulation) == (16, 0)
+    answer = {"models": {"gpu": MODEL}, "gpu_type": "gpu", "use_efficiency": True}
+    assert batch.best(answer, 10.0) is None or batch.best(answer, 10.0).atomic < 40  # type: ignore[union-attr]
+    choice = batch.best(answer, 5000.0)
+    assert choice is not None
+    assert choice.atomic > 64
+    assert "noise scale of 5000" in choice.why
+    assert batch.best(answer, None) is None, "without a noise scale nothing is known of larger batches"
+    assert batch.best({"models": {}}, 5000.0) is None
+
+
+def test_a_batch_that_does_not_fit_is_accumulated() -> None:
+    batch = Batch(BatchBounds(256, 256, max_local=48), 1, 1)
+    assert (batch.atomic, batch.accumulation) == (43, 5)
+    assert batch.best({"models": {"gpu": MODEL}}, 1e6) is None, "max_batch is the first one: it stays"
+
+
+# --- measurements ---
+
+
+def test_measurements_take_no_more_than_their_room_and_nothing_is_lost_when_a_report_fails() -> None:
+    found = Measurements()
+    for index in range(1000):
+        found.add_pass((1, 2, 32), 0.1, 0.2)
+        found.add_metric("loss", index, float(index))
+    report = found.take()
+    assert report["observations"] == [
+        {"num_nodes": 1, "num_gpus": 2, "atomic_batch": 32, "passes": MAX_PASSES, "grad_time": 0.1, "iter_time": 0.2}
+    ]
+    steps_kept = [metric["step"] for metric in report["metrics"]]
+    assert len(steps_kept) <= MAX_POINTS
+    assert steps_kept[0] == 0
+    assert steps_kept[-1] >= 990
+    assert found.take() == {"observations": [], "metrics": []}
+    for _ in range(3):
+        found.add_metric("loss", 2000, 1.0)
+        again = found.take()
+        found.put_back()
+    assert len(again["metrics"]) == 3
+
+
+# --- checkpoints ---
+
+
+def save(checkpoints: Checkpoints, step: int, content: bytes) -> None:
+    checkpoints.save(step, lambda file: file.write(content) and None)
+
+
+def test_the_newest_whole_checkpoint_is_found(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(str(tmp_path))
+    assert list(checkpoints.newest_first()) == []
+    for step in (5, 30, 200):
+        save(checkpoints, step, b"x" * step)
+    found = list(checkpoints.newest_first())
+    assert [step for step, _ in found] == [200, 30], "the newest two are kept"
+    data = Path(found[0][1])
+    for spoil in (
+        lambda: data.write_bytes(data.read_bytes()[:-1]),  # torn
+        lambda: data.write_bytes(b"y" + data.read_bytes()[1:]),  # changed
+        lambda: data.unlink(),
+        lambda: data.with_suffix(".json").write_text("{"),
+    ):
+        save(checkpoints, 200, b"x" * 200)
+        spoil()
+        assert [step for step, _ in checkpoints.newest_first()] == [30]
+    assert not list(tmp_path.glob("*.partial"))
+
+
+WRITER = """
+import sys, time
+from schedulearn.worker.checkpoints import Checkpoints
+checkpoints, step = Checkpoints(sys.argv[1]), int(sys.argv[2])
+while True:
+    step += 1
+    def write(file):
+        for part in range(8):
+            file.write(step.to_bytes(8, "little") * 4096)
+            file.flush()
+    checkpoints.save(step, write)
+    print(step, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_what_it_had_told_of(tmp_path: Path) -> None:
+    told = 0
+    random = np.random.RandomState(0)
+    for _ in range(12):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(told)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        told = int(writer.stdout.readline())
+        time.sleep(random.uniform(0, 0.03))  # any moment will do
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split()
+        writer.stdout.close()
+        writer.wait()
+        told = int(rest[-1]) if rest else told
+        step, path = next(iter(Checkpoints(str(tmp_path)).newest_first()))
+        assert step in (told, told + 1)
+        assert Path(path).read_bytes() == step.to_bytes(8, "little") * 4096 * 8
+        told = step
+
+
+# --- reports ---
+
+
+class Service:
+    """Takes reports as the real one does; `answers` are the codes of the next ones."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+        self.answers: list[int] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                code = service.answers.pop(0) if service.answers else 200
+                service.bodies.append((code, self.headers["authorization"], body))
+                self.send_response(code)
+                self.end_headers()
+                self.wfile.write(b'{"models": {}}')
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def env(self, **changes: Any) -> Environment:
+        values: dict[str, Any] = {
+            "job_id": "j", "attempt": 1, "num_nodes": 1, "token": "j.x", "report_interval": 0.05,
+            "report_url": f"http://127.0.0.1:{self.server.server_port}/api/v1/reports", "checkpoint_dir": None,
+            "checkpoint_interval": 300.0,
+        }  # fmt: skip
+        return Environment(**{**values, **changes})
+
+    def wait_for(self, count: int) -> None:
+        end = time.monotonic() + 10
+        while len(self.bodies) < count:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    made = Service()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    made.thread.join()
+
+
+def test_reports_come_at_the_interval_and_at_the_end(service: Service) -> None:
+    found = Measurements()
+    reporter = Reporter(service.env(report_interval=3600), found.take, found.put_back)
+    reporter.start()
+    service.wait_for(1)  # at once
+    found.add_metric("loss", 1, 0.5)
+    reporter.close()
+    reporter.close()
+    assert [len(body["metrics"]) for _, _, body in service.bodies] == [0, 1]
+    assert {token for _, token, _ in service.bodies} == {"Bearer j.x"}
+    assert reporter.answer == {"models": {}}
+
+
+def test_what_a_service_in_trouble_did_not_take_it_gets_later(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedulearn.worker.reporter.FIRST_RETRY_S", 0.01)
+    found = Measurements()
+    service.answers = [503, 500, 200]
+    found.add_metric("loss", 1, 0.5)
+    reporter = Reporter(service.env(), found.take, found.put_back)
+    reporter.start()
+    service.wait_for(4)
+    reporter.close()
+    assert [(code, len(body["metrics"])) for code, _, body in service.bodies[:4]] == [
+        (503, 1), (500, 1), (200, 1), (200, 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", [401, 404, 409])
+def test_a_worker_that_is_told_to_give_up_gives_up(service: Service, code: int) -> None:
+    service.answers = [code]
+    reporter = Reporter(service.env(), dict, lambda: None)
+    reporter.start()
+    reporter._thread.join(timeout=10)
+    assert not reporter._thread.is_alive()
+    assert len(service.bodies) == 1
+    reporter.close()
+
+
+def test_nobody_waits_for_a_service_that_is_away() -> None:
+    service = Service()
+    service.server.shutdown()
+    service.server.server_close()
+    found = Measurements()
+    began = time.monotonic()
+    reporter = Reporter(service.env(), found.take, found.put_back)
+    reporter.start()
+    found.add_metric("loss", 1, 0.5)
+    reporter.close()
+    assert time.monotonic() - began < 5
+    assert len(found.take()["metrics"]) == 1
+
+
+# --- the launcher of elastic jobs ---
+
+
+def launch(count: int, script: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "schedulearn.worker.launch", "torchrun", str(count), "sh", "-c", script]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 75", 75),
+        ("exit $((RANK * 75))", 75),
+        ("test $RANK = 0 && exit 3; exec sleep 60", 3),
+        ("test $RANK = 1 && kill -9 $$; exec sleep 60", 137),
+        ("test $RANK = 1 && kill -9 $$; trap 'exit 1' TERM; sleep 60 & wait", 137),
+    ],
+)
+def test_how_the_workers_end_is_how_the_job_ends(script: str, code: int) -> None:
+    process = launch(2, script)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == code, output
+
+
+def test_a_stop_is_passed_on_and_waited_for() -> None:
+    process = launch(3, "trap 'echo saved $RANK; exit 75' TERM; echo ready; sleep 60 & wait", start_new_session=True)
+    assert process.stdout is not None
+    ready = [process.stdout.readline() for _ in range(3)]
+    assert sorted(ready) == [f"[{rank}]<stdout>:ready\n" for rank in range(3)]
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == PREEMPTED
+    assert sorted(output.split()) == sorted(f"{rank}" for rank in range(3)) + [
+        f"[{rank}]<stdout>:saved" for rank in range(3)
+    ]
+
+
+def test_a_command_that_is_not_there_is_told_apart() -> None:
+    command = [sys.executable, "-m", "schedulearn.worker.launch", "torchrun", "1", "no-such-command"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (127, "no-such-command: No such file or directory\n")

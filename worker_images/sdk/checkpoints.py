@@ -1,0 +1,91 @@
+"""Checkpoints as files: complete or not there at all, whatever is killed while one is written.
+
+step-000000000123.data      what the framework wrote
+step-000000000123.json      its length and checksum; written when the data are safely on disk, and last of all
+
+Each is written beside its place, flushed, and renamed. The newest two stay: if one can't be read, the one before can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from typing import Any, BinaryIO, Callable, Iterator
+
+KEPT = 2
+_MANIFEST = re.compile(r"step-(\d{12})\.json")
+
+
+class Checkpoints:
+    """Those of one job, in a folder that only it uses, and in which one process writes at a time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        os.makedirs(folder, exist_ok=True)
+
+    def save(self, step: int, write: Callable[[BinaryIO], None]) -> None:
+        """Makes what `write` writes the newest checkpoint. Raises OSError, and the ones before are as they were."""
+        name = f"step-{step:012d}"
+        digest = self._put(name + ".data", write)
+        manifest = json.dumps({"step": step, **digest}).encode()
+        self._put(name + ".json", lambda file: _write_all(file, manifest))
+        self._clean()
+
+    def newest_first(self) -> Iterator[tuple[int, str]]:
+        """(step, path of the data) of each that is whole."""
+        for step, name in sorted(self._manifests(), reverse=True):
+            path = os.path.join(self._folder, name[: -len(".json")] + ".data")
+            try:
+                with open(os.path.join(self._folder, name), "rb") as file:
+                    manifest = json.loads(file.read())
+                if _digest(path) == {"bytes": manifest["bytes"], "sha256": manifest["sha256"]}:
+                    yield step, path
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # torn or lost: the one before may do
+
+    def _manifests(self) -> list[tuple[int, str]]:
+        found = [(match, name) for name in os.listdir(self._folder) for match in [_MANIFEST.fullmatch(name)] if match]
+        return [(int(match[1]), name) for match, name in found]
+
+    def _put(self, name: str, write: Callable[[BinaryIO], None]) -> dict[str, Any]:
+        path = os.path.join(self._folder, name)
+        partial = path + ".partial"
+        with open(partial, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        digest = _digest(partial)
+        os.replace(partial, path)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name too
+        finally:
+            os.close(folder)
+        return digest
+
+    def _clean(self) -> None:
+        """Removes all but the newest, and what a killed writer left."""
+        kept = {name[: -len(".json")] for _, name in sorted(self._manifests())[-KEPT:]}
+        for name in sorted(os.listdir(self._folder), reverse=True):  # the manifest before its data
+            if name.startswith("step-") and name.partition(".")[0] not in kept:
+                try:
+                    os.remove(os.path.join(self._folder, name))
+                except OSError:
+                    pass
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+
+
+def _digest(path: str) -> dict[str, Any]:
+    total, checksum = 0, hashlib.sha256()
+    with open(path, "rb") as file:
+        while True:
+            data = file.read(1 << 20)
+            if not data:
+                return {"bytes": total, "sha256": checksum.hexdigest()}
+            total += len(data)
+            checksum.update(data)

@@ -1,0 +1,157 @@
+"""Starts the workers of an elastic job on this host, and gives them time to save a checkpoint when it is to stop.
+
+    python3 -m schedulearn.worker.launch horovod|torchrun WORKERS COMMAND...
+
+horovodrun kills its workers as soon as it is told to stop, and torchrun hides how they ended. This gives workers the
+same variables as those do, passes SIGTERM on, waits for them, and ends with PREEMPTED if they saved themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Any
+
+from schedulearn.worker import PREEMPTED
+
+GRACE_AFTER_FAILURE_S = 5.0  # for the other workers, when one has failed
+PLAIN = {"horovod": "horovodrun", "torchrun": "torchrun"}
+
+
+def main(arguments: list[str]) -> int:
+    kind, count, command = arguments[0], int(arguments[1]), arguments[2:]
+    try:
+        environments = horovod_workers(count) if kind == "horovod" else torch_workers(count)
+    except ImportError:
+        # Another interpreter has it, by its own launcher: better that than nothing.
+        return _plain(kind, count, command)
+    return Workers(command, environments).run()
+
+
+def horovod_workers(count: int) -> list[dict[str, str]]:
+    """Variables by which `count` workers on this host meet. Serves their rendezvous as long as this process lives."""
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    plan = get_host_assignments(parse_hosts(f"localhost:{count}"), count)
+    server = RendezvousServer(verbose=0)
+    port = server.start()
+    server.init(plan)
+    meeting = create_run_env_vars("127.0.0.1", ["lo"], port)
+    return [{k: str(v) for k, v in {**meeting, **create_slot_env_vars(slot)}.items()} for slot in plan]
+
+
+def torch_workers(count: int) -> list[dict[str, str]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
+    shared.update({"LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1"})
+    return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+
+
+class Workers:
+    def __init__(self, command: list[str], environments: list[dict[str, str]]) -> None:
+        self._command = command
+        self._environments = environments
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._stopping = False
+
+    def run(self) -> int:
+        """Returns when all have ended: 0, PREEMPTED, or the code of the first that failed."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        pumps = []
+        try:
+            for rank, extra in enumerate(self._environments):
+                # A session of its own: a signal to our group reaches it through us, once.
+                process = subprocess.Popen(
+                    self._command,
+                    env={**os.environ, **extra, "PYTHONUNBUFFERED": "1"},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._processes.append(process)
+                assert process.stdout is not None
+                pumps.append(threading.Thread(target=_pump, args=(process.stdout, rank), daemon=True))
+                pumps[-1].start()
+        except OSError as error:
+            print(f"{self._command[0]}: {error.strerror}", file=sys.stderr)  # noqa: T201
+            self._kill()
+            return 127 if isinstance(error, FileNotFoundError) else 126
+        if self._stopping:
+            self._signal(signal.SIGTERM)  # it came while they were being started
+        first = self._wait()
+        for pump in pumps:
+            pump.join(timeout=5)
+        return first
+
+    def _wait(self) -> int:
+        failed: int | None = None
+        killed = False
+        deadline = 0.0
+        while True:
+            codes = [process.poll() for process in self._processes]
+            if failed is None:
+                failed = next((code for code in codes if code not in (None, 0, PREEMPTED)), None)
+                if failed is not None:
+                    print(f"a worker ended with {failed}: the others can't go on", flush=True)  # noqa: T201
+                    self._signal(signal.SIGTERM)
+                    deadline = time.monotonic() + GRACE_AFTER_FAILURE_S
+            if deadline == 0.0 or time.monotonic() <= deadline:
+                killed = killed or -signal.SIGKILL in codes  # by somebody else: we have not, yet
+            if all(code is not None for code in codes):
+                if killed:
+                    return 128 + signal.SIGKILL  # whatever that made of the others
+                if failed is not None:
+                    return failed if failed > 0 else 128 - failed
+                return PREEMPTED if PREEMPTED in codes else 0
+            if failed is not None and time.monotonic() > deadline:
+                self._kill()
+            time.sleep(0.02)
+
+    def _stop(self, *_: Any) -> None:
+        self._stopping = True
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, number)
+                except ProcessLookupError:
+                    pass
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+
+def _pump(source: IO[bytes], rank: int) -> None:
+    """Copies lines, marked as horovodrun does it."""
+    mark = f"[{rank}]<stdout>:".encode()
+    for line in source:
+        sys.stdout.buffer.write(mark + line)
+        sys.stdout.buffer.flush()
+
+
+def _plain(kind: str, count: int, command: list[str]) -> int:
+    launcher = PLAIN[kind]
+    options = ["-np", str(count), "-H", f"localhost:{count}"]
+    if kind == "torchrun":
+        options = ["--standalone", f"--nproc-per-node={count}", "--no-python"]
+    try:
+        os.execvp(launcher, [launcher, *options, *command])  # noqa: S606
+    except OSError as error:
+        print(f"{launcher}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

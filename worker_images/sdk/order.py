@@ -1,0 +1,61 @@
+"""Which samples come when, and to which worker: the same everywhere, each once an epoch, for any number of workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Iterator
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one worker computes in one forward and backward pass."""
+
+    indices: Indices
+    first: bool
+    """Of the passes of a step."""
+    last: bool
+    passes: int
+    weight: float
+    """By what this worker's gradient is multiplied before all are averaged, so that each sample counts the same."""
+    samples: int
+    """Of the whole step, over all workers and passes."""
+
+
+def permutation(seed: int, epoch: int, size: int) -> Indices:
+    """The order of an epoch; all `size` indices once."""
+    return np.random.RandomState((seed * 1_000_003 + epoch) % (1 << 32)).permutation(size).astype(np.int64)
+
+
+def step_size(left: int, batch: int, workers: int) -> int:
+    """Samples of the next step. The last one takes what is left; less than a sample a worker never is."""
+    return left if left - batch < workers else batch
+
+
+def steps(
+    order: Indices, position: int, rank: int, workers: int, atomic_batch: int, accumulation: int
+) -> Iterator[Pass]:
+    """The passes of worker `rank` from `position` of an epoch to its end."""
+    while position < len(order):
+        taken = step_size(len(order) - position, workers * atomic_batch * (accumulation + 1), workers)
+        yield from _step(order[position : position + taken], rank, workers, accumulation + 1)
+        position += taken
+
+
+def _step(samples: Indices, rank: int, workers: int, passes: int) -> Iterator[Pass]:
+    taken = len(samples)
+    mine = np.array_split(samples, workers)[rank]
+    weight = workers * len(mine) / taken
+    if len(mine) == 0:
+        # Only after a resize near the end of an epoch: it joins in for the others' sake, and its result counts nothing.
+        mine = samples[:1]
+    passes = max(1, min(passes, taken // workers))
+    parts = np.array_split(mine, passes)
+    for index, part in enumerate(parts):
+        yield Pass(part, index == 0, index == passes - 1, passes, weight, taken)

@@ -1,0 +1,76 @@
+"""Sends reports in a thread of its own: training never waits for the service, nor notices when it is away."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import urllib.error
+import urllib.request
+from typing import Any, Callable
+
+from schedulearn.worker.environment import Environment
+
+TIMEOUT_S = 5.0
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+GOODBYE_S = 2.0  # for the last report, when the process ends
+
+
+class Reporter:
+    """Calls `collect` for the body of each report, and `failed` when that could not be delivered.
+
+    At most one report an interval, the first at once: its answer brings what the service knows from before.
+    """
+
+    def __init__(self, env: Environment, collect: Callable[[], dict[str, Any]], failed: Callable[[], None]) -> None:
+        self._env = env
+        self._collect = collect
+        self._failed = failed
+        self.answer: dict[str, Any] | None = None
+        """The newest one; another object for each report."""
+        self._refused = False
+        self._closing = threading.Event()
+        # No proxy of the environment: the service is near, and its token is not for others.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._thread = threading.Thread(target=self._run, name="schedulearn-reports", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Sends what is left, in GOODBYE_S at most. Idempotent."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._thread.join(timeout=GOODBYE_S)
+
+    def _run(self) -> None:
+        retry = FIRST_RETRY_S
+        while not self._refused:
+            last = self._closing.is_set()
+            delivered = self._send(GOODBYE_S if last else TIMEOUT_S)
+            if last:
+                return
+            retry = FIRST_RETRY_S if delivered else min(2 * retry, LONGEST_RETRY_S)
+            self._closing.wait(self._env.report_interval if delivered else max(retry, self._env.report_interval))
+
+    def _send(self, timeout: float) -> bool:
+        assert self._env.report_url is not None
+        headers = {"Authorization": "Bearer " + self._env.token, "Content-Type": "application/json"}
+        body = json.dumps(self._collect()).encode()
+        request = urllib.request.Request(self._env.report_url, data=body, headers=headers)  # noqa: S310
+        try:
+            with self._opener.open(request, timeout=timeout) as response:
+                self.answer = json.loads(response.read())
+            return True
+        except urllib.error.HTTPError as error:
+            words = error.read(2000).decode(errors="replace")
+            if error.code in (401, 404, 409):  # not our service, or our job has ended: it won't be otherwise
+                self._refused = True
+            elif error.code == 422:
+                print("schedulearn: the service refuses this report: " + words, file=sys.stderr)  # noqa: T201
+                return True  # not again
+        except (OSError, ValueError):
+            pass
+        self._failed()
+        return False

@@ -1,0 +1,179 @@
+"""What an optimizer is made to do besides: weigh uneven shares, measure, scale its learning rate, accumulate."""
+
+from __future__ import annotations
+
+import time
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from schedulearn.worker.order import Pass
+from schedulearn.worker.torch_noise import NoiseMeter
+from schedulearn.worker.torch_workers import Finish
+
+if TYPE_CHECKING:
+    from schedulearn.worker.torch import Run
+
+
+class Instruments:
+    """Made before Horovod wraps the optimizer, since hooks run in the order in which they were made; then attached to
+    what the script will use."""
+
+    def __init__(self, run: Run, optimizer: Any) -> None:
+        self._run = run
+        self._workers = run.workers
+        self.meter = NoiseMeter(run.batch.bounds.init_batch, optimizer)
+        self.sync_s = 0.0
+        """Seconds of this step spent waiting for other workers."""
+        self.step_s = 0.0
+        """Seconds of the step's passes before the last one."""
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        self._model: Any = None
+        self._this: Pass | None = None
+        self._factor = 1.0
+        self._sums: Finish | None = None
+        self._began = 0.0
+        self._computed_at = 0.0
+        self._accumulators: list[Any] = []
+        if self._workers.name == "horovod" and self._workers.size > 1:
+            for parameter in self._parameters:
+                accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                accumulator.register_hook(self._hook(parameter))
+                self._accumulators.append(accumulator)  # else it would be forgotten, with its hook
+
+    def attach(self, optimizer: Any, model: Any) -> None:
+        self.meter.optimizer = optimizer
+        self._step, self._zero_grad = optimizer.step, optimizer.zero_grad
+        # A method of the optimizer, not of ours: schedules bind it anew.
+        optimizer.step = types.MethodType(lambda _, closure=None: self._patched_step(closure), optimizer)
+        optimizer.zero_grad = self._patched_zero_grad
+        self._optimizer = optimizer
+        if self._workers.name == "horovod":
+            self._synchronize = optimizer.synchronize
+            optimizer.synchronize = self._patched_synchronize
+        elif self._workers.name == "torchrun" and self._workers.size > 1:
+            if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+                raise ValueError("with torchrun, give Run.optimizer the DistributedDataParallel as its model")
+            self._model = model
+            model.register_comm_hook(None, lambda state, bucket: self._on_bucket(bucket))
+
+    def begin_pass(self, this: Pass) -> None:
+        self._this = this
+        self._began = time.perf_counter()
+        if this.first:
+            self.step_s = self.sync_s = 0.0
+            self._computed_at = 0.0
+            self._factor = this.weight / this.passes
+            self.meter.begin()
+            if self._workers.name == "horovod" and self._optimizer.backward_passes_per_step != this.passes:
+                self._optimizer.set_backward_passes_per_step(this.passes)
+        if self._model is not None:
+            self._model.require_backward_grad_sync = this.last
+
+    def finish_step(self) -> list[float]:
+        """The sums of what the workers told each other in this step: stop, save, change."""
+        if self._sums is None:  # the script made no step
+            return [0.0, 0.0, 0.0]
+        sums, self._sums = self._sums(), None
+        size = self._workers.size
+        if self.meter.measuring and self._this is not None:
+            self.meter.finish(sums[3], sums[4], size, self._this.samples)
+        self.meter.pace(sums[5] / size, sums[6] / size, size)
+        return sums[:3]
+
+    def _hook(self, parameter: Any) -> Any:
+        def hook(*_: Any) -> None:
+            if self._this is not None and self._this.last:
+                if self._factor != 1.0:
+                    parameter.grad.mul_(self._factor)
+                if self.meter.measuring:
+                    self.meter.local([parameter], [parameter.grad])
+
+        return hook
+
+    def _on_bucket(self, bucket: Any) -> Any:
+        """A part of the gradient is computed; DistributedDataParallel calls this instead of averaging by itself."""
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+        if self._factor != 1.0:
+            bucket.buffer().mul_(self._factor)
+        if self.meter.measuring:
+            self.meter.local(bucket.parameters(), bucket.gradients())
+            if bucket.buffer().is_cuda:
+                torch.cuda.synchronize()
+        self._computed_at = time.perf_counter()
+        return allreduce_hook(self._model.process_group, bucket)
+
+    def _patched_zero_grad(self, *arguments: Any, **options: Any) -> Any:
+        if self._this is None or self._this.first:
+            return self._zero_grad(*arguments, **options)
+        return None
+
+    def _patched_synchronize(self) -> None:
+        """Horovod's waiting for the averages; the script calls it, or `step` does."""
+        if self._this is not None and not self._this.last:
+            return
+        if self.meter.measuring and torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self._weigh_alone()
+        self._tell()
+        began = time.perf_counter()
+        self._synchronize()
+        self.sync_s += time.perf_counter() - began
+        self._averaged()
+
+    def _patched_step(self, closure: Any = None) -> Any:
+        this = self._this
+        if this is None:
+            return self._step(closure)
+        if not this.last:
+            return None
+        if self._workers.name != "horovod":
+            if self._computed_at:
+                self.sync_s = max(0.0, time.perf_counter() - self._computed_at)
+            self._weigh_alone()
+            self._tell()
+            self._averaged()
+            return self._scaled_step(closure)
+        if self._optimizer._should_synchronize:
+            self._optimizer.synchronize()
+        with self._optimizer.skip_synchronize():
+            return self._scaled_step(closure)
+
+    def _scaled_step(self, closure: Any) -> Any:
+        factor = self._run.learning_rate_factor()
+        if factor == 1.0:
+            return self._step(closure)
+        rates = [group["lr"] for group in self._optimizer.param_groups]
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["lr"] * factor
+        try:
+            return self._step(closure)
+        finally:
+            for group, rate in zip(self._optimizer.param_groups, rates):
+                group["lr"] = rate
+
+    def _tell(self) -> None:
+        """Starts the one small message that goes with each step."""
+        meter = self.meter
+        self._sums = self._workers.sum(
+            [
+                *self._run.flags(),
+                meter.local_sqr,
+                float(meter.measuring),
+                meter.cost,
+                time.perf_counter() - self._began,
+            ]
+        )
+
+    def _weigh_alone(self) -> None:
+        """What the hooks do where there are others."""
+        if self._workers.size == 1 and self._factor != 1.0:
+            for parameter in self._parameters:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(self._factor)
+
+    def _averaged(self) -> None:
+        if self.meter.measuring and self._this is not None:
+            self.meter.total(self._parameters, self._this.samples, self._workers.size)

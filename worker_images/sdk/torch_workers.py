@@ -1,0 +1,94 @@
+"""The workers of one PyTorch job, however they were launched: what they tell each other besides gradients."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, List
+
+import torch
+
+Finish = Callable[[], List[float]]
+
+
+class Alone:
+    """One process."""
+
+    name = "alone"
+    rank, size, local_rank = 0, 1, 0
+
+    def sum(self, values: list[float]) -> Finish:
+        """Starts adding up the workers' `values`, elementwise. The result waits for the sums."""
+        return lambda: values
+
+    def broadcast(self, value: Any) -> Any:
+        """Rank 0's `value`, everywhere. Small ones: it is pickled."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """All workers' values, by rank, everywhere."""
+        return [value]
+
+
+class HorovodWorkers(Alone):
+    name = "horovod"
+
+    def __init__(self) -> None:
+        import horovod.torch as hvd
+
+        self.hvd = hvd
+        self.rank, self.size, self.local_rank = hvd.rank(), hvd.size(), hvd.local_rank()
+
+    def sum(self, values: list[float]) -> Finish:
+        tensor = torch.tensor(values, dtype=torch.float64)
+        # Asynchronous, and small: Horovod sends it along with the gradients.
+        handle = self.hvd.allreduce_async(tensor, name="schedulearn.control", op=self.hvd.Sum)
+        return lambda: list(self.hvd.synchronize(handle).tolist())
+
+    def broadcast(self, value: Any) -> Any:
+        return self.hvd.broadcast_object(value, root_rank=0, name="schedulearn.object")
+
+    def gather(self, value: Any) -> list[Any]:
+        return list(self.hvd.allgather_object(value, name="schedulearn.gather"))
+
+
+class TorchWorkers(Alone):
+    name = "torchrun"
+
+    def __init__(self) -> None:
+        import torch.distributed as dist
+
+        self.dist = dist
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        # A group apart: its messages are not in the way of gradients, and NCCL can't send what is in plain memory.
+        self.group = dist.new_group(backend="gloo")
+
+    def sum(self, values: list[float]) -> Finish:
+        tensor = torch.tensor(values, dtype=torch.float64)
+        work = self.dist.all_reduce(tensor, group=self.group, async_op=True)
+
+        def finish() -> list[float]:
+            work.wait()
+            return list(tensor.tolist())
+
+        return finish
+
+    def broadcast(self, value: Any) -> Any:
+        box = [value]
+        self.dist.broadcast_object_list(box, src=0, group=self.group)
+        return box[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        found: list[Any] = [None] * self.size
+        self.dist.all_gather_object(found, value, group=self.group)
+        return found
+
+
+def find_workers() -> Alone:
+    """By what the script has initialised before: Horovod, torch.distributed, or neither."""
+    hvd = sys.modules.get("horovod.torch")
+    if hvd is not None and hvd.is_initialized():
+        return HorovodWorkers()
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return TorchWorkers()
+    return Alone()

@@ -34,7 +34,9 @@ MOST_GPUS = 16  # that the profile predicts for
 class ReportAnswer(BaseModel):
     models: dict[str, dict[str, float]] = Field(description="GPU type -> fitted step-time model; empty: none yet")
     gpu_type: str | None = Field(description="the one that the job was measured on last")
-    use_efficiency: bool = Field(description="false under the metric speed: the batch is chosen for throughput alone")
+    use_efficiency: bool = Field(
+        description="false under thesis-speed: the batch is chosen for throughput alone"
+    )
 
 
 class ObservationOut(BaseModel):
@@ -115,7 +117,7 @@ async def report(request: Request) -> Response:
     answer = {
         "models": profile.for_worker() if profile else {},
         "gpu_type": next(iter(profile.goodput.models)) if profile else None,
-        "use_efficiency": getattr(cluster.service.policy, "metric", "default") != "speed",
+        "use_efficiency": getattr(cluster.service.policy, "use_efficiency", True),
     }
     return JsonResponse(answer)
 

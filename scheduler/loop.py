@@ -34,7 +34,7 @@ from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.launch import launch_argv, service_env
 from schedulearn.scheduler.placement import GpuState, Placement, place
-from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff
 from schedulearn.scheduler.runtimes.base import TaskSpec, task_id
@@ -138,7 +138,12 @@ class SchedulerLoop:
         if profiles is not None:
             profiles.keep_only(books.jobs)
         snapshot = build_snapshot(
-            books, set(observations), self.utilization, now, profiles.get if profiles is not None else lambda _: None
+            books,
+            set(observations),
+            self.utilization,
+            now,
+            profiles.get if profiles is not None else lambda _: None,
+            resizes(self.policy()),
         )
         plan = self._decide(snapshot)
         # 3. Claim it.

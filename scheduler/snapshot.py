@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
@@ -20,9 +20,13 @@ def build_snapshot(
     utilization: Callable[[str], float | None],
     now: float,
     profile_of: Callable[[str], JobProfile | None] = lambda job_id: None,
+    caps_growth: bool = True,
 ) -> Snapshot:
     """Hosts that answer, and jobs that wait or run. A job that is being stopped or resized is left out: what it holds
-    is taken off its host, since it can't be given to others yet."""
+    is taken off its host, since it can't be given to others yet.
+
+    `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
+    """
     passive = {
         task.id
         for task in books.tasks
@@ -77,7 +81,7 @@ def build_snapshot(
                 submitted_at=job.submitted_at,
                 required_gpus=job.required_gpus,
                 min_gpus=job.min_gpus,
-                max_gpus=profile.cap(job.max_gpus, job.min_gpus) if profile else job.max_gpus,
+                max_gpus=_cap(job, profile, ran.get(job.id, 0.0)) if caps_growth and job.elastic else job.max_gpus,
                 elastic=job.elastic,
                 priority=job.priority,
                 weight=job.weight,
@@ -91,3 +95,14 @@ def build_snapshot(
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)
+
+
+UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
+
+
+def _cap(job: Any, profile: JobProfile | None, ran: float) -> int:
+    """How many GPUs the job may be tried on now. One that was never measured starts small; if it turns out not to
+    report, it gets what its user asked for."""
+    if profile is not None:
+        return profile.cap(job.max_gpus, job.min_gpus)
+    return int(job.required_gpus if job.run_seconds + ran > UNREPORTED_S else job.min_gpus)

@@ -1226,7 +1226,7 @@ export interface components {
             };
             /**
              * Use Efficiency
-             * @description false under the metric speed: the batch is chosen for throughput alone
+             * @description false under thesis-speed: the batch is chosen for throughput alone
              */
             use_efficiency: boolean;
         };

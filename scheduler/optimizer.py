@@ -28,6 +28,7 @@ MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
 _LEVELS, _NEWTON, _COLD = 24, 3, 1e-5  # of temperature, steps at each, and the last one against the scale of costs
 _BIG = 1e100
+_NODES = 50  # of HiGHS's tree; not a time, which would make decisions depend on the machine
 _FILLS = 8  # times that left-over GPUs are looked at
 
 
@@ -214,7 +215,7 @@ def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floa
 
 
 def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, float] | None:
-    """HiGHS on the same problem: (choice, proven bound); None if it found nothing within half a second."""
+    """HiGHS on the same problem: (choice, proven bound); None if it found nothing within _NODES nodes."""
     jobs, columns = np.nonzero(np.isfinite(cost))
     n = len(jobs)
     one_each = sparse.csr_matrix((np.ones(n), (jobs, np.arange(n))), shape=(len(cost), n))
@@ -226,7 +227,7 @@ def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, f
         integrality=np.ones(n),
         bounds=Bounds(0, 1),
         constraints=[LinearConstraint(one_each, 1, 1), LinearConstraint(room, ub=capacity.astype(float))],
-        options={"mip_rel_gap": EXACT_GAP / 2, "time_limit": 0.5},
+        options={"mip_rel_gap": EXACT_GAP / 2, "node_limit": _NODES},
     )
     if result.x is None:
         return None

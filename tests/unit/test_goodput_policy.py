@@ -1,0 +1,147 @@
+"""What the goodput policy promises, beside the properties that hold for every policy."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import PowerLaw, host, job, snapshot
+
+from schedulearn.scheduler.domain import JobView, Plan
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.policies.goodput import Goodput, hesrpt_weights
+from schedulearn.scheduler.policies.packing import Want, pack
+from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.scaling import HostScaling
+
+
+def elastic(id: str, power: float = 0.9, **fields: Any) -> JobView:
+    return job(id, **{"elastic": True, "goodput": PowerLaw(power), **fields})
+
+
+def gpus(plan: Plan) -> dict[str, int]:
+    return {job_id: sum(allocation.values()) for job_id, allocation in plan.allocations.items()}
+
+
+CLUSTER = [host(f"h{i}") for i in range(4)]
+
+
+@pytest.mark.parametrize("metric", ["speed", "cost", "balanced"])
+def test_the_job_that_scales_better_gets_more(metric: str) -> None:
+    plan = make_policy("goodput", metric).allocate(snapshot([elastic("good", 0.95), elastic("bad", 0.2)], CLUSTER))
+    assert gpus(plan)["good"] > gpus(plan)["bad"]
+
+
+def test_profiles_decide_and_not_requests() -> None:
+    jobs = [elastic("good", 0.95, gpus=1), elastic("bad", 0.2, gpus=4)]
+    assert gpus(make_policy("goodput").allocate(snapshot(jobs)))["good"] >= 2
+
+
+def test_no_gpu_is_left_over_while_a_job_gains_by_it() -> None:
+    for metric in ("default", "speed"):
+        plan = make_policy("goodput", metric).allocate(snapshot([elastic("a"), elastic("b")], CLUSTER))
+        assert sum(gpus(plan).values()) == 16
+
+
+def test_cost_leaves_gpus_and_hosts_free_and_says_so() -> None:
+    state = snapshot([elastic("a", 0.5), elastic("b", 0.5)], CLUSTER)
+    cheap, default = make_policy("goodput", "cost").allocate(state), make_policy("goodput").allocate(state)
+    assert sum(gpus(cheap).values()) < sum(gpus(default).values())
+    assert cheap.desired_hosts is not None
+    assert default.desired_hosts is not None
+    assert cheap.desired_hosts < default.desired_hosts
+
+
+def test_an_unprofiled_job_gets_no_more_than_may_be_tried() -> None:
+    new = elastic("new", goodput=None, max_gpus=1)
+    assert gpus(make_policy("goodput").allocate(snapshot([new, elastic("old")], CLUSTER)))["new"] == 1
+
+
+def test_a_running_job_is_resized_only_if_that_pays_for_the_restart() -> None:
+    running = elastic("r", 0.3, allocation={"h0": 4}, run_seconds=100.0, restarts=9)
+    plan = make_policy("goodput").allocate(snapshot([running], CLUSTER))
+    assert plan.allocations["r"] == {"h0": 4}, "16 GPUs would be 1.5 times as fast; the restart takes half of the time"
+    quick = replace(running, resize_seconds=0.1)
+    assert gpus(make_policy("goodput").allocate(snapshot([quick], CLUSTER)))["r"] == 16
+
+
+@pytest.mark.parametrize("metric", Goodput.metrics)
+def test_every_metric_shares_the_cluster_out(metric: str) -> None:
+    plan = make_policy("goodput", metric).allocate(snapshot([elastic("good", 0.95), elastic("bad", 0.2)], CLUSTER))
+    assert gpus(plan)["good"] >= gpus(plan)["bad"] >= 1
+
+
+def test_speed_prefers_the_shorter_of_two_equal_jobs() -> None:
+    jobs = [elastic("long", remaining=36000.0), elastic("short", remaining=600.0)]
+    plan = gpus(make_policy("goodput", "speed").allocate(snapshot(jobs, CLUSTER)))
+    assert plan["short"] > plan["long"]
+
+
+def test_a_rigid_job_that_waits_long_enough_is_not_starved_by_small_ones() -> None:
+    rigid = job("rigid", gpus=16, at=0.0)
+    state = snapshot([rigid, *(elastic(f"e{i}", at=900.0) for i in range(16))], CLUSTER, now=1000.0)
+    plan = make_policy("goodput").allocate(state)
+    assert gpus(plan).get("rigid", 0) == 0
+    later = make_policy("goodput").allocate(replace(state, now=500_000.0, jobs=(
+        rigid, *(replace(view, submitted_at=499_999.0) for view in state.jobs[1:]))))  # fmt: skip
+    assert gpus(later)["rigid"] == 16
+
+
+def test_types_of_gpus_are_told_apart() -> None:
+    """The job that gains by fast GPUs gets them."""
+
+    def picky(num_nodes: Any, num_gpus: Any, gpu_type: str | None = None) -> Any:
+        return np.asarray(num_gpus, dtype=float) ** 0.9 * (10.0 if gpu_type == "fast" else 1.0)
+
+    def indifferent(num_nodes: Any, num_gpus: Any, gpu_type: str | None = None) -> Any:
+        return np.asarray(num_gpus, dtype=float) ** 0.9
+
+    hosts = [host("slow", gpu_type="slow"), host("fast", gpu_type="fast")]
+    jobs = [elastic("picky", goodput=picky, max_gpus=4), elastic("indifferent", goodput=indifferent, max_gpus=4)]
+    plan = make_policy("goodput").allocate(snapshot(jobs, hosts))
+    assert plan.allocations == {"picky": {"fast": 4}, "indifferent": {"slow": 4}}
+
+
+def test_jobs_on_a_drained_host_move_and_rigid_ones_stay() -> None:
+    moved = elastic("e", allocation={"h0": 2})
+    rigid = job("r", gpus=2, allocation={"h1": 2})
+    hosts = [host("h0", 0, open=False), host("h1", 2, open=False), host("h2", 4)]
+    plan = make_policy("goodput").allocate(snapshot([moved, rigid], hosts))
+    assert set(plan.allocations["e"]) == {"h2"}
+    assert plan.allocations["r"] == {"h1": 2}
+
+
+def test_a_large_job_clears_the_emptiest_host_and_nobody_else_moves() -> None:
+    small = [elastic("a", allocation={"h0": 1}), elastic("b", allocation={"h1": 2})]
+    big = elastic("big")
+    wants = {"a": Want(1, "gpu", True), "b": Want(2, "gpu", True), "big": Want(4, "gpu")}
+    placed = pack(wants, [*small, big], [host("h0"), host("h1")])
+    assert placed == {"b": {"h1": 2}, "big": {"h0": 4}, "a": {"h1": 1}}
+
+
+def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
+    weights = hesrpt_weights([30.0, 10.0, 20.0, 10.0])
+    assert weights.sum() == pytest.approx(1)
+    assert weights[1] == weights[3] > weights[2] > weights[0] == pytest.approx(1 / 64)
+
+
+def test_hosts_are_asked_for_by_utility() -> None:
+    """40 GPUs' worth of speedup at most; hosts of 4."""
+    hosts = [host(f"h{i}") for i in range(10)]
+
+    def utility(work: float) -> Any:
+        return lambda count: min(1.0, work / (4 * count))
+
+    scaling = HostScaling(0.35, 0.65)
+    assert scaling.desired(hosts, utility(20)) == 10, "half used: as it should be"
+    assert scaling.desired(hosts, utility(40)) == 10, "there are no more"
+    assert scaling.desired(hosts, utility(4)) == 2
+    assert HostScaling(0.35, 0.80).desired(hosts, utility(4)) == 2
+    assert scaling.desired(hosts, utility(0)) == 1
+
+
+def test_parameters_are_checked() -> None:
+    with pytest.raises(InvalidError, match="frugality"):
+        make_policy("goodput", "balanced", frugality=2)
+    with pytest.raises(InvalidError, match="thesis-cost"):
+        make_policy("goodput", "wealth")

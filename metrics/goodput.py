@@ -3,7 +3,7 @@ size that makes it best. NumPy only, and Python 3.8 syntax: training scripts imp
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -142,21 +142,36 @@ def goodput_table(
     functions: Sequence[GoodputFunction | None],
     num_nodes: npt.ArrayLike,
     num_gpus: npt.ArrayLike,
-    gpu_type: str | None = None,
+    gpu_types: Sequence[str | None] | None = None,
 ) -> Floats:
     """The best goodput of many jobs at once: shape (len(functions), n) for n allocations, 0 in the rows of None.
 
-    Functions of this module are looked at together, which takes a tenth of the time of calling each.
+    `gpu_types`: of each allocation; None: whatever each job was profiled on. Functions of this module are looked at
+    together, and types that a job was not profiled on are scaled from the one that it was: a fraction of the time of
+    calling each.
     """
     nodes, gpus = np.asarray(num_nodes), np.asarray(num_gpus)
+    kinds = list(gpu_types) if gpu_types is not None else [None] * len(gpus)
     table = np.zeros((len(functions), len(gpus)))
     ours = [row for row, function in enumerate(functions) if isinstance(function, Goodput)]
+    shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
     for begin in range(0, len(ours), _AT_ONCE):
         rows = ours[begin : begin + _AT_ONCE]
-        table[rows] = _Search([functions[row] for row in rows], nodes, gpus, gpu_type).run()[0]  # type: ignore[misc]
+        jobs: list[Goodput] = [functions[row] for row in rows]  # type: ignore[misc]
+        base = _Search(jobs, shapes[0], shapes[1], None).run()[0][:, column.reshape(-1)]
+        for kind in dict.fromkeys(kinds):
+            mine = np.array([other == kind for other in kinds])
+            factor = np.array([job._model(kind)[1] for job in jobs])
+            table[np.ix_(np.array(rows), mine)] = base[:, mine] * factor[:, None]
+            known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
+            if known:
+                better = _Search([jobs[i] for i in known], nodes[mine], gpus[mine], kind).run()[0]
+                table[np.ix_(np.array([rows[i] for i in known]), mine)] = better
     for row, function in enumerate(functions):
         if function is not None and not isinstance(function, Goodput):
-            table[row] = function(nodes, gpus, gpu_type)
+            for kind in dict.fromkeys(kinds):
+                mine = np.array([other == kind for other in kinds])
+                table[row, mine] = function(nodes[mine], gpus[mine], kind)
     return table
 
 
@@ -170,7 +185,7 @@ class _Search:
         def column(values: Iterable[float]) -> Floats:
             return np.array(list(values), dtype=float).reshape(-1, 1, 1)
 
-        params = np.array([astuple(model) for model, _ in picked])
+        params = np.array([_parameters(model) for model, _ in picked])
         self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma = (p[:, None, None] for p in params.T)
         self.factor = column(factor for _, factor in picked)
         self.phi = column(job.phi for job in jobs)
@@ -232,12 +247,18 @@ class _Search:
         speed = self.factor * samples / (steps * grad + both)
         gain = np.where(self.use_efficiency > 0, (self.phi + self.init) / (self.phi + samples), 1.0)
         value = np.where(allowed, speed * gain, 0.0)
-        pick = np.argmax(value, axis=2)[..., None]
-        goodput, atomic, steps, speed = (
-            np.take_along_axis(np.broadcast_to(a, value.shape), pick, axis=2)[..., 0]
-            for a in (value, atomic, steps, speed)
-        )
-        return goodput, atomic, steps, speed
+        pick = np.argmax(value, axis=2)
+        row, at = np.ogrid[: value.shape[0], : value.shape[1]]
+        where = (row, at, pick)
+        return value[where], atomic[where], steps[where], speed[where]
+
+
+def _parameters(model: StepTimeModel) -> tuple[float, ...]:
+    # dataclasses.astuple copies deeply, which takes most of the time of a table
+    return (
+        model.alpha_grad, model.beta_grad, model.alpha_local, model.beta_local, model.alpha_node, model.beta_node,
+        model.gamma,
+    )  # fmt: skip
 
 
 def speedup_table(function: GoodputFunction, most: int, gpus_per_node: int) -> dict[int, float]:

@@ -26,7 +26,7 @@ EXACT_CELLS = 1_000_000  # J x C x states of the pools up to which the dynamic p
 EXACT_GAP = 0.005
 MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
-_LEVELS, _NEWTON, _COLD = 24, 3, 1e-5  # of temperature, steps at each, and the last one against the scale of costs
+_LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # of temperature, steps at each, and the last one against the scale of costs
 _BIG = 1e100
 _NODES = 50  # of HiGHS's tree; not a time, which would make decisions depend on the machine
 _FILLS = 8  # times that left-over GPUs are looked at
@@ -137,7 +137,16 @@ def _refined(
     softened by a temperature that falls towards none, since the dual itself has corners everywhere."""
     pools = len(capacity)
     finite = np.where(np.isfinite(cost), cost, _BIG)
-    takes = np.stack([np.where(pool == p, gpus, 0) for p in range(pools)]).astype(float)  # (P, J, C)
+    taken, squared = gpus.astype(float), gpus.astype(float) ** 2
+
+    def by_pool(amount: Floats) -> Floats:
+        """(J, C) -> (J, P). Most columns are in one pool for all jobs."""
+        found = (amount * ~mixed) @ np.eye(pools)[pool[0]]
+        for column in np.flatnonzero(mixed):
+            found[np.arange(len(found)), pool[:, column]] += amount[:, column]
+        return np.asarray(found)
+
+    mixed = (pool != pool[0]).any(axis=0)
     # Where jobs must wait the common price is that of waiting, and what tells pools apart is far smaller.
     scale = min(float(prices.max()), float(np.median(np.where(gpus > 0, finite, _BIG).min(axis=1))))
     best, now = prices, prices.astype(float)
@@ -147,10 +156,10 @@ def _refined(
             value = finite + now[pool] * gpus
             odds = np.exp(-(value - value.min(axis=1, keepdims=True)) / heat)
             odds /= odds.sum(axis=1, keepdims=True)
-            mean = (takes * odds).sum(axis=2)  # (P, J)
-            excess = mean.sum(axis=1) - capacity
-            spread = np.einsum("pjc,jc->p", takes**2, odds)
-            curve = np.diag(spread + 1e-6 * spread.max() + 1e-9) - mean @ mean.T
+            mean = by_pool(taken * odds)
+            excess = mean.sum(axis=0) - capacity
+            spread = by_pool(squared * odds).sum(axis=0)
+            curve = np.diag(spread + 1e-6 * spread.max() + 1e-9) - mean.T @ mean
             step = heat * np.linalg.solve(curve, excess)
             most = 4 * heat
             now = np.maximum(now + step * min(1.0, most / max(float(np.abs(step).max()), 1e-300)), 0.0)

@@ -214,23 +214,22 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
     speedup = np.zeros((count, columns))
     functions = [job.goodput if use_efficiency else _throughput_only(job.goodput) for job in jobs]
     blind = np.array([f is None for f in functions])
-    begin = 0
-    unit = np.full(count, np.inf)
-    for p, block in enumerate(blocks):
-        width = max((h.gpus for h in open_hosts.values() if h.gpu_type == types[p]), default=1)
-        with_one = np.concatenate([[1], block]).astype(np.int64)
-        table = goodput_table(functions, -(-with_one // width), with_one, types[p] if len(types) > 1 else None)
-        one = np.where(table[:, 0] > 0, table[:, 0], np.inf)
-        unit = np.minimum(unit, one)
-        speedup[:, begin : begin + len(block)] = np.where(blind[:, None], block, table[:, 1:])
-        begin += len(block)
-    unit = np.where(blind | ~np.isfinite(unit), 1.0, unit)
-    speedup /= unit[:, None]
+    widths = [max((h.gpus for h in open_hosts.values() if h.gpu_type == t), default=1) for t in types]
+    width_of = np.concatenate([np.full(len(b), widths[p]) for p, b in enumerate(blocks)])
+    # One GPU of each type comes first: what speedups are measured by.
+    with_one = np.concatenate([np.ones(len(types)), listed[:-2]]).astype(np.int64)
+    nodes = np.concatenate([np.ones(len(types)), -(-listed[:-2] // width_of)]).astype(np.int64)
+    kinds = [*types, *(types[p] for p in pools[:-2])] if len(types) > 1 else None
+    table = goodput_table(functions, nodes, with_one, kinds)
+    one = np.where(table[:, : len(types)] > 0, table[:, : len(types)], np.inf).min(axis=1)
+    unit = np.where(blind | ~np.isfinite(one), 1.0, one)
+    speedup[:, :-2] = np.where(blind[:, None], listed[:-2], table[:, len(types) :]) / unit[:, None]
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     speedup[(size < low) | (size > high)] = 0.0
     able = stays_possible(jobs, hosts)
     type_of = {host.id: host.gpu_type for host in hosts}
+    place = {(int(k), int(p)): c for c, (k, p) in enumerate(zip(listed[:-2], pools[:-2], strict=True))}
     for row, job in enumerate(jobs):
         if job.allocation and not job.elastic:
             speedup[row, :-2] = 0.0  # it may neither move nor change
@@ -240,11 +239,13 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
         size[row, -1] = job.gpus
         gpus[row, -1] = sum(n for host, n in job.allocation.items() if host in open_hosts)
         pool[row, -1] = index[kind]
-        function = functions[row]
-        if function is None:
+        packed = (-(-job.gpus // widths[index[kind]]), job.gpus, index[kind])
+        if functions[row] is None:
             speedup[row, -1] = job.gpus
+        elif packed[0] == len(job.allocation) and packed[1:] in place:
+            speedup[row, -1] = table[row, len(types) + place[packed[1:]]] / unit[row]
         else:
-            here = function(np.array([len(job.allocation)]), np.array([job.gpus]), kind if len(types) > 1 else None)
+            here = functions[row](np.array([len(job.allocation)]), np.array([job.gpus]), kind if kinds else None)  # type: ignore[misc]
             speedup[row, -1] = float(here[0]) / unit[row]
         speedup[row, -1] = max(speedup[row, -1], 1e-6)
     return Options(jobs, types, gpus, size, pool, speedup, capacity)

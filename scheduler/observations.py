@@ -20,6 +20,7 @@ MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
 MAX_POINTS = 240  # of a metric
 MAX_NAMES = 32  # metrics of a job
+STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Batch = Annotated[int, Field(ge=1, le=1 << 31)]

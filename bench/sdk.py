@@ -25,7 +25,7 @@ IMPORTS = "import torch, horovod.torch as hvd, sklearn.datasets, sklearn.model_s
 
 
 def main() -> bool:
-    return all([_overhead(), _stall()])
+    return all([part() for part in (_overhead, _stall)])
 
 
 def _overhead() -> bool:
@@ -99,9 +99,10 @@ def _wait_for(target: Service, job: str, words: str, times: int) -> str:
     """The last of `times` matches of `words` in the job's log."""
     while True:
         with urllib.request.urlopen(f"http://127.0.0.1:{target.port}/api/v1/jobs/{job}/logs", timeout=30) as answer:
-            found = re.findall(words, answer.read().decode())
+            log = answer.read().decode()
+        found = re.findall(words, log)
         if len(found) >= times:
             return str(found[-1])
         if target.get(f"/api/v1/jobs/{job}")["finished_at"]:
-            raise RuntimeError("the job has ended")
+            raise RuntimeError(f"the job has ended: {log[-2000:]}")
         time.sleep(0.1)

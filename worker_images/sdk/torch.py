@@ -177,10 +177,11 @@ class Run:
             return
         self._warm += 1
         sync = self.instruments.sync_s
-        if self._warm > WARM_UP and this.samples == self.batch.total:
-            # Passes that only accumulate and the one that synchronises differ by the waiting.
+        if self._warm > WARM_UP:
+            # Passes that only accumulate and the one that synchronises differ by the waiting. The smaller step at the
+            # end of an epoch counts too: only by another batch can be told how time grows with it.
             per_pass = (self.instruments.step_s + seconds - sync) / this.passes
-            kind = (self.batch.num_nodes, self.workers.size, self.batch.atomic)
+            kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         sums = self.instruments.finish_step()
         if self._stopped_at is not None:

@@ -130,7 +130,7 @@ def metrics_of(db: Connection, job_id: str) -> dict[str, list[list[float]]]:
 
 
 def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[float]]:
-    """The same curve in at most `limit` points: of the older ones every second goes, as often as needed."""
+    """The same curve in at most `limit` points: every second one goes, as often as needed; its ends stay."""
     while len(points) > limit:
         points = points[:-1:2] + points[-1:]
     return points

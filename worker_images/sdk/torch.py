@@ -292,6 +292,9 @@ class Run:
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""
+        if threading.current_thread() is threading.main_thread():
+            # A second request would find no handler any more while Python ends, and make this look like a failure.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.save(stopping=True)
         if self._reporter is not None:
             self._reporter.close()

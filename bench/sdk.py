@@ -69,7 +69,7 @@ def _compare() -> bool:
     subprocess.run([ROOT / "worker_images/build-image.sh", "cpu"], capture_output=True, check=True)
     os.environ["SCHEDULEARN_POLICIES"] = json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"])
     body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
-    body["command"] += " --epochs 100000"
+    body["command"] += " --epochs 100000 --max-batch 64"
     bare, stalls = [], []
     with service("--runtime", "docker", "--simulate-gpus", "4") as target:
         _resize(target, 1)

@@ -244,7 +244,7 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
     with Served(tmp_path / "data", runtime="docker", env=env) as served:
         resize(served, 1)
         body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
-        job = served.submit(body.pop("command") + " --epochs 10000", **{**body, "launcher": "horovod"})
+        job = served.submit(body.pop("command") + " --epochs 10000 --max-batch 64", **{**body, "launcher": "horovod"})
 
         def measured_on() -> set[int]:
             profile = served.http.get(f"/api/v1/jobs/{job}/profile").json()

@@ -187,10 +187,13 @@ class Run:
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
         self._look_at_answer()
-        if sums[0] > 0:
-            self._preempt()
-        if sums[1] > 0:
-            self.save()
+        # Not between the last step of an epoch and what the script does after it: an attempt that began there would
+        # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
+        if self.position < self.samples:
+            if sums[0] > 0:
+                self._preempt()
+            if sums[1] > 0:
+                self.save()
         if sums[2] > 0:
             self._change_batch()
 

@@ -29,7 +29,7 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
     """`command` run on `gpus` GPUs of one host by `launcher`.
 
     A command that names its launcher itself is left as it is: jobs of the original Schedulearn did that. Elastic jobs
-    get a launcher of ours, since horovodrun kills its workers before they could save a checkpoint (ADR 7).
+    get a launcher of ours, since horovodrun kills its workers before they could save a checkpoint (docs/adr/0008).
     """
     words = split_command(command)
     if launcher == "none" or words[0] in ("horovodrun", "torchrun", "mpirun"):

@@ -20,6 +20,7 @@ MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
 MAX_POINTS = 240  # of a metric
 MAX_NAMES = 32  # metrics of a job
+STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Batch = Annotated[int, Field(ge=1, le=1 << 31)]
@@ -129,7 +130,7 @@ def metrics_of(db: Connection, job_id: str) -> dict[str, list[list[float]]]:
 
 
 def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[float]]:
-    """The same curve in at most `limit` points: of the older ones every second goes, as often as needed."""
+    """The same curve in at most `limit` points: every second one goes, as often as needed; its ends stay."""
     while len(points) > limit:
         points = points[:-1:2] + points[-1:]
     return points

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from schedulearn.scheduler.observations import observations_of, profile_of
+from schedulearn.scheduler.observations import STALL, metrics_of, observations_of, profile_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Profile
 
@@ -30,6 +30,8 @@ class JobProfile:
     """The largest number of GPUs that it was measured on."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """GPU type -> root mean square of the fit's relative error."""
+    resize_seconds: float | None = None
+    """How long it stood still when it was resized; None if it was not yet."""
 
     def cap(self, max_gpus: int, min_gpus: int) -> int:
         """What may be tried now: twice what was profiled, within the job's own bounds."""
@@ -104,10 +106,13 @@ class Profiles:
     def _fit(self, job_id: str) -> JobProfile | None:
         with self._db.read() as db:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
-        return make_profile(row, rows) if row is not None and rows else None
+            stalls = [value for _, value, _ in metrics_of(db, job_id).get(STALL, [])]
+        if row is None or not rows:
+            return None
+        return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None)
 
 
-def make_profile(row: Any, rows: Iterable[Any]) -> JobProfile:
+def make_profile(row: Any, rows: Iterable[Any], resize_seconds: float | None = None) -> JobProfile:
     """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms."""
     # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
     import numpy as np
@@ -132,4 +137,4 @@ def make_profile(row: Any, rows: Iterable[Any]) -> JobProfile:
     bounds = BatchBounds(row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)
     # Without a noise scale no batch but the smallest is known to be worth its samples.
     goodput = Goodput(models, row.noise_scale if row.noise_scale is not None else 0.0, bounds)
-    return JobProfile(goodput, max(o.num_gpus for mine in by_type.values() for o in mine), errors)
+    return JobProfile(goodput, max(o.num_gpus for mine in by_type.values() for o in mine), errors, resize_seconds)

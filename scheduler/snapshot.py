@@ -92,6 +92,7 @@ def build_snapshot(
                 allocation=allocation,
                 gpu_indices=indices.get(job.id, {}),
                 goodput=profile.goodput if profile else None,
+                resize_seconds=profile.resize_seconds if profile else None,
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)

@@ -64,7 +64,7 @@ class Training:
     def wait_for(self, size: int, epoch: int, seconds: float = 90.0) -> None:
         """Until `size` workers have done some steps, in epoch `epoch` or later."""
         end = time.monotonic() + seconds
-        while sum(line["size"] == size and line["epoch"] >= epoch for line in self.lines()) < 5 * size:
+        while sum(line["size"] == size and line["epoch"] >= epoch for line in self.lines()) < 8 * size:
             job = self.served.job(self.id)
             assert job["state"] not in ("failed", "succeeded"), self.served.logs(self.id)[-3000:]
             assert time.monotonic() < end, (job, self.served.logs(self.id)[-3000:], self.served.log()[-2000:])
@@ -204,6 +204,34 @@ def kill(*pids: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: Served, tmp_path: Path) -> None:
+    """Two jobs ask for the same. The time of one goes with its samples, of which each GPU has fewer; the other's steps
+    take as long on any number of GPUs."""
+    answer = served.http.put("/api/v1/policy", json={"algorithm": "goodput", "params": {"base_s": 3600}})
+    assert answer.status_code == 200, answer.text
+    jobs = {
+        name: Training(served, tmp_path / name, "horovod", "--epochs 1000", flags, required_gpus=2)
+        for name, flags in (("well", "--pause-per-sample 0.002"), ("badly", "--pause 0.13"))
+    }
+
+    def gpus() -> dict[str, int]:
+        return {name: len(served.job(job.id)["gpus"]) for name, job in jobs.items()}
+
+    def predicted(name: str) -> list[float]:
+        profile = served.http.get(f"/api/v1/jobs/{jobs[name].id}/profile").json()
+        return [prediction["goodput"] for prediction in profile["predictions"]]
+
+    wait_until(lambda: all(predicted(name) for name in jobs), "both profiles", 120)
+    wait_until(lambda: gpus()["well"] > gpus()["badly"] >= 1, "more GPUs for the job that uses them", 150)
+    well, badly = predicted("well"), predicted("badly")
+    assert well[1] / well[0] > 1.4
+    assert badly[1] / badly[0] < 1.3
+    for job in jobs.values():
+        served.http.delete(f"/jobs/{job.id}")
+    for job in jobs.values():
+        served.wait(job.id, "cancelled", seconds=60)
+
+
 @pytest.mark.docker
 def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
     tmp_path: Path, docker_url: str, worker_image: str
@@ -216,7 +244,7 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
     with Served(tmp_path / "data", runtime="docker", env=env) as served:
         resize(served, 1)
         body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
-        job = served.submit(body.pop("command") + " --epochs 10000", **{**body, "launcher": "horovod"})
+        job = served.submit(body.pop("command") + " --epochs 10000 --max-batch 64", **{**body, "launcher": "horovod"})
 
         def measured_on() -> set[int]:
             profile = served.http.get(f"/api/v1/jobs/{job}/profile").json()

@@ -16,6 +16,8 @@ class Sized:
     gpus: int = field(default=1, metadata={"doc": "GPUs of each elastic job"})
 
     def allocate(self, snapshot: Snapshot) -> Plan:
+        if not snapshot.hosts:  # the engine does not answer
+            return Plan({})
         host, plan = snapshot.hosts[0], {}
         free = host.gpus
         for job in sorted(snapshot.jobs, key=lambda job: job.order):

@@ -24,6 +24,7 @@ parser.add_argument("--batch", type=int, default=64)
 parser.add_argument("--max-batch", type=int)
 parser.add_argument("--max-local", type=int)
 parser.add_argument("--pause", type=float, default=0.0)
+parser.add_argument("--pause-per-sample", type=float, default=0.0)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--momentum", type=float, default=0.9)
 parser.add_argument("--ballast", type=int, default=0, help="MB more in each checkpoint")
@@ -71,8 +72,7 @@ with open(os.path.join(args.out, f"seen-{attempt}-{rank}.jsonl"), "a", buffering
             loss.backward()
             optimizer.step()
             schedule.step()
-            if args.pause:
-                time.sleep(args.pause)  # a slower machine
+            time.sleep(args.pause + args.pause_per_sample * len(x))  # a slower machine
             line = {"epoch": epoch, "step": run.step, "seen": index.tolist(), "loss": loss.item(), "at": time.time()}
             line.update({"size": run.workers.size, "weight": run.current.weight, "total": run.batch.total})
             seen.write(json.dumps(line) + "\n")

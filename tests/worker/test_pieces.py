@@ -123,6 +123,7 @@ def test_a_batch_that_does_not_fit_is_accumulated() -> None:
 
 def test_measurements_take_no_more_than_their_room_and_nothing_is_lost_when_a_report_fails() -> None:
     found = Measurements()
+    found.add_pass((1, 1, 7), 0.1, 0.1)  # one pass tells little: it waits for a second one
     for index in range(1000):
         found.add_pass((1, 2, 32), 0.1, 0.2)
         found.add_metric("loss", index, float(index))
@@ -135,11 +136,13 @@ def test_measurements_take_no_more_than_their_room_and_nothing_is_lost_when_a_re
     assert steps_kept[0] == 0
     assert steps_kept[-1] >= 990
     assert found.take() == {"observations": [], "metrics": []}
+    found.add_pass((1, 1, 7), 0.1, 0.1)
     for _ in range(3):
         found.add_metric("loss", 2000, 1.0)
         again = found.take()
         found.put_back()
     assert len(again["metrics"]) == 3
+    assert [seen["passes"] for seen in again["observations"]] == [2]
 
 
 # --- checkpoints ---

@@ -11,6 +11,7 @@ Kind = Tuple[int, int, int]  # hosts, GPUs, samples a GPU in one pass
 
 MAX_KINDS = 64
 MAX_PASSES = 256  # of a kind
+MIN_PASSES = 2  # of a kind, before anybody is told: a single one may have been a pause
 MAX_POINTS = 400  # over all metrics
 
 
@@ -39,8 +40,10 @@ class Measurements:
     def take(self) -> dict[str, Any]:
         """`observations` and `metrics` of a report. If it can't be sent, `put_back` makes them part of the next."""
         with self._lock:
-            self._taken = (self._passes, self._metrics)
-            self._passes, self._metrics = {}, []
+            ready = {kind: found for kind, found in self._passes.items() if len(found) >= MIN_PASSES}
+            self._taken = (ready, self._metrics)
+            self._passes = {kind: found for kind, found in self._passes.items() if kind not in ready}
+            self._metrics = []
             passes, metrics = self._taken
         return {
             "observations": [

@@ -177,19 +177,23 @@ class Run:
             return
         self._warm += 1
         sync = self.instruments.sync_s
-        if self._warm > WARM_UP and this.samples == self.batch.total:
-            # Passes that only accumulate and the one that synchronises differ by the waiting.
+        if self._warm > WARM_UP:
+            # Passes that only accumulate and the one that synchronises differ by the waiting. The smaller step at the
+            # end of an epoch counts too: only by another batch can be told how time grows with it.
             per_pass = (self.instruments.step_s + seconds - sync) / this.passes
-            kind = (self.batch.num_nodes, self.workers.size, self.batch.atomic)
+            kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         sums = self.instruments.finish_step()
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
         self._look_at_answer()
-        if sums[0] > 0:
-            self._preempt()
-        if sums[1] > 0:
-            self.save()
+        # Not between the last step of an epoch and what the script does after it: an attempt that began there would
+        # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
+        if self.position < self.samples:
+            if sums[0] > 0:
+                self._preempt()
+            if sums[1] > 0:
+                self.save()
         if sums[2] > 0:
             self._change_batch()
 
@@ -291,6 +295,9 @@ class Run:
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""
+        if threading.current_thread() is threading.main_thread():
+            # A second request would find no handler any more while Python ends, and make this look like a failure.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.save(stopping=True)
         if self._reporter is not None:
             self._reporter.close()

@@ -11,8 +11,8 @@ import torch
 from schedulearn.metrics.noise_scale import NoiseScale
 
 BUDGET = 0.005  # share of the training time that measuring may take
-LONGEST = 100  # steps between measurements, at most
-ENOUGH = 0.02  # weight of the average from which on it is believed: some twenty steps at the first batch
+LONGEST = 30  # steps between measurements, at most
+ENOUGH = 0.0079  # weight of the average from which on it is believed: eight measurements at the first batch
 LARGEST = 1e6  # phi over the first batch: beyond, every batch is as good as any
 
 

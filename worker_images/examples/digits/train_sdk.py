@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64, help="of all workers together")
     parser.add_argument("--max-batch", type=int, default=512)
-    parser.add_argument("--lr", type=float, default=0.1, help="for this batch size; the SDK scales it with the batch")
+    parser.add_argument("--lr", type=float, default=0.05, help="for this batch size; the SDK scales it with the batch")
     args = parser.parse_args()
 
     hvd.init()

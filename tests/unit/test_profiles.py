@@ -1,0 +1,102 @@
+"""What reports mean for policies, and what becomes of a job's checkpoints when it has ended."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from clusters import FakeCluster, spec, wait_for
+
+from schedulearn.scheduler.checkpoints import CheckpointSweeper
+from schedulearn.scheduler.observations import ReportIn, store_report, thinned
+from schedulearn.scheduler.profiles import make_profile
+
+
+def row(**fields: Any) -> SimpleNamespace:
+    defaults = {"init_batch": 64, "max_batch": 1024, "min_local": 1, "max_local": None, "accumulate": True}
+    return SimpleNamespace(**{**defaults, "noise_scale": 300.0, **fields})
+
+
+def observation(gpus: int, batch: int, gpu_type: str = "a", at: float = 1.0) -> SimpleNamespace:
+    grad = 0.02 + 0.001 * batch
+    return SimpleNamespace(
+        gpu_type=gpu_type, num_nodes=1, num_gpus=gpus, atomic_batch=batch, grad_time=grad,
+        iter_time=grad + (0.01 if gpus > 1 else 0.0), at=at,
+    )  # fmt: skip
+
+
+def report(gpus: int, **changes: Any) -> ReportIn:
+    seen = [
+        {"num_nodes": 1, "num_gpus": gpus, "atomic_batch": batch, "passes": 9, "grad_time": 0.02 + 0.001 * batch,
+         "iter_time": 0.03 + 0.001 * batch} for batch in (16, 32)
+    ]  # fmt: skip
+    batch = {"init": 64, "max": 512, "atomic": 32, "accumulation": 0}
+    return ReportIn.model_validate(
+        {"attempt": 1, "batch": batch, "observations": seen, "noise_scale": 300.0, "progress": {"epoch": 0}, **changes}
+    )
+
+
+def test_a_job_may_try_twice_the_gpus_that_it_was_measured_on() -> None:
+    profile = make_profile(row(), [observation(1, 64), observation(2, 32)])
+    assert profile.max_profiled == 2
+    assert [profile.cap(most, least) for most, least in ((64, 1), (3, 1), (64, 6))] == [4, 3, 6]
+
+
+def test_each_type_of_gpu_has_its_own_model_and_the_newest_comes_first() -> None:
+    profile = make_profile(row(), [observation(1, 64, "old", 1.0), observation(1, 64, "new", 2.0)])
+    assert list(profile.for_worker()) == ["new", "old"]
+
+
+def test_without_a_noise_scale_only_the_first_batch_is_worth_its_samples() -> None:
+    profile = make_profile(row(noise_scale=None), [observation(1, 64), observation(2, 32)])
+    assert profile.goodput.best(1, 2).atomic_batch == 32
+
+
+def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    with FakeCluster(tmp_path) as c:
+        policy = c.cluster.service.policy
+        allocate = policy.allocate
+        c.cluster.loop.policy = lambda: SimpleNamespace(  # type: ignore[assignment,return-value]
+            name="spy", allocate=lambda snapshot: (seen.append(snapshot), allocate(snapshot))[1]
+        )
+        [job] = c.submit(spec(elastic=True, max_gpus=8))
+        c.wait(job, "running")
+        assert seen[-1].jobs[0].goodput is None
+        assert seen[-1].jobs[0].max_gpus == 8, "a job that says nothing of itself is not held back"
+        c.cluster.db.write(lambda db: store_report(db, job, report(1), 1.0))
+        stall = {"name": "stall_seconds", "step": 3, "value": 4.5, "at": 2.0}
+        c.cluster.db.write(lambda db: store_report(db, job, report(1, metrics=[stall]), 2.0))
+        c.cluster.profiles.touch(job)
+        wait_for(lambda: seen[-1].jobs and seen[-1].jobs[0].goodput is not None, what="a decision that knows it")
+        view = seen[-1].jobs[0]
+        assert (view.max_gpus, view.resize_seconds) == (2, 4.5)
+        assert view.goodput(1, 2) > view.goodput(1, 1) > 0
+    with FakeCluster(tmp_path, runtime=c.runtime) as again:  # a service that starts anew knows it too
+        wait_for(lambda: again.cluster.profiles.get(job), what="the profile of before")
+
+
+def test_checkpoints_are_kept_for_a_while_after_the_end(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [ended] = c.submit()
+        [running] = c.submit()
+        c.wait(ended, "running")
+        c.wait(running, "running")
+        c.runtime.finish(c.task(ended))
+        finished = c.wait(ended, "succeeded").finished_at
+        wait_for(lambda: c.task(ended) not in [t.task_id for t in c.runtime.tasks()], what="its removal")
+        now = [finished + 50]
+        sweeper = CheckpointSweeper(c.cluster.db, c.cluster.agents, 100.0, clock=lambda: now[0])
+        sweeper.sweep()
+        assert set(c.runtime.checkpoints()) == {ended, running}
+        now[0] = finished + 101
+        sweeper.sweep()
+        assert c.runtime.checkpoints() == [running]
+
+
+def test_a_curve_that_is_thinned_keeps_its_ends() -> None:
+    points = [[float(step), 0.0, 0.0] for step in range(1000)]
+    kept = thinned(points, 100)
+    assert len(kept) <= 100
+    assert (kept[0], kept[-1]) == (points[0], points[-1])
+    assert np.all(np.diff([point[0] for point in kept]) > 0)

@@ -39,15 +39,23 @@ SECONDS = click.FloatRange(0, 1e6)
 @click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="From the first GPUs to the first step.")
 @click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Lost when a job grows, moves or comes back.")
 @click.option("--stall-down", type=SECONDS, metavar="SECONDS", help="Lost when a job gives up GPUs.")
-@click.option("--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles.")
+@click.option(
+    "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
+)
 @click.option(
     "--lengths", type=click.Choice(["unknown", "declared", "predicted"]), help="What is known of them.  [default: unknown]"
 )  # fmt: skip
-@click.option("--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that.")
+@click.option(
+    "--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of made-up arrivals and errors.")
-@click.option("--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of what there is to train.")
+@click.option(
+    "--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of what there is to train."
+)
 @click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="A policy of your own, then named by its name.")
-@click.option("--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]")
+@click.option(
+    "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"
+)
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with plots there.")
 @pass_session
 def simulate(
@@ -139,9 +147,7 @@ def _print(session: Session, comparison: Comparison, played: Sequence[Played]) -
         "seconds; * is the best of its column\n"
     )
     headings, rows = table(played)
-    cells: list[list[Cell]] = [
-        [(f"{text}*", "bold green") if best else text for text, best in row] for row in rows
-    ]
+    cells: list[list[Cell]] = [[(f"{text}*", "bold green") if best else text for text, best in row] for row in rows]
     print_table(session, headings, cells)
     for each in played:
         if each.summary.unfinished:

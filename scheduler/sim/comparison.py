@@ -117,9 +117,7 @@ def _play(which: int, contender: Contender) -> Played:
     return _comparison.play(contender, lambda done, total: _queue.put((which, done, total)))
 
 
-def _watch(
-    futures: Sequence[Future[Played]], queue: SimpleQueue[tuple[int, int, int]], progress: Progress
-) -> None:
+def _watch(futures: Sequence[Future[Played]], queue: SimpleQueue[tuple[int, int, int]], progress: Progress) -> None:
     """Returns when all have ended, or one has failed; hands on what the processes say meanwhile."""
     pending: Sequence[Future[Played]] | set[Future[Played]] = futures
     while pending and not any(future.done() and future.exception() for future in futures):

@@ -158,7 +158,9 @@ class Simulation:
         family = None
         if self.conditions.family_memory and job.application.model is not None:
             family = self.memory.setdefault(job.application.name, Memory())
-        training = Training(job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.use_efficiency)
+        training = Training(
+            job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.use_efficiency
+        )
         self.active[job.id] = training
         if job.running is not None:
             state = job.running

@@ -152,7 +152,8 @@ def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, n
         least = _integer(row, "min_gpus", where, default=1)
         for key, bound in (("max_gpus", most), ("application", application.max_gpus)):
             if bound is not None and bound < max(required, least):
-                raise InvalidError(f"{where}: {key} allows {bound} GPUs, and it asks for {max(required, least)}", field=key)
+                asked = max(required, least)
+                raise InvalidError(f"{where}: {key} allows {bound} GPUs, and it asks for {asked}", field=key)
     deadline = _number(row, "deadline", where, default=math.nan, least=0)
     return TraceJob(
         id=str(row.get("name") or row.get("id") or name),

@@ -15,7 +15,8 @@ from schedulearn.api.cli.common import Cell, Session, clean, console, pass_sessi
 from schedulearn.scheduler.errors import InvalidError
 
 if TYPE_CHECKING:
-    from schedulearn.scheduler.sim.comparison import Comparison, Contender, Played, Progress
+    from schedulearn.scheduler.sim.arguments import Contender
+    from schedulearn.scheduler.sim.comparison import Comparison, Played, Progress
 
 SECONDS = click.FloatRange(0, 1e6)
 
@@ -43,8 +44,10 @@ SECONDS = click.FloatRange(0, 1e6)
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(
-    "--lengths", type=click.Choice(["unknown", "declared", "predicted"]), help="What is known of them.  [default: unknown]"
-)  # fmt: skip
+    "--lengths",
+    type=click.Choice(["unknown", "declared", "predicted"]),
+    help="What is known of how long jobs take.  [default: unknown]",
+)
 @click.option(
     "--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that."
 )
@@ -57,9 +60,17 @@ SECONDS = click.FloatRange(0, 1e6)
     "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"
 )
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with plots there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_session
 def simulate(
-    session: Session, /, trace: str, policies: tuple[str, ...], html: Path | None, processes: int | None, **options: Any
+    session: Session,
+    /,
+    trace: str,
+    policies: tuple[str, ...],
+    html: Path | None,
+    processes: int | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Plays a trace of jobs under several policies: who would have been done when, on how many GPUs.
 
@@ -90,7 +101,7 @@ def simulate(
         from schedulearn.scheduler.sim.report import report
 
         html.write_text(report(comparison, played), encoding="utf-8")
-    if session.as_json:
+    if as_json or session.as_json:
         print_json(comparison.to_json(played))
     else:
         _print(session, comparison, played)
@@ -150,9 +161,7 @@ def _print(session: Session, comparison: Comparison, played: Sequence[Played]) -
     cells: list[list[Cell]] = [[(f"{text}*", "bold green") if best else text for text, best in row] for row in rows]
     print_table(session, headings, cells)
     for each in played:
-        if each.summary.unfinished:
-            click.secho(
-                f"{each.summary.unfinished} jobs never ended under {clean(each.contender.label)}: nothing was left that "
-                "would have given them GPUs. Its times are those of the others.",
-                fg="yellow", err=True,
-            )  # fmt: skip
+        if left := each.summary.unfinished:
+            label = clean(each.contender.label)
+            what = f"{left} jobs never ended under {label}: nobody gave them GPUs. Its times are those of the others."
+            click.secho(what, fg="yellow", err=True)

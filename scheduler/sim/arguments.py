@@ -15,7 +15,14 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import Policy, canonical_name, make_policy, metrics_of
 from schedulearn.scheduler.sim.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (
-    Application, TraceJob, bursts, diurnal, load_applications, load_trace, poisson, random_trace,
+    Application,
+    TraceJob,
+    bursts,
+    diurnal,
+    load_applications,
+    load_trace,
+    poisson,
+    random_trace,
 )  # fmt: skip
 
 GENERATORS = "poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]"

@@ -91,7 +91,8 @@ def gantt(rows: Sequence[tuple[str, int]], boxes: Sequence[Box], begin: float, e
     total = count * height + TOP + BOTTOM
     scale = (WIDTH - LEFT - RIGHT) / ((end - begin) or 1)
     parts = [_open(total, label)]
-    at, shown_at = 0, -math.inf
+    at = 0
+    shown_at = -math.inf
     for name, each in rows:
         y = TOP + at * height
         parts.append(f'<path class="grid" d="M{LEFT} {y}H{WIDTH - RIGHT}"/>')
@@ -106,10 +107,10 @@ def gantt(rows: Sequence[tuple[str, int]], boxes: Sequence[Box], begin: float, e
     for box in boxes:
         width = (box.end - box.begin) * scale
         if few or width >= 0.2:
-            x, y = LEFT + (box.begin - begin) * scale, TOP + box.row * height
+            x, top = LEFT + (box.begin - begin) * scale, TOP + box.row * height
             inset = 0.5 if height > 4 else 0
             parts.append(
-                f'<rect class="f{box.colour % COLOURS}" x="{x:.1f}" y="{y + inset:.1f}" width="{max(width, 0.3):.1f}" '
+                f'<rect class="f{box.colour % COLOURS}" x="{x:.1f}" y="{top + inset:.1f}" width="{max(width, 0.3):.1f}" '
                 f'height="{box.rows * height - 2 * inset:.1f}"><title>{escape(box.title)}</title></rect>'
             )
     ticks = [(LEFT + (t - begin) * scale, t) for t in _time_ticks(begin, end)]

@@ -23,13 +23,15 @@ STYLE = """
 --c0:#2563eb;--c1:#d9480f;--c2:#2b8a3e;--c3:#9c36b5;--c4:#0b7285;--c5:#c2255c;--c6:#8a6100;--c7:#495057}
 @media(prefers-color-scheme:dark){:root{--bg:#14181f;--fg:#e6e9ef;--dim:#98a2b3;--grid:#2b323d;--best:#4ade80;
 --c0:#6ea8fe;--c1:#ff922b;--c2:#69db7c;--c3:#da77f2;--c4:#3bc9db;--c5:#f783ac;--c6:#e9c46a;--c7:#adb5bd}}
-body{margin:0 auto;padding:24px;max-width:1120px;font:15px/1.5 system-ui,sans-serif;background:var(--bg);color:var(--fg)}
+body{margin:0 auto;padding:24px;max-width:1120px;font:15px/1.5 system-ui,sans-serif;
+background:var(--bg);color:var(--fg)}
 h1{font-size:22px;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:17px;margin:32px 0 4px}
 p{margin:4px 0;color:var(--dim)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:5px 0 5px 14px;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}
 th{color:var(--dim);font-weight:500;font-size:13px}th:first-child,td:first-child{text-align:left;padding-left:0}
-td.best{color:var(--best);font-weight:700}svg{width:100%;height:auto;display:block}svg text{fill:var(--dim);font-size:11px}
+td.best{color:var(--best);font-weight:700}
+svg{width:100%;height:auto;display:block}svg text{fill:var(--dim);font-size:11px}
 .grid{stroke:var(--grid);fill:none}.axis{stroke:var(--dim);fill:none}.line{fill:none;stroke:currentColor}
 .c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}
 .c4{color:var(--c4)}.c5{color:var(--c5)}.c6{color:var(--c6)}.c7{color:var(--c7)}
@@ -52,7 +54,7 @@ def report(comparison: Comparison, played: Sequence[Played]) -> str:
     legend = _legend([each.contender.label for each in played])
     parts = [
         f"<h1>{escape(comparison.source)}</h1>",
-        f"<p>{len(comparison.jobs)} jobs on {len(comparison.hosts)} hosts with {total} GPUs, simulated by Schedulearn</p>",
+        f"<p>{len(comparison.jobs)} jobs on {len(comparison.hosts)} hosts with {total} GPUs, simulated</p>",
         "<h2>Figures</h2><p>Seconds. JCT: from submission to end. FTF: finish-time fairness, a job's time over what it "
         "would have taken alone on its share of the cluster. Lower is better everywhere; the best are green.</p>",
         _table(played),
@@ -140,10 +142,10 @@ def _waiting(played: Played, edges: Floats) -> Line:
 def _gantt(run: Run, begin: float, end: float) -> str:
     by_host: dict[str, list[Held]] = {host.id: [] for host in run.hosts}
     for held in sorted(run.held, key=lambda held: (held.begin, held.job)):
-        for host in held.allocation:
-            by_host[host].append(held)
+        for host_id in held.allocation:
+            by_host[host_id].append(held)
     boxes: list[Box] = []
-    rows = []
+    rows: list[tuple[str, int]] = []
     for host in run.hosts:
         boxes += _host_boxes(host, by_host[host.id], sum(count for _, count in rows))
         rows.append((host.id, host.gpus))

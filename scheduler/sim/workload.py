@@ -108,7 +108,7 @@ def load_trace(path: Path, applications: Mapping[str, Application] | None = None
 
 
 def _load_csv(path: Path, known: Mapping[str, Application]) -> list[TraceJob]:
-    jobs = []
+    jobs: list[TraceJob] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)

@@ -17,6 +17,7 @@ from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.serve import serve
+from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.top import top
 from schedulearn.api.client import ClientError
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts):
+for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate):
     cli.add_command(command)
 
 

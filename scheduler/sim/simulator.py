@@ -107,6 +107,8 @@ class Simulation:
         self.progress = progress
         self.now = start
         self.caps_growth = resizes(policy)
+        self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
+        self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
         self.types = {host.id: host.gpu_type for host in hosts}
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
@@ -157,7 +159,9 @@ class Simulation:
         family = None
         if self.conditions.family_memory and job.application.model is not None:
             family = self.memory.setdefault(job.application.name, Memory())
-        training = Training(job, self.conditions.speeds, family=family, clock=self.now)
+        training = Training(
+            job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.use_efficiency
+        )
         self.active[job.id] = training
         if job.running is not None:
             state = job.running

@@ -61,6 +61,8 @@ class Training:
     """GPU type -> how many times faster than the reference type it computes."""
     own: Memory = field(default_factory=Memory)
     family: Memory | None = None
+    use_efficiency: bool = True
+    """False: its worker chooses the batch by throughput alone, as under the metric `thesis-speed`."""
 
     allocation: Allocation = field(default_factory=dict)
     gpu_type: str = NO_TYPE
@@ -177,7 +179,8 @@ class Training:
         nodes, gpus = len(self.allocation), self.gpus
         bounds, believed = self.application.bounds, self.goodput()
         if believed is not None:
-            self.batch = believed.keep_or_change(nodes, gpus, *self.batch, self.gpu_type)
+            judged = believed if self.use_efficiency else believed.without_efficiency()
+            self.batch = judged.keep_or_change(nodes, gpus, *self.batch, self.gpu_type)
         elif not self.batch[0]:
             local = max(bounds.min_local, -(-bounds.init_batch // gpus))
             steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0

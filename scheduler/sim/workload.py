@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,9 +68,10 @@ class TraceJob:
 
     @property
     def most_gpus(self) -> int:
-        if not self.elastic:
+        if not self.elastic or self.application.model is None:
             return self.required_gpus
-        return max(self.min_gpus, self.max_gpus if self.max_gpus is not None else self.application.max_gpus)
+        useful = self.application.max_gpus
+        return max(self.min_gpus, useful if self.max_gpus is None else min(self.max_gpus, useful))
 
 
 @dataclass(frozen=True)
@@ -99,80 +101,137 @@ def load_trace(path: Path, applications: Mapping[str, Application] | None = None
     jobs = _load_json(path, known) if path.suffix == ".json" else _load_csv(path, known)
     if not jobs:
         raise InvalidError(f"{path} holds no jobs", field="trace")
-    ids = [job.id for job in jobs]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise InvalidError(f"{path}: the name {twice!r} is there twice", field="trace")
+    twice = [name for name, count in Counter(job.id for job in jobs).items() if count > 1]
+    if twice:
+        raise InvalidError(f"{path}: the name {twice[0]!r} is there twice", field="name")
     return sorted(jobs, key=lambda job: (job.submitted_at, job.id))
 
 
 def _load_csv(path: Path, known: Mapping[str, Application]) -> list[TraceJob]:
-    jobs = []
-    with path.open(newline="") as file:
-        for row in (reader := csv.DictReader(file)):
-            jobs.append(_job(row, known, f"{path}, line {reader.line_num}"))
+    jobs: list[TraceJob] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            for column in ("time", "application"):
+                if column not in (reader.fieldnames or ()):
+                    raise InvalidError(
+                        f"{path}, line 1: the column {column!r} is missing; a trace has at least time,application",
+                        field=column,
+                    )
+            for row in reader:
+                jobs.append(_job(row, known, f"{path}, line {reader.line_num}", f"job-{len(jobs)}"))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidError(f"{path} is not a CSV file that can be read: {error}", field="trace") from error
     return jobs
 
 
 def _load_json(path: Path, known: dict[str, Application]) -> list[TraceJob]:
     content = _read_json(path)
-    if not isinstance(content.get("jobs"), list):
-        raise InvalidError(f'{path} must be an object with a list "jobs"', field="trace")
-    for name, entry in content.get("applications", {}).items():
-        known[name] = _application(name, entry, str(path))
-    return [_job(row, known, f"{path}, job {index}") for index, row in enumerate(content["jobs"])]
+    own = content.get("applications", {})
+    if not isinstance(content.get("jobs"), list) or not isinstance(own, dict):
+        raise InvalidError(f'{path} must hold a list "jobs", and "applications" must be an object', field="trace")
+    known |= {name: _application(name, entry, str(path)) for name, entry in own.items()}
+    jobs = []
+    for index, row in enumerate(content["jobs"]):
+        where = f"{path}, job {index}"
+        if not isinstance(row, dict):
+            raise InvalidError(f"{where}: it must be an object, not {row!r}", field="jobs")
+        jobs.append(_job(row, known, where, f"job-{index}"))
+    return jobs
 
 
-def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str) -> TraceJob:
-    application = known.get(row.get("application") or "")
-    if application is None:
-        raise InvalidError(
-            f"{where}: application {row.get('application')!r} is not known; there are {', '.join(sorted(known))}",
-            field="application",
-        )
-    if row.get("total_steps"):
-        application = replace(application, total_steps=_number(row, "total_steps", where, least=1e-9))
-    rigid = str(row.get("elastic", "")).lower() in ("false", "0", "no")
-    required = int(_number(row, "num_replicas", where, default=1, least=1))
-    most = int(_number(row, "max_gpus", where, default=0, least=0)) or None
+def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, name: str) -> TraceJob:
+    application = _application_of(row, known, where)
+    required = _integer(row, "num_replicas", where, default=1)
+    rigid = _is_rigid(row, application, where)
+    if rigid or application.model is None:
+        least: int = required
+        most: int | None = required
+    else:
+        most = _integer(row, "max_gpus", where, default=0, least=0) or None
+        least = _integer(row, "min_gpus", where, default=1)
+        for key, bound in (("max_gpus", most), ("application", application.max_gpus)):
+            if bound is not None and bound < max(required, least):
+                asked = max(required, least)
+                raise InvalidError(f"{where}: {key} allows {bound} GPUs, and it asks for {asked}", field=key)
     deadline = _number(row, "deadline", where, default=math.nan, least=0)
     return TraceJob(
-        id=str(row.get("name") or row.get("id") or f"job-{where.rsplit(' ', 1)[-1]}"),
+        id=str(row.get("name") or row.get("id") or name),
         submitted_at=_number(row, "time", where, least=0),
         application=application,
         required_gpus=required,
-        min_gpus=required if rigid else int(_number(row, "min_gpus", where, default=1, least=1)),
-        max_gpus=required if rigid else most,
+        min_gpus=least,
+        max_gpus=most,
         elastic=not rigid,
-        priority=int(_number(row, "priority", where, default=50, least=0)),
+        priority=_integer(row, "priority", where, default=50, least=0, most=100),
+        weight=_number(row, "weight", where, default=1.0, least=1e-6),
         deadline=None if math.isnan(deadline) else deadline,
     )
 
 
-def _number(row: Mapping[str, Any], key: str, where: str, *, default: float | None = None, least: float) -> float:
-    text = row.get(key)
-    if text in (None, "") and default is not None:
+def _application_of(row: Mapping[str, Any], known: Mapping[str, Application], where: str) -> Application:
+    name = row.get("application")
+    if name in (None, "") and row.get("seconds") not in (None, ""):
+        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3))
+    application = known.get(name) if isinstance(name, str) else None
+    if application is None:
+        raise InvalidError(
+            f"{where}: application {name!r} is not known; there are {', '.join(sorted(known))}", field="application"
+        )
+    if row.get("total_steps") not in (None, ""):
+        application = replace(application, total_steps=_number(row, "total_steps", where, least=1e-9))
+    return application
+
+
+def _is_rigid(row: Mapping[str, Any], application: Application, where: str) -> bool:
+    """Jobs are elastic unless they say otherwise, or nothing but their length is known."""
+    text = str(row.get("elastic") if row.get("elastic") is not None else "").strip().lower()
+    if text not in ("", "true", "1", "yes", "false", "0", "no"):
+        raise InvalidError(f"{where}: elastic must be true or false, not {row.get('elastic')!r}", field="elastic")
+    return text in ("false", "0", "no") or (not text and application.model is None)
+
+
+def _number(
+    row: Mapping[str, Any], key: str, where: str, *, default: float | None = None, least: float, most: float = math.inf
+) -> float:
+    given = row.get(key)
+    if given in (None, "") and default is not None:
         return default
     try:
-        value = float(str(text))
+        value = math.nan if isinstance(given, bool) else float(str(given))
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value < least:
-        raise InvalidError(f"{where}: {key} must be a number of at least {least:g}, not {text!r}", field=key)
+    if not math.isfinite(value) or not least <= value <= most:
+        bounds = f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise InvalidError(f"{where}: {key} must be a number {bounds}, not {given!r}", field=key)
     return value
 
 
+def _integer(
+    row: Mapping[str, Any], key: str, where: str, *, default: int, least: int = 1, most: float = math.inf
+) -> int:
+    value = _number(row, key, where, default=default, least=least, most=most)
+    if value != int(value):
+        raise InvalidError(f"{where}: {key} must be a whole number, not {row.get(key)!r}", field=key)
+    return int(value)
+
+
 def _application(name: str, entry: Mapping[str, Any], where: str) -> Application:
+    where = f"{where}, application {name!r}"
     try:
         if "seconds" in entry:  # nothing but a duration
-            return rigid_application(name, float(entry["seconds"]))
+            return rigid_application(name, _number(entry, "seconds", where, least=1e-3))
         low, high = entry["local_batch_size"]
         bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high)
         model = StepTimeModel(**entry["throughput"])
         noise = tuple((float(f), float(phi)) for f, phi in entry["noise_scale"])
-        return Application(name, model, bounds, float(entry["total_progress_steps"]), noise)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidError(f"{where}: application {name!r}: {error}", field="applications") from error
+        if [f for f, _ in noise] != sorted(f for f, _ in noise) or not all(phi >= 0 for _, phi in noise):
+            raise ValueError("noise_scale must be pairs (fraction, samples) by rising fraction")
+    except KeyError as error:
+        raise InvalidError(f"{where}: {error.args[0]} is missing", field="applications") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidError(f"{where}: {error}", field="applications") from error
+    return Application(name, model, bounds, _number(entry, "total_progress_steps", where, least=1e-9), noise)
 
 
 def rigid_application(name: str, seconds: float) -> Application:
@@ -231,7 +290,8 @@ def random_trace(
     jobs = []
     for index in range(count):
         application, _, sizes = dice.choices(mix, [share for _, share, _ in mix])[0]
-        jobs.append(TraceJob(f"{application.name}-{index}", next(times), application, dice.choice(sizes)))
+        gpus, elastic = dice.choice(sizes), application.model is not None
+        jobs.append(TraceJob(f"{application.name}-{index}", next(times), application, gpus, elastic=elastic))
     return jobs
 
 

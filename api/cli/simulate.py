@@ -1,0 +1,167 @@
+"""simulate: the options. What does it is imported only then: it brings numpy and all policies along."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedulearn.api.cli.common import Cell, Session, clean, console, pass_session, print_json, print_table
+from schedulearn.scheduler.errors import InvalidError
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.sim.arguments import Contender
+    from schedulearn.scheduler.sim.comparison import Comparison, Played, Progress
+
+SECONDS = click.FloatRange(0, 1e6)
+
+
+@click.command()
+@click.argument("trace")
+@click.option(
+    "--policy", "policies", multiple=True, metavar="LIST",
+    help="algorithm[:metric][/key=value...],...  [default: fifo,tiresias,goodput:default,goodput:speed,goodput:cost]",
+)  # fmt: skip
+@click.option("--hosts", type=click.IntRange(1, 10_000), default=16, show_default=True)
+@click.option("--gpus", type=click.IntRange(1, 64), default=4, show_default=True, help="GPUs of each host.")
+@click.option("--types", metavar="TYPE=HOSTSxGPUS[@SPEED],...", help="Hosts of several kinds, instead of these two.")
+@click.option(
+    "--conditions", type=click.Choice(["service", "pollux"]), default="service", show_default=True,
+    help="As this service works, or as OSDI 2021 simulated: 60 s ticks, 30 s restarts, nothing known of a new job.",
+)  # fmt: skip
+@click.option("--interval", type=click.FloatRange(0.1, 1e6), metavar="SECONDS", help="Between decisions.")
+@click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also bring a decision.")
+@click.option("--restart", type=SECONDS, metavar="SECONDS", help="Sets the three below at once.")
+@click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="From the first GPUs to the first step.")
+@click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Lost when a job grows, moves or comes back.")
+@click.option("--stall-down", type=SECONDS, metavar="SECONDS", help="Lost when a job gives up GPUs.")
+@click.option(
+    "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
+)
+@click.option(
+    "--lengths",
+    type=click.Choice(["unknown", "declared", "predicted"]),
+    help="What is known of how long jobs take.  [default: unknown]",
+)
+@click.option(
+    "--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of made-up arrivals and errors.")
+@click.option(
+    "--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of what there is to train."
+)
+@click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="A policy of your own, then named by its name.")
+@click.option(
+    "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"
+)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with plots there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@pass_session
+def simulate(
+    session: Session,
+    /,
+    trace: str,
+    policies: tuple[str, ...],
+    html: Path | None,
+    processes: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Plays a trace of jobs under several policies: who would have been done when, on how many GPUs.
+
+    TRACE is a CSV or JSON file, or made up: poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS].
+    docs/simulator.md describes formats, conditions and the report.
+
+    \b
+    Examples:
+      schedulearn simulate trace.csv --policy goodput:default,tiresias --hosts 16 --gpus 4
+      schedulearn simulate poisson:160@20 --types t4=6x4,a100=2x8@2.5 --html report.html
+      schedulearn simulate bursts:5x4 --policy gandiva/quantum=30,fifo --restart 5 --json
+    """
+    # Our matrices are tiny: threads for them would only spin, beside the other policies' processes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        comparison, contenders = _prepare(trace, ",".join(policies), **options)
+    except InvalidError as error:
+        raise _Wrong(clean(str(error))) from error
+    if html is not None and not html.parent.is_dir():
+        raise _Wrong(f"--html: there is no folder {clean(str(html.parent))}")
+    processes = min(processes or os.cpu_count() or 1, len(contenders))
+    try:
+        with _progress(contenders) as progress:
+            played = comparison.play_all(contenders, processes, progress)
+    except RuntimeError as error:  # a policy's plan broke a rule
+        raise click.ClickException(clean(str(error))) from error
+    if html is not None:
+        from schedulearn.scheduler.sim.report import report
+
+        html.write_text(report(comparison, played), encoding="utf-8")
+    if as_json or session.as_json:
+        print_json(comparison.to_json(played))
+    else:
+        _print(session, comparison, played)
+        if html is not None:
+            click.echo(f"The report is in {clean(str(html))}.", err=True)
+
+
+class _Wrong(click.ClickException):
+    exit_code = 2
+
+
+def _prepare(
+    trace: str, policies: str, *, hosts: int, gpus: int, types: str | None, conditions: str, restart: float | None,
+    seed: int, applications: Path | None, own: tuple[str, ...], **changes: Any,
+) -> tuple[Comparison, list[Contender]]:  # fmt: skip
+    """Raises InvalidError."""
+    from dataclasses import replace
+
+    from schedulearn.scheduler.plugins import load_policies
+    from schedulearn.scheduler.sim import arguments
+    from schedulearn.scheduler.sim.comparison import Comparison
+    from schedulearn.scheduler.sim.simulator import POLLUX, Conditions
+
+    load_policies(own)
+    contenders = arguments.parse_policies(policies or "fifo,tiresias,goodput:default,goodput:speed,goodput:cost")
+    host_views, speeds = arguments.parse_types(types) if types else (arguments.equal_hosts(hosts, gpus), {})
+    stalls = {} if restart is None else dict.fromkeys(("cold_start", "stall_up", "stall_down"), restart)
+    changes = stalls | {key: value for key, value in changes.items() if value is not None}
+    base = POLLUX if conditions == "pollux" else Conditions()
+    jobs = arguments.parse_trace(trace, seed, applications)
+    return Comparison(trace, jobs, host_views, replace(base, speeds=speeds, seed=seed, **changes), own), contenders
+
+
+@contextmanager
+def _progress(contenders: Sequence[Contender]) -> Iterator[Progress]:
+    """A bar a policy, on a terminal's stderr; else silence."""
+    if not sys.stderr.isatty():
+        yield lambda which, done, total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
+        tasks = [bars.add_task(clean(contender.label), total=None) for contender in contenders]
+        yield lambda which, done, total: bars.update(tasks[which], completed=done, total=total)
+
+
+def _print(session: Session, comparison: Comparison, played: Sequence[Played]) -> None:
+    from schedulearn.scheduler.sim.comparison import table
+
+    total = sum(host.gpus for host in comparison.hosts)
+    click.echo(
+        f"{len(comparison.jobs)} jobs of {clean(comparison.source)} on {len(comparison.hosts)} hosts, {total} GPUs; "
+        "seconds; * is the best of its column\n"
+    )
+    headings, rows = table(played)
+    cells: list[list[Cell]] = [[(f"{text}*", "bold green") if best else text for text, best in row] for row in rows]
+    print_table(session, headings, cells)
+    for each in played:
+        if left := each.summary.unfinished:
+            label = clean(each.contender.label)
+            what = f"{left} jobs never ended under {label}: nobody gave them GPUs. Its times are those of the others."
+            click.secho(what, fg="yellow", err=True)

@@ -1,0 +1,24 @@
+"""The simulator: a trace of 160 jobs on 64 GPUs under one policy. Budget: 20 s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.service import verdict
+from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace
+from schedulearn.scheduler.sim.comparison import Comparison
+from schedulearn.scheduler.sim.simulator import Conditions
+
+TRACE = Path(__file__).with_name("data") / "workloads" / "workload-1.csv"
+BUDGET_S = 20.0
+
+
+def main() -> bool:
+    jobs = parse_trace(str(TRACE), 0)
+    comparison = Comparison(TRACE.name, jobs, equal_hosts(16, 4), Conditions())
+    results = []
+    for contender in parse_policies("goodput:default,goodput:speed,tiresias"):
+        played = comparison.play(contender)
+        what = f"{contender.label}, {len(jobs)} jobs on 64 GPUs, {played.summary.decisions} decisions"
+        results.append(verdict(what, f"{played.seconds:.1f} s", f"<= {BUDGET_S:.0f} s", played.seconds <= BUDGET_S))
+    return all(results)

@@ -19,6 +19,7 @@ from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.serve import serve
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.top import top
+from schedulearn.api.cli.usage import usage
 from schedulearn.api.client import ClientError
 
 __all__ = ["cli", "main"]
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts):
+for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, usage):
     cli.add_command(command)
 
 

@@ -394,6 +394,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Usage
+         * @description GPU-hours, energy and cost of all jobs, running ones up to now.
+         */
+        get: operations["get_usage_api_v1_usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -1394,6 +1414,35 @@ export interface components {
             started_at: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * UsageOut
+         * @description Parts that the report is not grouped by are empty.
+         */
+        UsageOut: {
+            /**
+             * Cost
+             * @description gpu_hours x `gpu_hour_price` of the request
+             */
+            cost: number;
+            /**
+             * Day
+             * @description UTC
+             */
+            day: string;
+            /**
+             * Energy Kwh
+             * @description as far as GPUs measure it
+             */
+            energy_kwh: number;
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Jobs */
+            jobs: number;
+            /** Label */
+            label: string;
+            /** User */
+            user: string;
         };
         /** ValidationError */
         ValidationError: {
@@ -2472,6 +2521,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+        };
+    };
+    get_usage_api_v1_usage_get: {
+        parameters: {
+            query?: {
+                /** @description default: user */
+                by?: ("day" | "user" | "label")[] | null;
+                format?: "json" | "csv";
+                gpu_hour_price?: number;
+                /** @description which label `by=label` goes by */
+                label?: string;
+                /** @description default: 30 days ago */
+                since?: string | null;
+                /** @description default: now */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOut"][];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -34,9 +34,7 @@ MOST_GPUS = 16  # that the profile predicts for
 class ReportAnswer(BaseModel):
     models: dict[str, dict[str, float]] = Field(description="GPU type -> fitted step-time model; empty: none yet")
     gpu_type: str | None = Field(description="the one that the job was measured on last")
-    use_efficiency: bool = Field(
-        description="false under thesis-speed: the batch is chosen for throughput alone"
-    )
+    use_efficiency: bool = Field(description="false under thesis-speed: the batch is chosen for throughput alone")
 
 
 class ObservationOut(BaseModel):

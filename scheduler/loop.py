@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,15 +265,19 @@ class SchedulerLoop:
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
         gangs: dict[str, list[Any]] = {}
+        by_host: dict[str, list[Any]] = {}
         for task in books.tasks:
             gangs.setdefault(task.job_id, []).append(task)
+            by_host.setdefault(task.host_id, []).append(task)
+        told: list[Future[bool]] = []  # one commit for all of them, not one each
         for host_id, observation in observations.items():
             agent = self.agents[host_id]
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
-            for task in books.tasks:
+            here = by_host.get(host_id, [])
+            for task in here:
                 job = books.starting.get(task.job_id)
-                if task.host_id != host_id or job is None:
+                if job is None:
                     continue
                 gang = gangs[task.job_id]
                 spec = task_spec(task, job, simulated, gang, books, self.job_env(job.id))
@@ -288,36 +293,40 @@ class SchedulerLoop:
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
-            self._tell_progress(books, agent, images, now)
+            told += self._tell_progress(books, here, agent, images, now)
             agent.act(diff(desired, observation.tasks, images, now), waiting_for)
+        for change in told:
+            change.result()
 
     def _all_ready(self, gang: Sequence[Any], image: str, observations: Mapping[str, Observation]) -> bool:
         """All of a gang start or none does: not before each of its hosts answers and has the image."""
         return all(t.host_id in observations and self.agents[t.host_id].has_image(image) for t in gang)
 
-    def _tell_progress(self, books: Books, agent: HostAgent, images: set[str], now: float) -> None:
+    def _tell_progress(
+        self, books: Books, here: Sequence[Any], agent: HostAgent, images: set[str], now: float
+    ) -> Iterator[Future[bool]]:
         """Writes down how far the fetch of an image is, in whole per cent, for the jobs that wait for it."""
-        for task in books.tasks:
+        for task in here:
             job = books.jobs.get(task.job_id)
-            if job is None or task.host_id != agent.host_id or task.stop:
+            if job is None or task.stop:
                 continue
             if job.status == JobStatus.PULLING and job.container_image in images:
-                self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
+                yield self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
             elif job.status == JobStatus.PULLING:
                 progress = agent.pull(job.container_image)
                 trouble = agent.trouble(f"image {job.container_image}")[1]
                 if progress is not None and int(progress.percent) != job.pull_percent:
                     message = f"Fetching {job.container_image}: {progress.message}"
-                    self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
+                    yield self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
                 elif progress is None and trouble and trouble not in job.message:
-                    self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
+                    yield self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
             elif job.status == JobStatus.STARTING:
                 trouble = agent.trouble(task.id)[1]
                 if trouble and trouble not in job.message:
-                    self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
+                    yield self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
 
-    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> None:
-        self.db.write(lambda db: repository.move_job(db, job, reason, message, now, **fields))
+    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> Future[bool]:
+        return self.db.submit(lambda db: repository.move_job(db, job, reason, message, now, **fields))
 
 
 @dataclass(frozen=True)

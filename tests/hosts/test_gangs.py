@@ -25,14 +25,14 @@ print("world", d.get_world_size(), "sum", int(total), flush=True)
 
 
 def test_six_workers_train_over_two_hosts(training: Served, hosts: Lab) -> None:
-    job = {**DIGITS, "required_gpus": 6, "command": DIGITS["command"] + " --epochs 2"}
+    job = {**DIGITS, "required_gpus": 6, "command": DIGITS["command"] + " --epochs 8 --batch-size 16"}
     answer = training.http.post("/jobs", json=job)
     assert answer.status_code == 201
     job_id = answer.json()["id"]
     running = training.wait(job_id, "running", "failed", seconds=120)
     assert running["allocation"] == {"h1": 4, "h2": 2}
     assert training.rows("SELECT host_id FROM port_lease") == [("h1",)]
-    ended = training.wait(job_id, "succeeded", "failed", seconds=200)
+    ended = training.wait(job_id, "succeeded", "failed", seconds=240)
     log = training.logs(job_id)
     assert ended["state"] == "succeeded", log
     found = re.findall(r"final test accuracy ([0-9.]+)", log)

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, usage
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
@@ -49,6 +49,8 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             database_url=settings.database_url,
             interval_s=settings.interval,
             max_gpus_per_job=settings.max_gpus_per_job,
+            hosts=settings.hosts,
+            host_grace_s=settings.host_grace,
             on_commit=pulse.beat,
             report_url=lambda runtime: report_url(settings, runtime),
             report_interval_s=settings.report_interval,
@@ -74,7 +76,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, reports, events, metrics, legacy):
+    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage):
         app.include_router(module.router)
     _page(app, settings)
     _describe_bodies(app)

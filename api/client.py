@@ -194,8 +194,27 @@ class Client:
     def uncordon(self, host_id: str) -> Json:
         return self._object("POST", f"hosts/{_part(host_id)}/uncordon")
 
+    def add_host(self, spec: Mapping[str, Any]) -> Json:
+        return self._object("POST", "hosts", json=dict(spec))
+
+    def remove_host(self, host_id: str, *, force: bool = False) -> None:
+        _check(self._request("DELETE", f"/api/v1/hosts/{_part(host_id)}", params={"force": force}), self.url)
+
+    def drain(self, host_id: str, deadline_s: float) -> Json:
+        return self._object("POST", f"hosts/{_part(host_id)}/drain", json={"deadline_s": deadline_s})
+
     def gpus(self) -> list[Json]:
         return self._list("GET", "gpus")
+
+    def usage(self, **given: Any) -> list[Json]:
+        """Rows of `GET /api/v1/usage`; `given` are its parameters."""
+        rows: list[Json] = _checked_json(self._request("GET", "/api/v1/usage", params=given), self.url)
+        return rows
+
+    def usage_csv(self, **given: Any) -> str:
+        response = self._request("GET", "/api/v1/usage", params={**given, "format": "csv"})
+        _check(response, self.url)
+        return response.text
 
     def policy(self) -> Json:
         return self._object("GET", "policy")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import ClusterOut, GpuOut, HostOut, Problem
+from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, HostOut, Problem, iso
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.host_agent import NOT_CONTACTED
+from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.repository import Hosts
 
 router = APIRouter(prefix="/api/v1", tags=["hosts"])
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
+_REFUSED: dict[int | str, dict[str, Any]] = {409: {"model": Problem}, 422: {"model": Problem}}
+_FIRST_CONTACT_S = 10.0
 
 
 @router.get("/hosts", response_model=list[HostOut])
@@ -49,23 +54,50 @@ async def cluster_totals(request: Request) -> Response:
     return JsonResponse({"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs})
 
 
+@router.post("/hosts", status_code=201, response_model=HostOut, responses=_REFUSED)
+def add_host(request: Request, body: HostSpec) -> Response:
+    """Adds a Docker Engine, and says what is wrong with it: it waits some seconds for the first contact. A host that
+    does not answer is kept and tried again and again."""
+    cluster = cluster_of(request)
+    cluster.fleet.add(body)
+    end = time.monotonic() + _FIRST_CONTACT_S
+    agent = cluster.agents.get(body.name)
+    while agent is not None and agent.grip.error == NOT_CONTACTED and time.monotonic() < end:
+        time.sleep(0.05)
+    return _view(cluster, body.name, status_code=201)
+
+
+@router.delete("/hosts/{host_id}", status_code=204, responses={**_UNKNOWN, **_REFUSED})
+def remove_host(request: Request, host_id: str, force: bool = False) -> Response:
+    """Forgets a host. `force`: although jobs have containers there; they start again elsewhere."""
+    cluster_of(request).fleet.remove(host_id, force=force)
+    return Response(status_code=204)
+
+
 @router.post("/hosts/{host_id}/cordon", response_model=HostOut, responses=_UNKNOWN)
 def cordon(request: Request, host_id: str) -> Response:
     """Its jobs go on; no others come."""
-    return _set_state(request, host_id, "cordoned")
+    cluster_of(request).fleet.set_state(host_id, "cordoned")
+    return _view(cluster_of(request), host_id)
 
 
 @router.post("/hosts/{host_id}/uncordon", response_model=HostOut, responses=_UNKNOWN)
 def uncordon(request: Request, host_id: str) -> Response:
     """Back to service."""
-    return _set_state(request, host_id, "active")
+    cluster_of(request).fleet.set_state(host_id, "active")
+    return _view(cluster_of(request), host_id)
 
 
-def _set_state(request: Request, host_id: str, state: str) -> Response:
-    cluster = cluster_of(request)
-    cluster.service.set_host_state(host_id, state)
+@router.post("/hosts/{host_id}/drain", response_model=HostOut, responses=_UNKNOWN)
+def drain(request: Request, host_id: str, body: DrainIn) -> Response:
+    """No job comes any more; elastic ones leave now, others are stopped at the deadline and start elsewhere."""
+    cluster_of(request).fleet.drain(host_id, body.deadline_s)
+    return _view(cluster_of(request), host_id)
+
+
+def _view(cluster: Cluster, host_id: str, status_code: int = 200) -> Response:
     with cluster.db.read() as db:
-        return JsonResponse(_one(cluster, repository.load_hosts(db), host_id))
+        return JsonResponse(_one(cluster, repository.load_hosts(db), host_id), status_code=status_code)
 
 
 def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> dict[str, Any]:
@@ -81,6 +113,7 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
     for host in hosts.hosts:
         agent = cluster.agents.get(host.id)
         grip = agent.grip if agent is not None else None
+        facts = grip.facts if grip is not None else None
         gpus = [
             {
                 "uuid": gpu.uuid,
@@ -100,9 +133,16 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "id": host.id,
                 "address": host.address,
                 "runtime": host.runtime,
-                "state": host.state,
+                "state": "draining" if host.drain_until is not None else host.state,
+                "drain_until": iso(host.drain_until),
+                "origin": host.origin,
                 "reachable": grip is not None and grip.observation is not None,
                 "error": grip.error if grip is not None else "not connected",
+                "version": facts.version if facts is not None else "",
+                "cpus": facts.cpus if facts is not None else None,
+                "memory_bytes": facts.memory_bytes if facts is not None else None,
+                "problems": [{"code": p.code, "message": p.message} for p in facts.problems] if facts else [],
+                "network": host.network,
                 "labels": host.labels,
                 "gpus": gpus,
             }

@@ -127,13 +127,25 @@ class GpuOut(BaseModel):
     jobs: list[str] = Field(description="ids of the jobs that hold it")
 
 
+class HostProblemOut(BaseModel):
+    code: str
+    message: str
+
+
 class HostOut(BaseModel):
     id: str
     address: str
     runtime: str
-    state: str = Field(description="active, or cordoned: its jobs go on, no others come")
+    state: str = Field(description="active; cordoned: its jobs go on, no others come; or draining: they leave as well")
+    drain_until: str | None = Field(description="when what still runs there is stopped")
+    origin: str = Field(description="embedded, settings or api: who named it")
     reachable: bool
     error: str = Field(description="why it is not reachable")
+    version: str = Field(description="of its Docker Engine; empty for local processes")
+    cpus: int | None
+    memory_bytes: int | None
+    problems: list[HostProblemOut] = Field(description="what is missing or odd there, although it can be used")
+    network: str = Field(description="how other hosts reach it, where that was configured")
     labels: dict[str, str]
     gpus: list[GpuOut]
 
@@ -174,6 +186,12 @@ class PolicyIn(BaseModel):
     algorithm: str
     metric: str = "default"
     params: dict[str, Any] = Field(default_factory=dict)
+
+
+class DrainIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    deadline_s: float = Field(default=3600.0, ge=0, le=3.2e7, description="seconds until rigid jobs are stopped too")
 
 
 class PriorityIn(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.host_spec import HostSpec
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -32,6 +33,10 @@ class Settings(BaseSettings):
     interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
     max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
+    hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
+    host_grace: float = Field(
+        default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
+    )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )

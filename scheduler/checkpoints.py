@@ -27,7 +27,7 @@ class CheckpointSweeper:
     def __init__(
         self,
         db: Database,
-        agents: Mapping[str, HostAgent],
+        agents: Callable[[], Mapping[str, HostAgent]],
         keep_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -47,7 +47,7 @@ class CheckpointSweeper:
             self._thread.join(timeout=5)
 
     def sweep(self) -> None:
-        for agent in list(self._agents.values()):
+        for agent in self._agents().values():
             try:
                 for job_id in agent.runtime.checkpoints():
                     if self._is_over(job_id):

@@ -1,30 +1,32 @@
-"""Everything that runs, put together: the database, the embedded host, the loop and the use cases."""
+"""Everything that runs, put together: the database, the hosts, the loop and the use cases."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, insert
 from sqlalchemy.engine import Connection
-from sqlmodel import col
 
 from schedulearn.scheduler.checkpoints import CheckpointSweeper
 from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.fleet import Fleet, MakeRuntime
 from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
+from schedulearn.scheduler.runtimes.base import Runtime
 from schedulearn.scheduler.service import Service
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import Host, Meta
+from schedulearn.scheduler.store.models import Meta
 
 MakeHost = Callable[[str], EmbeddedHost]
 """cluster id -> the embedded host; called once the database is open."""
@@ -41,6 +43,9 @@ class Cluster:
         database_url: str | None = None,
         interval_s: float = 60.0,
         max_gpus_per_job: int | None = None,
+        hosts: Sequence[HostSpec] = (),
+        host_grace_s: float = 60.0,
+        make_runtime: MakeRuntime | None = None,
         on_commit: Callable[[], None] = lambda: None,
         report_url: Callable[[str], str | None] = lambda runtime: None,
         report_interval_s: float = 30.0,
@@ -53,9 +58,8 @@ class Cluster:
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
-        self.db.write(lambda db: _register(db, self.host))
-        self.agent = HostAgent(self.host.id, self.host.runtime, lambda: self.loop.wake())
-        self.agents: Mapping[str, HostAgent] = {self.host.id: self.agent}
+        self.fleet = Fleet(self.db, self.cluster_id, make_runtime or self._docker, lambda: self.loop.wake())
+        self.fleet.open(self.host, hosts)
         self.reports = ReportAccess(
             self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
         )
@@ -63,20 +67,36 @@ class Cluster:
         self.service = Service(self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job)
         self.loop = SchedulerLoop(
             self.db,
-            self.agents,
+            lambda: self.fleet.agents,
             lambda: self.service.policy,
             interval_s=interval_s,
+            host_grace_s=host_grace_s,
             utilization=self.host.utilization,
             profiles=self.profiles,
             job_env=self.reports.env,
         )
-        self.sweeper = CheckpointSweeper(self.db, self.agents, keep_checkpoints_s)
+        self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
+
+    @property
+    def agents(self) -> Mapping[str, HostAgent]:
+        return self.fleet.agents
+
+    @property
+    def agent(self) -> HostAgent:
+        """That of the embedded host."""
+        return self.fleet.agents[self.host.id]
+
+    def _docker(self, row: Row[Any]) -> Runtime:
+        from schedulearn.scheduler.runtimes.docker import DockerRuntime  # not free at start, and not always needed
+
+        tls = Path(row.tls) if row.tls else None
+        return DockerRuntime(row.id, row.address, self.data_dir, self.cluster_id, tls=tls)
 
     def start(self) -> None:
         self.profiles.start()
         self.loop.start()
-        self.agent.start()
+        self.fleet.start()
         self.sweeper.start()
 
     def close(self) -> None:
@@ -84,7 +104,7 @@ class Cluster:
         self.sweeper.close()
         self.loop.close()
         self.profiles.close()
-        self.agent.close()
+        self.fleet.close()
         self.db.close()
         self._lock.close()
 
@@ -113,15 +133,3 @@ def _cluster_id(db: Connection) -> str:
         found = uuid.uuid4().hex
         db.execute(insert(Meta).values(key="cluster_id", value=found))
     return found
-
-
-def _register(db: Connection, host: EmbeddedHost) -> None:
-    known: Row[Any] | None = db.execute(select(Host).where(col(Host.id) == host.id)).one_or_none()
-    values = {"address": host.address, "runtime": host.runtime_name}
-    if known is None:
-        last = db.execute(select(func.max(Host.position))).scalar()
-        position = 0 if last is None else last + 1
-        db.execute(insert(Host).values(id=host.id, state="active", labels={}, position=position, **values))
-    else:
-        db.execute(update(Host).where(col(Host.id) == host.id).values(values))
-    repository.sync_gpus(db, host.id, host.gpus)

@@ -6,9 +6,10 @@ The loop hands in rows as it read them and writes down what comes out, guarded b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schedulearn.scheduler.gang import MEET_S, NO_MEETING
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import JobStatus, Reason
 
@@ -21,6 +22,11 @@ PREEMPTED = 75
 
 KILLED = 137
 """Exit code of a command, or of an elastic job's launcher for one of its workers, that was ended by SIGKILL."""
+_CLOCKS_S = 1.0  # by which a host's clock may differ from ours here
+_CLEARING_S = 15.0  # in which an engine that has come back ends what an engine before it left running
+_KILLED = (137, 143, 255)  # SIGKILL, SIGTERM, and Docker's word for what ended while no engine ran
+
+_NO_MEETING = "its hosts did not come together, see its log"
 
 SETTLE_S = 3.0
 """For so long after the service's start, a container that the service of before asked for may still appear."""
@@ -36,6 +42,28 @@ class Observation:
     """Tasks whose start was under way at any time while the engine was asked: their absence means nothing."""
     started: Set[str] = frozenset()
     """Tasks whose start had succeeded before the engine was asked: their absence means that they are gone."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """From the last answer of a host to its next; `since` 0: the service itself was away before."""
+
+    since: float
+    until: float
+
+
+def through_outages(task: ObservedTask, outages: Sequence[Outage]) -> ObservedTask:
+    """A task that failed while its host did not answer is taken for lost: an engine that stops, a machine that
+    reboots and a network that breaks end what runs in just the way that a failing command does."""
+    if task.state is not TaskState.EXITED or not task.exit_code or task.oom_killed or task.finished_at is None:
+        return task
+    killed = task.exit_code in _KILLED
+    for outage in outages:
+        late = _CLEARING_S if killed else _CLOCKS_S
+        known = outage.since > 0 or killed
+        if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:
+            return replace(task, state=TaskState.LOST, error="it ended while its host did not answer")
+    return task
 
 
 @dataclass(frozen=True)
@@ -104,11 +132,13 @@ def digest(
     refusals: Mapping[str, Refusal],
     now: float,
     service_started: float,
+    gone: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Findings in the order in which they must be written.
 
     `tasks` are the live ones, `ended` those of a job's present attempt that had ended before, `observations` one a
-    host that answered. A host that did not answer changes nothing for its tasks.
+    host that answered. A host that did not answer changes nothing for its tasks, until it is given up: then it is in
+    `gone`, with the reason.
     """
     findings: list[Finding] = []
     by_job: dict[str, list[Any]] = {}
@@ -121,8 +151,14 @@ def digest(
         ]
         running = 0
         for task in live:
-            finding = _look_at(task, observations.get(task.host_id), refusals.get(task.id), now, service_started)
+            if gone and task.host_id in gone:
+                finding: Finding | None = TaskEnded(task, Reason.HOST_LOST, error=gone[task.host_id])
+            else:
+                seen = observations.get(task.host_id)
+                finding = _look_at(task, seen, refusals.get(task.id), now, service_started)
             if isinstance(finding, TaskEnded):
+                if finding.exit_code == NO_MEETING and len(live) + len(ended.get(job_id, ())) > 1:
+                    finding = replace(finding, outcome=Reason.LOST, error=_NO_MEETING)
                 results.append((finding.outcome, finding.exit_code, finding.error))
             if isinstance(finding, TaskStarted) or (not isinstance(finding, TaskEnded) and task.state == "running"):
                 running += 1
@@ -131,8 +167,10 @@ def digest(
         moved = None
         if results and len(results) == len(live) + len(ended.get(job_id, ())):
             moved = _conclude(job, results)
-        elif results and not all(task.stop for task in live):
+        elif any(r[0] is not Reason.COMPLETED for r in results) and not all(task.stop for task in live):
             # One of a gang is gone: the others can't train without it.
+            findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
+        elif _half_started(live, running, now):
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
         elif live and running == len(live) and job.status in (JobStatus.PULLING, JobStatus.STARTING):
             moved = JobMoved(
@@ -180,6 +218,14 @@ def _look_at(
     return None
 
 
+def _half_started(live: Sequence[Any], running: int, now: float) -> bool:
+    """Some of a gang have waited in vain for the others: it is undone, and tried anew."""
+    if not 0 < running < len(live) or any(task.stop for task in live):
+        return False
+    since = [task.started_at for task in live if task.state == "running" and task.started_at is not None]
+    return bool(since) and now - min(since) > MEET_S
+
+
 def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> JobMoved:
     """What a job becomes once all tasks of its attempt have ended."""
     code = next((c for _, c, _ in results if c), None)
@@ -202,8 +248,11 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
     again = {"restarts": job.restarts + 1, "pull_percent": None}
     if job.status == JobStatus.RESIZING:
         return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", again)
+    if Reason.HOST_LOST in outcomes:  # no fault of the job: it does not count against it
+        why = next((e for outcome, _, e in results if outcome is Reason.HOST_LOST and e), "its host is lost")
+        return JobMoved(job, Reason.HOST_LOST, f"{why[:1].upper()}{why[1:]}. It starts again.", again)
     # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
-    lost = Reason.LOST in outcomes or (code == KILLED and job.elastic and not error)
+    lost = outcomes & {Reason.LOST, Reason.CANCELLED} or (code == KILLED and job.elastic and not error)
     if Reason.COMMAND_FAILED in outcomes and not lost:
         if code == PREEMPTED and job.losses < MAX_LOSSES:
             message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."

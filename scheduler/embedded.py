@@ -77,14 +77,18 @@ def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]
                 for g in found
             ]
             return rows, nvml.utilization
-    rows = [
+    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), lambda _: None
+
+
+def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[Mapping[str, Any]]:
+    """Rows of pretended GPUs, the same ones each time."""
+    return [
         {
-            "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{HOST_ID}/{index}')}",
+            "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{host_id}/{index}')}",
             "ordinal": index,
             "type": SIMULATED_TYPE,
             "memory_bytes": 16 << 30,
             "simulated": True,
         }
-        for index in range(SIMULATED_GPUS if simulate is None else simulate)
+        for index in range(count)
     ]
-    return rows, lambda _: None

@@ -8,18 +8,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from schedulearn.scheduler.digest import Observation, Refusal
-from schedulearn.scheduler.errors import RuntimeFault, StartRefused
+from schedulearn.scheduler.digest import Observation, Outage, Refusal, through_outages
+from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError, StartRefused
 from schedulearn.scheduler.reconcile import Action, FetchImage, PauseTask, RemoveTask, ResumeTask, StartTask, StopTask
-from schedulearn.scheduler.runtimes.base import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
 
 log = logging.getLogger(__name__)
 
+NOT_CONTACTED = "not contacted yet"
+_OUTAGES = 50
 _RESYNC_S = 10.0  # observe at least this often: events of an engine may be missed
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -33,19 +35,37 @@ class Grip:
     """None until the host has answered, and again while it does not."""
     error: str
     """Why it does not answer; empty while it does."""
+    facts: HostFacts | None = None
+    """What it said of itself when it was contacted last."""
+    silent_since: float = 0.0
+    """Since when it does not answer, by the clock of the service; meaningless while it does."""
 
 
 class HostAgent:
-    """Observes `runtime` and carries out actions on it; calls `on_change` when the loop should look again."""
+    """Observes `runtime` and carries out actions on it; calls `on_change` when the loop should look again.
 
-    def __init__(self, host_id: str, runtime: Runtime, on_change: Callable[[], None]) -> None:
+    `on_contact` is told what the host says of itself before it is first observed, and again each time that it comes
+    back; what it raises keeps the host from being used. `fetch_image` replaces the runtime's own way to an image.
+    """
+
+    def __init__(
+        self,
+        host_id: str,
+        runtime: Runtime,
+        on_change: Callable[[], None],
+        *,
+        on_contact: Callable[[HostFacts], None] = lambda facts: None,
+        fetch_image: Callable[[str], Iterator[ImageProgress]] | None = None,
+    ) -> None:
         self.host_id = host_id
         self.runtime = runtime
         self._on_change = on_change
+        self._on_contact = on_contact
+        self._fetch_image = fetch_image or runtime.fetch_image
         self._lock = threading.Lock()
         self._poke = threading.Event()
         self._stopping = False
-        self._grip = Grip(host_id, None, "not contacted yet")
+        self._grip = Grip(host_id, None, NOT_CONTACTED, silent_since=time.time())
         self._last: object = None
         self._inflight: set[tuple[type[Action], str]] = set()
         self._starting: set[str] = set()
@@ -55,6 +75,8 @@ class HostAgent:
         self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
         self._pulls: dict[str, ImageProgress] = {}
         self._images: set[str] = set()
+        self._outages: list[Outage] = []
+        self._answered_at = 0.0
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix=f"act-{host_id}")
         self._threads = [
             threading.Thread(target=self._observe_forever, name=f"observe-{host_id}", daemon=True),
@@ -139,7 +161,7 @@ class HostAgent:
                     self._retries.pop(task_id, None)
                 case FetchImage(image):
                     if not self.runtime.has_image(image):
-                        for progress in self.runtime.fetch_image(image):
+                        for progress in self._fetch_image(image):
                             if self._stopping:
                                 return  # which ends the fetch; the next service begins it again
                             self._pulls[image] = progress
@@ -178,26 +200,39 @@ class HostAgent:
             self._refusals.update({task_id: Refusal(reason, fault.detail) for task_id in ids})
 
     def _observe_forever(self) -> None:
+        failures = 0
         while not self._stopping:
             self._poke.clear()
             with self._lock:
                 self._touched = set(self._starting)
                 started = frozenset(self._started)
+            before = self._grip
             try:
+                facts = before.facts
+                if facts is None or before.observation is None:
+                    facts = self.runtime.survey()
+                    self._on_contact(facts)
                 tasks = list(self.runtime.observe())
+                if before.observation is None:
+                    self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, time.time())]
+                self._answered_at = time.time()
+                tasks = [through_outages(task, self._outages) for task in tasks]
                 with self._lock:
                     maybe = frozenset(self._touched)
-                self._grip = Grip(self.host_id, Observation(tasks, time.time(), maybe, started), "")
+                self._grip = Grip(self.host_id, Observation(tasks, time.time(), maybe, started), "", facts)
                 seen: object = (tasks, maybe, started)
+                failures = 0
             except Exception as fault:
-                if not isinstance(fault, RuntimeFault):
+                if not isinstance(fault, SchedulearnError):
                     log.exception("%s can't be observed", self.host_id)
-                self._grip = Grip(self.host_id, None, str(fault))
+                since = before.silent_since if before.observation is None else time.time()
+                self._grip = Grip(self.host_id, None, str(fault), before.facts, since)
                 seen = str(fault)
+                failures += 1
             if seen != self._last:
                 self._last = seen
                 self._on_change()
-            self._poke.wait(_RESYNC_S)
+            self._poke.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1] if failures else _RESYNC_S)
 
     def _watch_forever(self) -> None:
         while not self._stopping:

@@ -10,6 +10,7 @@ from schedulearn.scheduler.errors import InvalidError
 # What decides which GPUs a process sees, or who it is to the service: never the user's to set.
 RESERVED_PREFIXES = ("NVIDIA_", "SCHEDULEARN_")
 RESERVED_NAMES = frozenset({"CUDA_VISIBLE_DEVICES"})
+_LAUNCHERS = ("horovodrun", "torchrun", "mpirun")
 
 
 def split_command(command: str) -> tuple[str, ...]:
@@ -32,13 +33,19 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
     get a launcher of ours, since horovodrun kills its workers before they could save a checkpoint (docs/adr/0008).
     """
     words = split_command(command)
-    if launcher == "none" or words[0] in ("horovodrun", "torchrun", "mpirun"):
+    if launcher == "none" or words[0] in _LAUNCHERS:
         return words
     if elastic:
         return ("python3", "-m", "schedulearn.worker.launch", launcher, str(gpus), *words)
     if launcher == "torchrun":
         return ("torchrun", "--standalone", f"--nproc-per-node={gpus}", "--no-python", *words)
     return ("horovodrun", "-np", str(gpus), "-H", f"localhost:{gpus}", *words)
+
+
+def gang_command(launcher: str, command: str) -> tuple[str, tuple[str, ...]]:
+    """(launcher, words) for a job over several hosts. One that names its launcher itself gets none from us."""
+    words = split_command(command)
+    return ("none" if words[0] in _LAUNCHERS else launcher), words
 
 
 def reserved_env(env: Mapping[str, str]) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,18 +31,20 @@ from schedulearn.scheduler.digest import (
 )
 from schedulearn.scheduler.domain import Plan, Snapshot, Why
 from schedulearn.scheduler.errors import IllegalTransitionError
+from schedulearn.scheduler.evict import evictions, next_deadline
+from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
-from schedulearn.scheduler.launch import launch_argv, service_env
 from schedulearn.scheduler.placement import GpuState, Placement, place
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.profiles import Profiles
-from schedulearn.scheduler.reconcile import DesiredTask, diff
-from schedulearn.scheduler.runtimes.base import TaskSpec, task_id
+from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
+from schedulearn.scheduler.runtimes.base import task_id
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
+from schedulearn.scheduler.task_specs import task_spec
 
 log = logging.getLogger(__name__)
 
@@ -64,17 +66,20 @@ class SchedulerLoop:
     def __init__(
         self,
         db: Database,
-        agents: Mapping[str, HostAgent],
+        agents: Callable[[], Mapping[str, HostAgent]],
         policy: Callable[[], Policy],
         *,
         interval_s: float = 60.0,
+        host_grace_s: float = 60.0,
         utilization: Callable[[str], float | None] = lambda uuid: None,
         profiles: Profiles | None = None,
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.db = db
-        self.agents = agents
+        self.agents = agents()
+        self._agents_now = agents
+        self.host_grace_s = host_grace_s
         self.policy = policy
         self.interval_s = interval_s
         self.utilization = utilization
@@ -87,6 +92,7 @@ class SchedulerLoop:
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
         self._started_at = clock()
+        self._fenced: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
         self._rest_s = interval_s
@@ -120,8 +126,9 @@ class SchedulerLoop:
     def turn(self) -> None:
         """One turn: digest what is seen, decide, apply, and begin what follows from it."""
         now = self.clock()
+        self.agents = self._agents_now()  # the same for the whole turn, like what they observe
         # 1. What the hosts show, and what it means for the books.
-        observations = {  # the same for the whole turn
+        observations = {
             grip.host_id: grip.observation
             for grip in [agent.grip for agent in self.agents.values()]
             if grip.observation is not None
@@ -133,13 +140,22 @@ class SchedulerLoop:
             self.db.write(lambda db: _write_findings(db, findings, now))
             with self.db.read() as db:
                 books = repository.load_books(db)
+        if leaving := evictions(books, now):
+            self.db.write(lambda db: _evict(db, leaving, now))
+            with self.db.read() as db:
+                books = repository.load_books(db)
         # 2. What the policy wants.
+        live = {task.id for task in books.tasks}
+        self._fenced = {
+            host for host, seen in observations.items() if is_fenced(seen.tasks, live, host in self._fenced)
+        }
+        ready = set(observations) - self._fenced
         profiles = self.profiles
         if profiles is not None:
             profiles.keep_only(books.jobs)
         snapshot = build_snapshot(
             books,
-            set(observations),
+            ready,
             self.utilization,
             now,
             profiles.get if profiles is not None else lambda _: None,
@@ -149,21 +165,36 @@ class SchedulerLoop:
         # 3. Claim it.
         if plan is not None:
             self.waiting, self._suspended = plan.reasons, plan.suspended
-            if changes := _changes(books, snapshot, plan):
-                self.db.write(lambda db: self._apply(db, changes, plan, set(observations), now))
+            if changes := _changes(books, snapshot, plan, ready):
+                self.db.write(lambda db: self._apply(db, changes, plan, ready, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
-        self._rest_s = min([self.interval_s, *([_RESYNC_S] if books.tasks else []), *_time_left(books, now), *review])
+        resync = [_RESYNC_S] if books.tasks else []
+        due = [*_time_left(books, now), *next_deadline(books, now)]
+        self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(
         self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
     ) -> list[Finding]:
         refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
         held = {job_id: job for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS}
-        return digest(held, books.tasks, ended, observations, refusals, now, self._started_at)
+        gone = self._given_up({task.host_id for task in books.tasks}, observations, now)
+        return digest(held, books.tasks, ended, observations, refusals, now, self._started_at, gone)
+
+    def _given_up(self, concerned: Set[str], observations: Mapping[str, Observation], now: float) -> Mapping[str, str]:
+        """Hosts whose tasks are taken for lost, with the reason: they were removed, or are silent for too long while
+        another host answers. If none answers it is rather we who are cut off, and there is nowhere else to go."""
+        gone: dict[str, str] = {}
+        for host_id in concerned - set(observations):
+            agent = self.agents.get(host_id)
+            if agent is None:
+                gone[host_id] = f"{host_id} was removed"
+            elif observations and (silent := now - agent.grip.silent_since) > self.host_grace_s:
+                gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({agent.grip.error})"
+        return gone
 
     def _decide(self, snapshot: Snapshot) -> Plan | None:
         """The policy's plan; None if it failed or broke a rule, which leaves everything as it is."""
@@ -190,6 +221,7 @@ class SchedulerLoop:
     def _apply(self, db: Connection, changes: _Changes, plan: Plan, reachable: set[str], now: float) -> None:
         """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
         found, leases = repository.load_hosts(db), repository.load_leases(db)
+        places = {host.id: place_of(host.address, host.network) for host in found.hosts}
         for job in changes.resize:
             message = plan.reasons.get(job.id, "The policy gives it another allocation.")
             if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now):
@@ -198,7 +230,7 @@ class SchedulerLoop:
         gpus = [
             GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), self.utilization(g.uuid))
             for g in found.gpus
-            if g.host_id in open_hosts
+            if g.host_id in open_hosts and not g.fault
         ]
         wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]
         placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
@@ -207,12 +239,12 @@ class SchedulerLoop:
                 continue
             try:
                 with db.begin_nested():
-                    self._start(db, job, placements[job.id], now)
+                    self._start(db, job, placements[job.id], places, now)
             except IntegrityError:
                 log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
 
-    def _start(self, db: Connection, job: Any, placement: Placement, now: float) -> None:
-        hosts = sorted(placement)
+    def _start(self, db: Connection, job: Any, placement: Placement, places: Mapping[str, Place], now: float) -> None:
+        hosts = in_order(placement, places)
         attempt = job.attempt + 1
         missing = [host for host in hosts if not self.agents[host].has_image(job.container_image)]
         where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
@@ -227,51 +259,74 @@ class SchedulerLoop:
                 db, claims, now,
                 id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
             )  # fmt: skip
+        if len(hosts) > 1:
+            repository.lease_port(db, hosts[0], task_id(job.id, attempt, 0), attempt)
 
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
-        ranks = Counter(task.job_id for task in books.tasks)
+        gangs: dict[str, list[Any]] = {}
+        by_host: dict[str, list[Any]] = {}
+        for task in books.tasks:
+            gangs.setdefault(task.job_id, []).append(task)
+            by_host.setdefault(task.host_id, []).append(task)
+        told: list[Future[bool]] = []  # one commit for all of them, not one each
         for host_id, observation in observations.items():
             agent = self.agents[host_id]
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
-            for task in books.tasks:
+            here = by_host.get(host_id, [])
+            for task in here:
                 job = books.starting.get(task.job_id)
-                if task.host_id != host_id or job is None:
+                if job is None:
                     continue
-                spec = _spec(task, job, simulated, ranks[task.job_id], self.job_env(job.id))
+                gang = gangs[task.job_id]
+                spec = task_spec(task, job, simulated, gang, books, self.job_env(job.id))
                 ran = task.state == "running" or task.id in observation.started
                 desired[task.id] = DesiredTask(
-                    spec, task.stop, ran, job.grace_period, agent.trouble(task.id)[0], task.job_id in self._suspended
+                    spec,
+                    task.stop,
+                    ran,
+                    job.grace_period,
+                    agent.trouble(task.id)[0],
+                    task.job_id in self._suspended,
+                    hold=len(gang) > 1 and not self._all_ready(gang, spec.image, observations),
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
-            self._tell_progress(books, agent, images, now)
+            told += self._tell_progress(books, here, agent, images, now)
             agent.act(diff(desired, observation.tasks, images, now), waiting_for)
+        for change in told:
+            change.result()
 
-    def _tell_progress(self, books: Books, agent: HostAgent, images: set[str], now: float) -> None:
+    def _all_ready(self, gang: Sequence[Any], image: str, observations: Mapping[str, Observation]) -> bool:
+        """All of a gang start or none does: not before each of its hosts answers and has the image."""
+        return all(t.host_id in observations and self.agents[t.host_id].has_image(image) for t in gang)
+
+    def _tell_progress(
+        self, books: Books, here: Sequence[Any], agent: HostAgent, images: set[str], now: float
+    ) -> Iterator[Future[bool]]:
         """Writes down how far the fetch of an image is, in whole per cent, for the jobs that wait for it."""
-        for task in books.tasks:
+        for task in here:
             job = books.jobs.get(task.job_id)
-            if job is None or task.host_id != agent.host_id or task.stop:
+            if job is None or task.stop:
                 continue
             if job.status == JobStatus.PULLING and job.container_image in images:
-                self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
+                yield self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
             elif job.status == JobStatus.PULLING:
                 progress = agent.pull(job.container_image)
                 trouble = agent.trouble(f"image {job.container_image}")[1]
                 if progress is not None and int(progress.percent) != job.pull_percent:
                     message = f"Fetching {job.container_image}: {progress.message}"
-                    self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
+                    yield self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
                 elif progress is None and trouble and trouble not in job.message:
-                    self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
+                    yield self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
             elif job.status == JobStatus.STARTING:
                 trouble = agent.trouble(task.id)[1]
                 if trouble and trouble not in job.message:
-                    self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
+                    yield self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
 
-    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> None:
-        self.db.write(lambda db: repository.move_job(db, job, reason, message, now, **fields))
+    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> Future[bool]:
+        return self.db.submit(lambda db: repository.move_job(db, job, reason, message, now, **fields))
 
 
 @dataclass(frozen=True)
@@ -293,16 +348,28 @@ def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
     return ended
 
 
-def _changes(books: Books, snapshot: Snapshot, plan: Plan) -> _Changes:
+def _evict(db: Connection, leaving: Sequence[tuple[Any, str]], now: float) -> None:
+    for job, why in leaving:
+        if repository.move_job(db, job, Reason.EVICTED, why, now):
+            repository.stop_tasks(db, job.id)
+
+
+def _changes(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> _Changes:
     """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
-    once start first: they get the emptiest GPUs."""
+    once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
+    up: it can't be stopped anyway."""
     start, resize = [], []
     for view in snapshot.jobs:
         job = books.jobs[view.id]
         wanted = dict(plan.allocations.get(view.id, {}))
         if job.status == JobStatus.QUEUED and wanted:
             start.append(job)
-        elif job.status == JobStatus.RUNNING and view.elastic and wanted != dict(view.allocation):
+        elif (
+            job.status == JobStatus.RUNNING
+            and view.elastic
+            and wanted != dict(view.allocation)
+            and ready >= set(view.allocation)
+        ):
             resize.append(job)
     order = {job_id: place for place, job_id in enumerate(plan.allocations)}
     start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
@@ -343,23 +410,6 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                         repository.stop_tasks(db, job.id)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)
-
-
-def _spec(task: Any, job: Any, simulated: set[str], num_nodes: int, job_env: Mapping[str, str]) -> TaskSpec:
-    gpus = len(task.gpu_uuids)
-    added = service_env(job.id, task.attempt, job.restarts, gpus, task.rank, num_nodes)
-    added["SCHEDULEARN_GRACE_PERIOD"] = f"{job.grace_period:g}"
-    return TaskSpec(
-        job_id=job.id,
-        attempt=task.attempt,
-        rank=task.rank,
-        image=job.container_image,
-        argv=launch_argv(job.launcher, job.command, gpus, elastic=job.elastic),
-        gpu_uuids=tuple(task.gpu_uuids),
-        env={**job.env, **job_env, **added},
-        shm_bytes=job.shm_bytes,
-        simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
-    )
 
 
 def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:

@@ -26,6 +26,8 @@ class DesiredTask:
     """Not before this time: an earlier try failed for a passing cause."""
     suspended: bool = False
     """It is not its turn: it pauses, or is not started yet."""
+    hold: bool = False
+    """Not yet: the rest of its gang can't start. Its image is fetched meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,13 @@ class ResumeTask:
 
 
 Action = FetchImage | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
+
+
+def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
+    """Whether a host shows a container alive that the books have given up, none of `live`. From then on (`before`)
+    nothing is placed there until all such containers are removed."""
+    dead = (TaskState.EXITED, TaskState.LOST)
+    return any(task.task_id not in live and (before or task.state not in dead) for task in observed)
 
 
 def diff(
@@ -105,7 +114,7 @@ def diff(
                 in_use.update(want.spec.gpu_uuids)
         elif not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
             if want.spec.image in images:
-                if not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
+                if not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
                     actions.append(StartTask(want.spec))
             elif (fetch := FetchImage(want.spec.image)) not in actions:
                 actions.append(fetch)

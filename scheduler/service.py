@@ -14,13 +14,13 @@ from sqlalchemy import Row, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError, NotFoundError
+from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.policy import Policy, canonical_name, make_policy
 from schedulearn.scheduler.spec import JobSpec, new_job_id
 from schedulearn.scheduler.states import JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Event, Host, Job, PolicyChoice
+from schedulearn.scheduler.store.models import Event, Job, PolicyChoice
 
 DEFAULT_POLICY = "fifo"
 
@@ -194,22 +194,6 @@ class Service:
             return make_policy(row.algorithm, row.metric, **row.params), ""
         except InvalidError as error:
             return make_policy(DEFAULT_POLICY), f"{error.detail}; {DEFAULT_POLICY} decides instead"
-
-    # --- hosts ---
-
-    def set_host_state(self, host_id: str, state: str) -> Row[Any]:
-        """`cordoned`: its jobs go on, no others come. `active`: back to service."""
-
-        def change(db: Connection) -> Row[Any]:
-            found = db.execute(update(Host).where(col(Host.id) == host_id).values(state=state))
-            if found.rowcount == 0:
-                raise NotFoundError(f"there is no host {host_id!r}")
-            repository.add_event(db, self.clock(), f"host.{state}", host_id=host_id, message=f"{host_id} is {state}.")
-            return db.execute(select(Host).where(col(Host.id) == host_id)).one()
-
-        row = self.db.write(change)
-        self.wake()
-        return row
 
 
 def _nth_key(key: str, index: int) -> str:

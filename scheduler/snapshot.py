@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 def build_snapshot(
     books: Books,
-    reachable: set[str],
+    ready: Set[str],
     utilization: Callable[[str], float | None],
     now: float,
     profile_of: Callable[[str], JobProfile | None] = lambda job_id: None,
     caps_growth: bool = True,
 ) -> Snapshot:
-    """Hosts that answer, and jobs that wait or run. A job that is being stopped or resized is left out: what it holds
-    is taken off its host, since it can't be given to others yet.
+    """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
+    with what their jobs hold, and are closed to others. A job that is being stopped or resized is left out: what it
+    holds is taken off its host, since it can't be given to others yet.
 
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
@@ -35,15 +36,14 @@ def build_snapshot(
     hosts = []
     positions: dict[str, int] = {}  # GPU -> its place among those of its host
     for host in books.hosts:
-        if host.id not in reachable:
-            continue
         mine = [gpu for gpu in books.gpus if gpu.host_id == host.id]
         leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
-        is_open = host.state == "active"
+        is_open = host.state == "active" and host.id in ready
         usable = [
             gpu
             for gpu in mine
-            if not any(task in passive for task in leases[gpu.uuid].values()) and (is_open or leases[gpu.uuid])
+            if not any(task in passive for task in leases[gpu.uuid].values())
+            and (leases[gpu.uuid] or (is_open and not gpu.fault))
         ]
         hosts.append(
             HostView(

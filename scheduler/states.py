@@ -71,6 +71,8 @@ class Reason(StrEnum):
     UNSATISFIABLE = "unsatisfiable_now"
     BEHIND_OTHERS = "behind_others"
     LOST = "lost"
+    HOST_LOST = "host_lost"
+    EVICTED = "evicted"
     RETRY = "retry"
     RESIZED = "resized"
     PREEMPTED = "preempted"
@@ -99,6 +101,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.UNSATISFIABLE: _Q,
     Reason.BEHIND_OTHERS: _Q,
     Reason.LOST: _Q,
+    Reason.HOST_LOST: _Q,
+    Reason.EVICTED: _Z,
     Reason.RETRY: _Q,
     Reason.RESIZED: _Q,
     Reason.PREEMPTED: _Q,

@@ -20,6 +20,7 @@ from schedulearn.api.cli.serve import serve
 from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.top import top
+from schedulearn.api.cli.usage import usage
 from schedulearn.api.client import ClientError
 
 __all__ = ["cli", "main"]
@@ -44,7 +45,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate):
+for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage):
     cli.add_command(command)
 
 

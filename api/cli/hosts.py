@@ -1,10 +1,11 @@
-"""hosts ls, cordon and uncordon."""
+"""hosts ls, add, cordon, uncordon, drain and rm."""
 
 from __future__ import annotations
 
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import parse_seconds
 from schedulearn.api.client import Json
 
 
@@ -45,8 +46,97 @@ def _row(host: Json) -> list[Cell]:
         ",".join(types),
         host["runtime"],
         host["address"],
-        (host["error"], "red"),
+        ("; ".join(filter(None, [host["error"], *(problem["message"] for problem in host["problems"])])), "red"),
     ]
+
+
+@hosts.command("add")
+@click.argument("address")
+@click.option("--name", default="", help="Its id.  [default: the host name in the address]")
+@click.option("--simulate-gpus", type=click.IntRange(0, 1024), metavar="N", help="So many pretended GPUs.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="May be given often.")
+@click.option(
+    "--tls", default="", metavar="FOLDER", help="With ca.pem, cert.pem and key.pem, on the service's machine."
+)
+@click.option(
+    "--network", default="", metavar="NAME", help="How other hosts reach it: ADDRESS, INTERFACE or both with =."
+)
+@pass_session
+def add(
+    session: Session,
+    address: str,
+    name: str,
+    simulate_gpus: int | None,
+    labels: tuple[str, ...],
+    tls: str,
+    network: str,
+) -> None:
+    """Adds a Docker Engine. Nothing has to be installed there but Docker, and for GPUs the NVIDIA container toolkit.
+
+    \b
+    Examples:
+      schedulearn hosts add ssh://user@gpu2
+      schedulearn hosts add tcp://gpu3:2376 --tls /etc/schedulearn/gpu3 --label rack=b
+      schedulearn hosts add unix:///run/other/docker.sock --name other --simulate-gpus 4
+    """
+    pairs = [label.partition("=") for label in labels]
+    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
+        raise click.UsageError(f"--label {wrong[0]!r} must be KEY=VALUE")
+    spec = {
+        "address": address,
+        "name": name,
+        "simulate_gpus": simulate_gpus,
+        "labels": {key: value for key, _, value in pairs},
+        "tls": tls,
+        "network": network,
+    }
+    host = session.client.add_host(spec)
+    if session.as_json:
+        print_json(host)
+        return
+    if host["reachable"]:
+        click.echo(f"{clean(host['id'])} is there: Docker {clean(host['version'])}, {len(host['gpus'])} GPUs")
+    else:
+        click.echo(f"{clean(host['id'])} is added, and does not answer yet: {clean(host['error'])}")
+        click.echo("It is tried again and again; see `schedulearn hosts ls`.")
+    for problem in host["problems"]:
+        click.echo(f"! {clean(problem['message'])}")
+
+
+@hosts.command("rm")
+@click.argument("host")
+@click.option("--force", is_flag=True, help="Although jobs have containers there: they start again elsewhere.")
+@pass_session
+def remove(session: Session, host: str, force: bool) -> None:
+    """Forgets a host. Drain it first.
+
+    \b
+    Example:
+      schedulearn hosts rm gpu2
+    """
+    session.client.remove_host(host, force=force)
+    if not session.as_json:
+        click.echo(f"{clean(host)} is removed")
+
+
+@hosts.command("drain")
+@click.argument("host")
+@click.option(
+    "--deadline", default="1h", metavar="TIME", help="When rigid jobs are stopped too: 90, 30m, 2h, 1d.  [default: 1h]"
+)
+@pass_session
+def drain(session: Session, host: str, deadline: str) -> None:
+    """Empties a host: no job comes, elastic ones leave now, others run until the deadline and then start elsewhere.
+
+    \b
+    Example:
+      schedulearn hosts drain gpu2 --deadline 30m
+    """
+    try:
+        seconds = parse_seconds(deadline)
+    except ValueError as error:
+        raise click.UsageError(f"--deadline: {error}") from error
+    _print(session, session.client.drain(host, seconds))
 
 
 @hosts.command("cordon")

@@ -8,7 +8,7 @@ can't be found again: after a crash of the service, `observe` says what is there
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -31,6 +31,8 @@ class TaskSpec:
     """The user's and the service's variables. The runtime itself sets the pinning last, so that nothing here can
     set or widen it."""
     shm_bytes: int = GIB
+    host_network: bool = False
+    """Share the host's network: the containers of a job over several hosts find each other there."""
     simulated_gpus: bool = False
     """The GPUs exist only in the books: pin by the environment, ask the engine for no device."""
 
@@ -80,9 +82,37 @@ class ImageProgress:
     message: str
 
 
+@dataclass(frozen=True)
+class HostProblem:
+    """Something that an operator should know of a host, and can act on. `code` is stable."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What a host says of itself when it is contacted."""
+
+    engine_id: str
+    """The engine's own identity: two addresses with the same one are one host."""
+    version: str = ""
+    cpus: int = 0
+    memory_bytes: int = 0
+    nvidia: bool = False
+    """Whether containers can be given NVIDIA GPUs there."""
+    shares_images: bool = True
+    """Whether its images can be copied to other hosts."""
+    problems: tuple[HostProblem, ...] = ()
+
+
 class Runtime(Protocol):
     """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
     `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
+
+    def survey(self) -> HostFacts:
+        """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""
+        ...
 
     def observe(self) -> Sequence[ObservedTask]:
         """All tasks of this service on this host, running or not, until `remove`d."""
@@ -95,6 +125,14 @@ class Runtime(Protocol):
     def fetch_image(self, image: str) -> Iterator[ImageProgress]:
         """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
         Raises ImageUnavailable with the reason if it can't be had."""
+        ...
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        """The image as an archive that `load_image` of another host takes. Raises ImageUnavailable without it."""
+        ...
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        """Makes the image of such an archive present. An archive that breaks off leaves no image."""
         ...
 
     def start(self, task: TaskSpec) -> None:

@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,14 @@ import docker.errors
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes import docker_images, docker_volumes
-from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.runtimes.base import (
+    HostFacts,
+    ImageProgress,
+    ObservedTask,
+    TaskSpec,
+    TaskState,
+    parse_task_id,
+)
 from schedulearn.scheduler.runtimes.docker_api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker_container import (
     LABEL,
@@ -30,6 +37,7 @@ from schedulearn.scheduler.runtimes.docker_container import (
     why_not_run,
 )
 from schedulearn.scheduler.runtimes.docker_logs import Follower
+from schedulearn.scheduler.runtimes.docker_survey import survey
 from schedulearn.scheduler.runtimes.pinning import check_task
 
 __all__ = ["DockerRuntime", "ping"]
@@ -49,26 +57,39 @@ _HOPELESS = re.compile(
 class DockerRuntime:
     """The `Runtime` of one Docker Engine.
 
-    `url` as for docker_api.Engine. Containers of another `cluster_id` are left alone. Output is copied to
+    `url` and `tls` as for docker_api.Engine. Containers of another `cluster_id` are left alone. Output is copied to
     `data_dir`/logs, of which each task keeps `log_cap_bytes`; the engine itself keeps about as much until `remove`.
     Making the object connects to nothing.
     """
 
     def __init__(
-        self, host_id: str, url: str | None, data_dir: Path, cluster_id: str, *, log_cap_bytes: int = DEFAULT_CAP
+        self,
+        host_id: str,
+        url: str | None,
+        data_dir: Path,
+        cluster_id: str,
+        *,
+        tls: Path | None = None,
+        log_cap_bytes: int = DEFAULT_CAP,
     ) -> None:
         self.host_id = host_id
         self._cluster_id = cluster_id
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
-        self._engine = Engine(url)
+        self._engine = Engine(url, tls)
         self._sdk = docker_volumes.SdkVolume()
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
         self._known: dict[tuple[str, str], ObservedTask] = {}  # (container id, state) -> what can't change any more
+        self._killed: set[str] = set()
+        """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
+        self._stopping: set[str] = set()
         self._info: Mapping[str, Any] | None = None
+
+    def survey(self) -> HostFacts:
+        return survey(self._engine)
 
     def observe(self) -> Sequence[ObservedTask]:
         with self._engine.errors("list its containers"):
@@ -85,8 +106,12 @@ class DockerRuntime:
             if task.state is not TaskState.CREATED:
                 known[key] = task
                 self._follow(task_id, row["Id"])
+            if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
+                task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
             tasks.append(task)
         self._known = known
+        with self._lock:
+            self._killed &= {str(row["Id"]) for row in rows}
         return sorted(tasks, key=lambda task: task.task_id)
 
     def has_image(self, image: str) -> bool:
@@ -97,6 +122,12 @@ class DockerRuntime:
             if self._closed.is_set():
                 raise RuntimeFault(f"the fetch of {image} was interrupted")
             yield progress
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        return docker_images.save_image(self._engine, image)
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        docker_images.load_image(self._engine, archive)
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
@@ -113,6 +144,7 @@ class DockerRuntime:
             container = self._find(task_id)
             if container is None:
                 return
+            self._stopping.add(str(container["Id"]))
             self._set_paused(container, False)
             try:
                 self._engine.api.stop(container["Id"], timeout=math.ceil(max(0.0, grace_s)))
@@ -132,6 +164,7 @@ class DockerRuntime:
             container = self._find(task_id)
             if container is None:
                 return
+            self._stopping.add(str(container["Id"]))
             self._set_paused(container, False)
             try:
                 self._engine.api.stop(container["Id"], timeout=0)
@@ -143,6 +176,7 @@ class DockerRuntime:
             except docker.errors.APIError as error:
                 if status_of(error) != 409:  # its removal is already in progress
                     raise
+            self._stopping.discard(str(container["Id"]))
         with self._lock:
             self._starting.pop(task_id, None)
             self._followers.pop(task_id, None)
@@ -182,7 +216,7 @@ class DockerRuntime:
         filters = {
             "type": ["container"],
             "label": [f"{LABEL}={self._cluster_id}"],
-            "event": ["create", "start", "die", "destroy", "oom", "pause", "unpause"],
+            "event": ["create", "start", "kill", "die", "destroy", "oom", "pause", "unpause"],
         }
         failures = 0
         while not self._closed.is_set():
@@ -194,9 +228,11 @@ class DockerRuntime:
                     failures = 0
                     self._info = None  # the engine may be another one now
                     yield
-                    for _ in stream.objects():
+                    for event in stream.objects():
                         if self._closed.is_set():
                             return
+                        if event.get("Action") == "kill":
+                            self._note_kill(event)
                         yield
             except (RuntimeFault, OSError):
                 pass
@@ -214,6 +250,12 @@ class DockerRuntime:
         self._engine.close()
         for follower in followers:
             follower.join(5)
+
+    def _note_kill(self, event: Mapping[str, Any]) -> None:
+        container = str(event["Actor"]["ID"])
+        with self._lock:
+            if container not in self._stopping:
+                self._killed.add(container)
 
     def _create(self, task: TaskSpec) -> str | None:
         """The id of a container that waits to be started; None if it was started before."""

@@ -42,11 +42,13 @@ class Engine:
     """One engine, connected at first use and thread-safe. Every method raises RuntimeFault when it does not answer.
 
     `url` is what DOCKER_HOST takes: unix://, ssh:// (through the `ssh` command, so keys must work without a
-    password), tcp:// with TLS from the folder DOCKER_CERT_PATH; None: DOCKER_HOST, or this machine's usual socket.
+    password), tcp:// with TLS from the folder `tls` or DOCKER_CERT_PATH; None: DOCKER_HOST, or this machine's usual
+    socket.
     """
 
-    def __init__(self, url: str | None) -> None:
+    def __init__(self, url: str | None, tls: Path | None = None) -> None:
         self.url = _resolve(url)
+        self.tls = tls
         self._lock = threading.Lock()
         self._connecting = threading.Lock()  # apart from `_lock`, so that close need not wait for it
         self._client: _Client | None = None
@@ -59,7 +61,7 @@ class Engine:
         with self._connecting:
             if self._client is None and not self._closed:
                 with self.errors("connect"):
-                    client = _Client(self.url)
+                    client = _Client(self.url, self.tls)
                 with self._lock:
                     self._client = client
         if self._closed:
@@ -173,7 +175,7 @@ def status_of(error: docker.errors.APIError) -> int:
 
 
 class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
-    def __init__(self, url: str, *, quick: bool = False) -> None:
+    def __init__(self, url: str, tls: Path | None = None, *, quick: bool = False) -> None:
         self._quick = quick
         local = url.startswith(("unix://", "ssh://"))
         # A version that every engine knows, until we can ask through our own adapter.
@@ -181,7 +183,7 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
             "tcp://localhost:2375" if local else url,
             version=MINIMUM_DOCKER_API_VERSION,
             timeout=ACTION_S,
-            tls=_tls(url),
+            tls=_tls(url, tls),
             max_pool_size=_POOL,
         )
         # Hosts are reached directly: no proxy, and no CA of the environment in place of the engine's own.
@@ -208,11 +210,12 @@ def _resolve(url: str | None) -> str:
     return url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 
-def _tls(url: str) -> TLSConfig | bool:
-    """As the docker command does it: DOCKER_TLS_VERIFY, with ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH."""
-    if not url.startswith(("tcp://", "https://")) or not os.environ.get("DOCKER_TLS_VERIFY"):
+def _tls(url: str, folder: Path | None) -> TLSConfig | bool:
+    """ca.pem, cert.pem and key.pem of `folder`, or as the docker command does it: DOCKER_TLS_VERIFY and
+    DOCKER_CERT_PATH."""
+    if not url.startswith(("tcp://", "https://")) or (folder is None and not os.environ.get("DOCKER_TLS_VERIFY")):
         return False
-    folder = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
+    folder = folder or Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
     return TLSConfig(
         client_cert=(str(folder / "cert.pem"), str(folder / "key.pem")), ca_cert=str(folder / "ca.pem"), verify=True
     )

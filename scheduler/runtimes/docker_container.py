@@ -54,7 +54,7 @@ def create_arguments(
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,
             restart_policy={"Name": "no"},
-            network_mode="bridge",
+            network_mode="host" if task.host_network else "bridge",
             **gpu_options(task, info),
         ),
     }

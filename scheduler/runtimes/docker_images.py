@@ -5,9 +5,10 @@ from __future__ import annotations
 import queue
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import docker.errors
 import requests
@@ -15,7 +16,7 @@ import urllib3
 from docker import auth
 from docker.utils import parse_repository_tag
 
-from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.base import ImageProgress
 from schedulearn.scheduler.runtimes.docker_api import Engine, Stream, explain
 from schedulearn.scheduler.runtimes.recipes import recipe_path, run_recipe
@@ -52,6 +53,29 @@ def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
             "name your own images differently"
         )
     return _build(engine, image, flavour[1])
+
+
+def save_image(engine: Engine, image: str) -> Iterator[bytes]:
+    """As `Runtime.save_image`."""
+    with engine.errors("hand out an image"):
+        try:
+            with engine.stream("GET", f"/images/{quote(image, safe='')}/get") as stream:
+                yield from stream.chunks()
+        except docker.errors.NotFound as error:
+            raise ImageUnavailable(f"image {image!r} is not on the host at {engine.url}") from error
+
+
+def load_image(engine: Engine, archive: Iterable[bytes]) -> None:
+    """As `Runtime.load_image`."""
+    with (
+        engine.errors("take an image"),
+        engine.stream(
+            "POST", "/images/load", params={"quiet": 1}, data=archive, headers={"Content-Type": "application/x-tar"}
+        ) as stream,
+    ):
+        for event in stream.objects():
+            if "error" in event:
+                raise RuntimeFault(f"the Docker Engine at {engine.url} can't take the image: {event['error']}")
 
 
 def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:

@@ -7,17 +7,20 @@ another thread; that for Unix sockets keeps a pool for each path of the API, so 
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import requests.adapters
 import urllib3
 import urllib3.connection
 
+SSH_CONFIG = "SCHEDULEARN_SSH_CONFIG"
+"""Names a configuration file for `ssh` in place of the user's own."""
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=5", "ServerAliveInterval=10", "ServerAliveCountMax=3")
 
 
@@ -56,11 +59,13 @@ class SshLine:
         options = [word for option in SSH_OPTIONS for word in ("-o", option)]
         user = ["-l", url.username] if url.username else []
         port = ["-p", str(url.port)] if url.port else []
-        self._command = ["ssh", *options, *user, *port, "--", url.hostname or "", "docker system dial-stdio"]
+        config = ["-F", os.environ[SSH_CONFIG]] if os.environ.get(SSH_CONFIG) else []
+        self._command = ["ssh", *config, *options, *user, *port, "--", url.hostname or "", "docker system dial-stdio"]
         self._process: subprocess.Popen[bytes] | None = None
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # closed by hang_up
+        self._words: IO[bytes] | None = None  # what ssh complains about
 
     def dial(self, timeout: float | None) -> socket.socket:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # closed by hang_up
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -82,11 +87,12 @@ class SshLine:
             self._process.terminate()
             self._process.wait()
             self._process = None
-        if self._words.closed:
+        if self._words is None:
             return ""
-        with self._words:
-            self._words.seek(0)
-            return self._words.read(2000).decode(errors="replace").strip()
+        words, self._words = self._words, None
+        with words:
+            words.seek(0)
+            return words.read(2000).decode(errors="replace").strip()
 
 
 class Connection(urllib3.connection.HTTPConnection):

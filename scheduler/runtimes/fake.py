@@ -11,11 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 
 
@@ -31,7 +31,8 @@ class FakeRuntime:
 
     `images` are present; None: all are. `fetchable` maps further images to the progress that fetching them yields, or
     to the error that it raises. A stopped task ends at once with `stop_code`; a test that sets `stubborn` ends it
-    itself, by `finish`. `calls` lists what was asked, as (method, argument).
+    itself, by `finish`. While it is `silent` every call fails, and what runs runs on. `calls` lists what was asked,
+    as (method, argument).
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class FakeRuntime:
         self.host_id = host_id
         self.images = images
         self.fetchable = fetchable or {}
+        self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
+        self.silent = False
         self.calls: list[tuple[str, str]] = []
         self._clock = clock
         self._tasks: dict[str, _Task] = {}
@@ -59,6 +62,11 @@ class FakeRuntime:
         self._closed = False
 
     # The contract.
+
+    def survey(self) -> HostFacts:
+        with self._changed:
+            self._enter("survey")
+            return self.facts
 
     def observe(self) -> Sequence[ObservedTask]:
         with self._changed:
@@ -80,6 +88,20 @@ class FakeRuntime:
             raise outcome
         yield from outcome
         with self._changed:
+            if self.images is not None:
+                self.images.add(image)
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        with self._changed:
+            self._enter("save_image", image)
+            if not self._has(image):
+                raise ImageUnavailable(f"image {image!r} is not there")
+        yield image.encode()
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        image = b"".join(archive).decode()
+        with self._changed:
+            self._enter("load_image", image)
             if self.images is not None:
                 self.images.add(image)
 
@@ -224,7 +246,9 @@ class FakeRuntime:
                     holders[uuid] = spec.task_id
 
     def _enter(self, method: str, argument: str = "") -> None:
-        if method not in ("observe", "has_image"):
+        if self.silent:
+            raise RuntimeFault(f"{self.host_id} does not answer")
+        if method not in ("survey", "observe", "has_image"):
             self.calls.append((method, argument))
         if self._failures.get(method):
             raise self._failures[method].popleft()

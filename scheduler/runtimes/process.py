@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,14 @@ from schedulearn.scheduler import runtimes
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes import procfs, shim
-from schedulearn.scheduler.runtimes.base import ImageProgress, ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.runtimes.base import (
+    HostFacts,
+    ImageProgress,
+    ObservedTask,
+    TaskSpec,
+    TaskState,
+    parse_task_id,
+)
 from schedulearn.scheduler.runtimes.base import task_id as make_task_id
 from schedulearn.scheduler.runtimes.environments import Environments
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
@@ -84,6 +91,10 @@ class ProcessRuntime:
         for trash in self._tasks.glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
 
+    def survey(self) -> HostFacts:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return HostFacts(f"process {self._tasks}", cpus=os.cpu_count() or 0, memory_bytes=memory, shares_images=False)
+
     def observe(self) -> Sequence[ObservedTask]:
         return [task for name in self._names() if (task := self._observe(name)) is not None]
 
@@ -92,6 +103,12 @@ class ProcessRuntime:
 
     def fetch_image(self, image: str) -> Iterator[ImageProgress]:
         return self._environments.fetch(image)
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        raise ImageUnavailable(f"{image!r} is a local environment here, which can't be copied to another host")
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)

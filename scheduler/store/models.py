@@ -129,10 +129,15 @@ class Task(SQLModel, table=True):
     """Since when it pauses; None while it does not."""
     paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
     """Of its pauses that have ended: they count neither as run time nor as service."""
+    energy_joules: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
+    """What its GPUs drew while it ran, where they can measure it."""
 
 
 class Host(SQLModel, table=True):
-    __table_args__ = (CheckConstraint("state IN ('active', 'cordoned')", name="host_state"),)
+    __table_args__ = (
+        CheckConstraint("state IN ('active', 'cordoned')", name="host_state"),
+        Index("host_by_engine", "engine_id", unique=True),
+    )
 
     id: str = Field(primary_key=True)
     address: str
@@ -141,6 +146,18 @@ class Host(SQLModel, table=True):
     labels: dict[str, str] = Field(sa_column=_json())
     position: int
     """Hosts are served in this order by policies that go by order."""
+    origin: str = Field(default="embedded", sa_column_kwargs={"server_default": "embedded"})
+    """`embedded`, `settings` or `api`: who names it, and so who may remove it."""
+    engine_id: str | None = None
+    """The engine's own identity, once known. Unique: two agents on one engine would end each other's containers."""
+    simulated_gpus: int | None = None
+    """So many pretended GPUs instead of those that its probe finds."""
+    tls: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Folder with ca.pem, cert.pem and key.pem for a tcp:// address; empty: no TLS."""
+    network: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Address or name of the interface by which the other hosts reach it; empty: found out."""
+    drain_until: float | None = None
+    """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
 
 
 class Gpu(SQLModel, table=True):
@@ -152,6 +169,11 @@ class Gpu(SQLModel, table=True):
     simulated: bool
     present: bool = True
     """False once the host no longer shows it; kept for the leases and the history that name it."""
+    fault: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Why it is unhealthy (Xid, ECC, gone); empty: it is not. An operator clears it."""
+    island: int | None = None
+    """GPUs of a host with the same number reach each other by NVLink; None: unknown."""
+    numa: int | None = None
 
 
 class Lease(SQLModel, table=True):
@@ -161,6 +183,30 @@ class Lease(SQLModel, table=True):
     slot: int = Field(primary_key=True)
     task_id: str = Field(sa_column=Column(String, ForeignKey("task.id"), nullable=False, index=True))
     claimed_at: float
+
+
+class PortLease(SQLModel, table=True):
+    """A port of a host that a gang meets at. Like `Lease`: the primary key is the invariant."""
+
+    __tablename__ = "port_lease"
+
+    host_id: str = Field(primary_key=True)
+    port: int = Field(primary_key=True)
+    task_id: str = Field(sa_column=Column(String, ForeignKey("task.id"), nullable=False, index=True))
+
+
+class GpuMinute(SQLModel, table=True):
+    """Averages of one GPU over one minute; kept for some days."""
+
+    __tablename__ = "gpu_minute"
+
+    gpu_uuid: str = Field(primary_key=True)
+    minute: int = Field(primary_key=True)
+    """Minutes since the epoch."""
+    utilization: float
+    memory_bytes: float
+    temperature: float
+    power_w: float
 
 
 class Event(SQLModel, table=True):

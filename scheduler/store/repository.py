@@ -12,8 +12,9 @@ from sqlmodel import col
 
 from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.gang import free_port
 from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
-from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Meta, PolicyChoice, Task
+from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Meta, PolicyChoice, PortLease, Task
 
 JobRow = Row[Any]
 TaskRow = Row[Any]
@@ -34,6 +35,7 @@ class Books:
     gpus: Sequence[Row[Any]]  # present ones
     leases: Mapping[str, Mapping[int, str]]  # gpu uuid -> slot -> task id
     last_host: str | None
+    ports: Mapping[str, int]  # task id -> port of the gang that it is the first of
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def load_books(db: Connection) -> Books:
         gpus=found.gpus,
         leases=load_leases(db),
         last_host=last,
+        ports={row.task_id: row.port for row in db.execute(select(PortLease))},
     )
 
 
@@ -177,6 +180,7 @@ def end_task(
     if changed.rowcount == 0:
         return False
     db.execute(delete(Lease).where(col(Lease.task_id) == task.id))
+    db.execute(delete(PortLease).where(col(PortLease.task_id) == task.id))
     if started is not None:
         seconds = ran_seconds(task, finished, started)
         db.execute(
@@ -209,6 +213,12 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
         insert(Lease),
         [{"gpu_uuid": uuid, "slot": slot, "task_id": fields["id"], "claimed_at": now} for uuid, slot in claims],
     )
+
+
+def lease_port(db: Connection, host_id: str, task_id: str, attempt: int) -> None:
+    """A port of the host for the gang whose first task this is. Raises IntegrityError if it is taken meanwhile."""
+    taken = set(db.execute(select(col(PortLease.port)).where(col(PortLease.host_id) == host_id)).scalars())
+    db.execute(insert(PortLease).values(host_id=host_id, port=free_port(taken, attempt), task_id=task_id))
 
 
 def add_event(

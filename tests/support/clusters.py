@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
@@ -42,10 +43,20 @@ def spec(name: str = "job", gpus: int = 1, **fields: Any) -> JobSpec:
 class FakeCluster:
     """`with FakeCluster(tmp_path) as c:` checks at its end that no GPU was given twice and no task started twice."""
 
-    def __init__(self, directory: Path, gpus: int = 4, runtime: FakeRuntime | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        gpus: int = 4,
+        runtime: FakeRuntime | None = None,
+        others: dict[str, FakeRuntime] | None = None,
+        host_grace_s: float = 60.0,
+    ) -> None:
+        """`others`: runtimes of hosts that may be added by `add`."""
         self.directory = directory
         self.gpus = gpus
         self.runtime = runtime or FakeRuntime("local")
+        self.others = others or {}
+        self.host_grace_s = host_grace_s
         self.cluster: Cluster
 
     def __enter__(self) -> FakeCluster:
@@ -54,14 +65,32 @@ class FakeCluster:
             for i in range(self.gpus)
         ]
         self.cluster = Cluster(
-            self.directory, lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None)
+            self.directory,
+            lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None),
+            make_runtime=lambda row: self.others[row.id],
+            host_grace_s=self.host_grace_s,
         )
         self.cluster.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.cluster.close()
-        self.runtime.check()
+        for runtime in (self.runtime, *self.others.values()):
+            runtime.check()
+
+    def add(self, *host_ids: str, gpus: int = 4) -> None:
+        """Adds hosts of `others` and waits until they can be used."""
+        for host_id in host_ids:
+            address = f"tcp://{host_id}.lab:2375"
+            self.cluster.fleet.add(HostSpec(address=address, name=host_id, simulate_gpus=gpus))
+        wait_for(lambda: all(self.cluster.agents[h].grip.observation for h in host_ids), what=f"contact to {host_ids}")
+
+    def poke(self) -> bool:
+        """Has every host observed and the loop take a turn: for conditions that only time makes true."""
+        for agent in self.cluster.agents.values():
+            agent.poke()
+        self.cluster.loop.wake()
+        return True
 
     def submit(self, *specs: JobSpec, key: str | None = None) -> list[str]:
         rows = self.cluster.service.submit(specs or [spec()], key).result(timeout=5)

@@ -205,11 +205,11 @@ def test_no_job_goes_to_a_cordoned_host_until_it_is_back(tmp_path: Path) -> None
     with FakeCluster(tmp_path) as c:
         [first] = c.submit()
         c.wait(first, "running")
-        c.cluster.service.set_host_state("local", "cordoned")
+        c.cluster.fleet.set_state("local", "cordoned")
         [second] = c.submit()
         wait_for(lambda: second in c.cluster.loop.waiting)
         assert c.state(first) == "running"
-        c.cluster.service.set_host_state("local", "active")
+        c.cluster.fleet.set_state("local", "active")
         c.wait(second, "running")
 
 

@@ -1,0 +1,100 @@
+"""Reading and changing hosts. Every function takes the connection of its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Host, Task
+
+HostRow = Row[Any]
+
+
+def get_host(db: Connection, host_id: str) -> HostRow:
+    """Raises NotFoundError."""
+    row = db.execute(select(Host).where(col(Host.id) == host_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no host {host_id!r}")
+    return row
+
+
+def list_hosts(db: Connection) -> Sequence[HostRow]:
+    return db.execute(select(Host).order_by(col(Host.position), col(Host.id))).all()
+
+
+def put_host(db: Connection, host_id: str, **values: Any) -> bool:
+    """Adds a host behind the others, or changes it. True if it is new."""
+    if db.execute(update(Host).where(col(Host.id) == host_id).values(values)).rowcount:
+        return False
+    last = db.execute(select(func.max(Host.position))).scalar()
+    fields = {"state": "active", "labels": {}, "position": 0 if last is None else last + 1, **values}
+    db.execute(insert(Host).values(id=host_id, **fields))
+    return True
+
+
+def put_spec(db: Connection, spec: HostSpec, origin: str, now: float) -> None:
+    """Adds or changes the host that `spec` describes. Raises ConflictError if another host has its address."""
+    other = db.execute(
+        select(col(Host.id)).where(col(Host.address) == spec.address, col(Host.id) != spec.name)
+    ).scalar()
+    if other is not None:
+        raise ConflictError(f"{spec.address} is the address of host {other!r} already", field="address")
+    new = put_host(
+        db,
+        spec.name,
+        address=spec.address,
+        runtime="docker",
+        labels=spec.labels,
+        origin=origin,
+        simulated_gpus=spec.simulate_gpus,
+        tls=spec.tls,
+        network=spec.network,
+    )
+    if new:
+        repository.add_event(
+            db, now, "host.added", host_id=spec.name, message=f"{spec.name} was added ({spec.address})."
+        )
+
+
+def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
+    """Notes which engine answers for a host. Raises ConflictError if it answers for another host already."""
+    other = db.execute(select(col(Host.id)).where(col(Host.engine_id) == engine_id, col(Host.id) != host_id)).scalar()
+    if other is not None:
+        raise ConflictError(
+            f"the engine there is that of host {other!r} already (engine id {engine_id}): remove one of the two. "
+            "Machines that were cloned from one image share an id: delete /var/lib/docker/engine-id or "
+            "/etc/docker/key.json on one of them and restart its Docker"
+        )
+    db.execute(update(Host).where(col(Host.id) == host_id).values(engine_id=engine_id))
+
+
+def set_state(db: Connection, host_id: str, state: str, now: float, drain_until: float | None = None) -> HostRow:
+    """`cordoned`: its jobs go on, no others come; with `drain_until` they leave by then. `active`: back to service."""
+    host = get_host(db, host_id)
+    changes = {"state": state, "drain_until": drain_until}
+    if (host.state, host.drain_until) != (state, drain_until):
+        db.execute(update(Host).where(col(Host.id) == host_id).values(changes))
+        word = "draining" if drain_until is not None else state
+        repository.add_event(
+            db, now, f"host.{word}", host_id=host_id, message=f"{host_id} is {word}.", data={"drain_until": drain_until}
+        )
+    return get_host(db, host_id)
+
+
+def live_tasks(db: Connection, host_id: str) -> Sequence[Row[Any]]:
+    return db.execute(
+        select(Task).where(col(Task.host_id) == host_id, col(Task.state) != "ended").order_by(col(Task.seq))
+    ).all()
+
+
+def delete_host(db: Connection, host_id: str, now: float) -> None:
+    """Forgets a host on which nothing lives; its tasks stay in the history of their jobs."""
+    db.execute(delete(Host).where(col(Host.id) == host_id))
+    repository.add_event(db, now, "host.removed", host_id=host_id, message=f"{host_id} was removed.")

@@ -1,0 +1,67 @@
+"""Three engines for the whole session, cleared between tests; and a service that knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from benches import IMAGE, tools_image
+from engines import Impossible, Lab
+from served import Served
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    # Below /tmp itself: the path of a socket may have 107 characters.
+    folder = Path(f"/tmp/sched-lab-{tmp_path_factory.getbasetemp().name}")
+    made = Lab(folder)
+    try:
+        made.__enter__()
+    except Impossible as error:
+        pytest.skip(f"NO HOSTS, so several Docker Engines are NOT tested: {error}")
+    try:
+        archive = folder / "tools.tar"
+        archive.write_bytes(tools_image())
+        for host in made.hosts.values():
+            host.docker("import", str(archive), IMAGE)
+        yield made
+    finally:
+        made.__exit__()
+
+
+@pytest.fixture
+def hosts(lab: Lab) -> Iterator[Lab]:
+    yield lab
+    for host in lab.hosts.values():
+        host.wipe()
+
+
+@contextmanager
+def serving(hosts: Lab, data: Path, *names: str) -> Iterator[Served]:
+    """A service without GPUs of its own and with these hosts, of 4 simulated GPUs each."""
+    env = {**hosts.environment, "SCHEDULEARN_HOST_GRACE": "3"}
+    with Served(data, gpus=0, env=env) as service:
+        for name in names:
+            answer = service.http.post("/api/v1/hosts", json=hosts.spec(name))
+            assert answer.status_code == 201, answer.text
+            assert answer.json()["reachable"], answer.json()["error"]
+        yield service
+        for job in service.http.get("/api/v1/jobs").json()["items"]:
+            if not job["finished_at"]:
+                service.http.delete(f"/jobs/{job['id']}")
+
+
+@pytest.fixture
+def served(hosts: Lab, tmp_path: Path) -> Iterator[Served]:
+    with serving(hosts, tmp_path / "data", *hosts.hosts) as service:
+        yield service
+
+
+@pytest.fixture
+def training(hosts: Lab, tmp_path: Path, docker_url: str, worker_image: str) -> Iterator[Served]:
+    """The same with h1 and h2 only, which have the worker image."""
+    hosts.load(worker_image, docker_url, "h1", "h2")
+    with serving(hosts, tmp_path / "data", "h1", "h2") as service:
+        yield service

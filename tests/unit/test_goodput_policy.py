@@ -9,7 +9,8 @@ from builders import PowerLaw, host, job, snapshot
 
 from schedulearn.scheduler.domain import JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.goodput import Goodput, hesrpt_weights
+from schedulearn.scheduler.policies.goodput import Goodput
+from schedulearn.scheduler.policies.goodput_rule import hesrpt_weights
 from schedulearn.scheduler.policies.packing import Want, pack
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.scaling import HostScaling

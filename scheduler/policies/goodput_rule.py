@@ -1,0 +1,299 @@
+"""How the goodput policy decides: what each job may choose from, what each choice costs, and the best of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.metrics.goodput import goodput_table
+from schedulearn.scheduler.domain import Allocation, HostView, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.optimizer import Floats, Ints, assign
+from schedulearn.scheduler.policies.packing import Want, pack, stays_possible
+
+if TYPE_CHECKING:
+    from schedulearn.metrics.goodput import GoodputFunction
+    from schedulearn.scheduler.policies.goodput import Goodput
+
+WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
+PINNED = 1e9
+RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
+AGEING_S = 3600.0  # a job that has waited for so long counts twice
+SLACK = 0.8  # of the price that balances: what is left over goes to those who gain by it
+YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
+
+
+@dataclass(frozen=True)
+class Options:
+    """What there is to choose from: J jobs, C choices each. The last two columns are to wait and to stay."""
+
+    jobs: tuple[JobView, ...]
+    types: tuple[str, ...]
+    gpus: Ints
+    """(J, C): GPUs of open hosts that a choice takes."""
+    size: Ints
+    """(J, C): GPUs that the job would have."""
+    pool: Ints
+    """(J, C): index into `types`."""
+    speedup: Floats
+    """(J, C): S, 0 where not allowed."""
+    capacity: Ints
+    """(P,): GPUs of open hosts by type, less what rigid jobs hold."""
+    total: int
+    """GPUs of open hosts."""
+
+    @property
+    def stay(self) -> int:
+        return int(self.gpus.shape[1]) - 1
+
+    @property
+    def wait(self) -> int:
+        return int(self.gpus.shape[1]) - 2
+
+    def want(self, row: int, column: int) -> Want:
+        return Want(int(self.size[row, column]), self.types[self.pool[row, column]], column == self.stay)
+
+
+def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
+    """The plan of `policy`, which holds the metric and the parameters."""
+    jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
+    if not jobs or not snapshot.hosts:
+        nobody = {job.id: Why("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
+        return Plan({}, reasons=nobody, desired_hosts=policy.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
+    options = build_options(jobs, snapshot.hosts, policy.use_efficiency)
+    choice = choose(policy, options, snapshot.now)
+    wants = {
+        job.id: options.want(row, int(column))
+        for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
+        if column != options.wait
+    }
+    allocations = pack(wants, jobs, snapshot.hosts)
+    rows = np.arange(len(jobs))
+    speedup = dict(zip((job.id for job in jobs), options.speedup[rows, choice], strict=True))
+    return Plan(
+        allocations,
+        desired_hosts=_desired_hosts(policy, snapshot, options, allocations, choice),
+        reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
+    )
+
+
+def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None = None) -> Ints:
+    """(J,): the column of each job."""
+    room = options.capacity if capacity is None else capacity
+    weight = _weights(policy, options, now)[:, None]
+    value = _steadied(policy, options)
+    allowed = value > 0
+    base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
+    each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
+    price = 0.0
+    if policy.priced:
+        price = max(policy.price_floor, _market_price(base, each, options, room) * SLACK)
+    cost = base + price * each
+    held_up = WAITING * weight[:, 0] * (1 + price)
+    rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
+    cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / value[:, options.wait])
+    return assign(cost, options.gpus, options.pool, room).choice
+
+
+def _weights(policy: Goodput, options: Options, now: float) -> Floats:
+    """(J,): what holding up each job costs a second, 1 on average."""
+    jobs = options.jobs
+    weights = np.ones(len(jobs))
+    if policy.priced:
+        attained = np.array([job.attained_gpu_seconds for job in jobs])
+        seen = np.clip(attained, YOUNG_GPU_S, OLD_GPU_S)
+        weights = 1.0 / (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S)
+        if any(job.remaining is not None for job in jobs):
+            weights = hesrpt_weights(
+                np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, seen, strict=True)])
+            )
+    waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
+    urgency = np.array([job.weight * 4.0 ** ((job.priority - 50) / 50) for job in jobs])
+    weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S)
+    return np.asarray(weights / weights.mean())
+
+
+def _steadied(policy: Goodput, options: Options) -> Floats:
+    """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
+    allocation lasts. In the column to wait: 1, or what being stopped leaves."""
+    value = options.speedup.copy()
+    value[:, options.wait] = 1.0
+    for row, job in enumerate(options.jobs):
+        if job.allocation:
+            restart = RESTART_S if job.resize_seconds is None else job.resize_seconds
+            lasts = policy.base_s + policy.patience * job.run_seconds / (1 + job.restarts)
+            value[row, : options.stay] *= lasts / (lasts + restart) if lasts else 0.0
+    return value
+
+
+def _desired_hosts(
+    policy: Goodput, snapshot: Snapshot, options: Options, allocations: Mapping[str, Allocation], choice: Ints
+) -> int:
+    open_hosts = [host for host in snapshot.hosts if host.open and host.gpus]
+    if policy.metric == "cost":
+        return max(1, len({host for allocation in allocations.values() for host in allocation}))
+
+    def utility(hosts: int) -> float:
+        if hosts == len(open_hosts):
+            picked = choice
+        else:
+            share = hosts / max(1, len(open_hosts))
+            picked = choose(policy, options, snapshot.now, np.floor(options.capacity * share).astype(np.int64))
+        total = options.total * hosts / max(1, len(open_hosts))
+        return float(options.speedup[np.arange(len(picked)), picked].sum() / max(total, 1e-9))
+
+    return policy.scaling.desired(snapshot.hosts, utility)
+
+
+def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True) -> Options:
+    """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay."""
+    types = tuple(sorted({host.gpu_type for host in hosts}))
+    index = {gpu_type: p for p, gpu_type in enumerate(types)}
+    open_hosts = {host.id: host for host in hosts if host.open and host.gpus}
+    capacity = np.array([sum(h.gpus for h in open_hosts.values() if h.gpu_type == t) for t in types], dtype=np.int64)
+    asked = sorted({job.min_gpus if job.elastic else job.required_gpus for job in jobs})
+    blocks = [
+        _sizes(max((h.gpus for h in open_hosts.values() if h.gpu_type == t), default=0), int(capacity[p]), asked)
+        for p, t in enumerate(types)
+    ]
+    listed = np.concatenate([*blocks, [0, 0]]).astype(np.int64)
+    pools = np.concatenate([np.full(len(b), p) for p, b in enumerate(blocks)] + [[0, 0]]).astype(np.int64)
+    count, columns = len(jobs), len(listed)
+    size, pool = np.tile(listed, (count, 1)), np.tile(pools, (count, 1))
+    gpus = size.copy()
+    speedup = np.zeros((count, columns))
+    functions = [job.goodput if use_efficiency else _throughput_only(job.goodput) for job in jobs]
+    blind = np.array([f is None for f in functions])
+    widths = [max((h.gpus for h in open_hosts.values() if h.gpu_type == t), default=1) for t in types]
+    width_of = np.concatenate([np.full(len(b), widths[p]) for p, b in enumerate(blocks)])
+    # One GPU of each type comes first: what speedups are measured by.
+    with_one = np.concatenate([np.ones(len(types)), listed[:-2]]).astype(np.int64)
+    nodes = np.concatenate([np.ones(len(types)), -(-listed[:-2] // width_of)]).astype(np.int64)
+    kinds = [*types, *(types[p] for p in pools[:-2])] if len(types) > 1 else None
+    table = goodput_table(functions, nodes, with_one, kinds)
+    one = np.where(table[:, : len(types)] > 0, table[:, : len(types)], np.inf).min(axis=1)
+    unit = np.where(blind | ~np.isfinite(one), 1.0, one)
+    speedup[:, :-2] = np.where(blind[:, None], listed[:-2], table[:, len(types) :]) / unit[:, None]
+    low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
+    high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
+    speedup[(size < low) | (size > high)] = 0.0
+    able = stays_possible(jobs, hosts)
+    type_of = {host.id: host.gpu_type for host in hosts}
+    place = {(int(k), int(p)): c for c, (k, p) in enumerate(zip(listed[:-2], pools[:-2], strict=True))}
+    for row, job in enumerate(jobs):
+        if job.allocation and not job.elastic:
+            speedup[row, :-2] = 0.0  # it may neither move nor change
+        if job.id not in able:
+            continue
+        kind = min(type_of[host] for host in job.allocation)
+        size[row, -1] = job.gpus
+        if job.elastic:
+            gpus[row, -1] = sum(n for host, n in job.allocation.items() if host in open_hosts)
+        else:  # not to be moved: what it holds is not there for others, whichever types that is
+            for host, n in job.allocation.items():
+                capacity[index[type_of[host]]] -= n if host in open_hosts else 0
+        pool[row, -1] = index[kind]
+        packed = (-(-job.gpus // widths[index[kind]]), job.gpus, index[kind])
+        if functions[row] is None:
+            speedup[row, -1] = job.gpus
+        elif packed[0] == len(job.allocation) and packed[1:] in place:
+            speedup[row, -1] = table[row, len(types) + place[packed[1:]]] / unit[row]
+        else:
+            here = functions[row](np.array([len(job.allocation)]), np.array([job.gpus]), kind if kinds else None)  # type: ignore[misc]
+            speedup[row, -1] = float(here[0]) / unit[row]
+        speedup[row, -1] = max(speedup[row, -1], 1e-6)
+    total = sum(host.gpus for host in open_hosts.values())
+    return Options(jobs, types, gpus, size, pool, speedup, capacity, total)
+
+
+def _sizes(width: int, most: int, asked: list[int]) -> Ints:
+    """Sizes worth looking at on hosts of `width` GPUs, `most` in all: finer where they are small."""
+    sizes = {size for size in asked if 1 <= size <= most}
+    k = 1
+    while k < width:
+        sizes.add(k)
+        k *= 2
+    hosts, step = 1, 1
+    while width and hosts * width <= most:
+        sizes.add(hosts * width)
+        step = 1 if hosts < 8 else 2 if hosts < 16 else max(4, hosts // 5)
+        hosts += step
+    return np.array(sorted(sizes), dtype=np.int64)
+
+
+def _throughput_only(function: GoodputFunction | None) -> GoodputFunction | None:
+    alone = getattr(function, "without_efficiency", None)
+    return alone() if alone is not None else function
+
+
+def _market_price(base: Floats, each: Floats, options: Options, capacity: Ints) -> float:
+    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway."""
+    total = int(capacity.sum())
+    taking = np.isfinite(base)
+    taking[:, options.wait] = False
+    rows = taking.any(axis=1)
+    base, each, gpus = np.where(taking, base, 1e100)[rows], each[rows], options.gpus[rows]
+    at = np.arange(len(base))
+
+    def demand(price: float) -> int:
+        return int(gpus[at, (base + price * each).argmin(axis=1)].sum())
+
+    if demand(0.0) <= total:
+        return 0.0
+    low, high = 0.0, 1.0
+    while demand(high) > total and high < 1e4:
+        low, high = high, high * 4
+    for _ in range(30):
+        middle = (low + high) / 2
+        if demand(middle) > total:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
+    """(J,): weights by rank, the shortest highest, sum 1; equal jobs share theirs. The shares of heSRPT (Berg et al.,
+    2020, theorem 4) for speedups k^(2/3): the i-th longest of J gets (i/J)^3 - ((i-1)/J)^3."""
+    left = np.asarray(remaining, dtype=float)
+    count = len(left)
+    rank = np.arange(1, count + 1)
+    shares = (rank / count) ** 3 - ((rank - 1) / count) ** 3
+    order = np.argsort(-left, kind="stable")
+    _, group = np.unique(left[order], return_inverse=True)
+    means = np.bincount(group, weights=shares) / np.bincount(group)
+    weights = np.empty(count)
+    weights[order] = means[group]
+    return weights
+
+
+def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, options: Options) -> Why | None:
+    """Why a job waits or changes; None if it stays as it is."""
+    new, old = allocations.get(job.id, {}), dict(job.allocation)
+    if new == old and new:
+        return None
+    total = options.total
+    if not new and old and not job.elastic:
+        return None  # its host is crowded or closing; it runs on there
+    if not new:
+        need = job.min_gpus if job.elastic else job.required_gpus
+        if need > total:
+            return Why("unsatisfiable_now", f"It needs {need} GPUs; the hosts that may be used have {total} in all.")
+        what = "It gives its GPUs up to jobs of more weight" if old else f"It waits for {need} GPUs"
+        return Why(
+            "preempted" if old else "waiting_for_gpus",
+            f"{what}: {len(options.jobs)} jobs share {total} GPUs, and its weight is among the lowest.",
+        )
+    if not old:
+        return None
+    before, after = sum(old.values()), sum(new.values())
+    restart = RESTART_S if job.resize_seconds is None else job.resize_seconds
+    cost = f"for a restart of about {restart:.0f} s"
+    if after > before:
+        return Why("grows", f"Grows from {before} to {after} GPUs, {speedup:.2f} times as fast as on one, {cost}.")
+    if after < before:
+        return Why("shrinks", f"Gives {before - after} of {before} GPUs to jobs that gain more by them, {cost}.")
+    return Why("moves", f"Moves to {', '.join(sorted(new))} so that another job fits on whole hosts, {cost}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts")
+NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation")
 
 
 def main() -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
-NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts")
+NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation")
 
 
 def main() -> int:
@@ -13,6 +14,7 @@ def main() -> int:
     if unknown := set(chosen) - set(NAMES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
     kept = True
     for name in chosen:
         module = importlib.import_module(f"bench.{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from bench.service import verdict
@@ -18,7 +19,10 @@ def main() -> bool:
     comparison = Comparison(TRACE.name, jobs, equal_hosts(16, 4), Conditions())
     results = []
     for contender in parse_policies("goodput:default,goodput:speed,tiresias"):
+        began = time.process_time()
         played = comparison.play(contender)
+        busy = time.process_time() - began
         what = f"{contender.label}, {len(jobs)} jobs on 64 GPUs, {played.summary.decisions} decisions"
-        results.append(verdict(what, f"{played.seconds:.1f} s", f"<= {BUDGET_S:.0f} s", played.seconds <= BUDGET_S))
+        took = f"{played.seconds:.1f} s, {busy:.1f} s of them computing"
+        results.append(verdict(what, took, f"<= {BUDGET_S:.0f} s", played.seconds <= BUDGET_S))
     return all(results)

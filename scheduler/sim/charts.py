@@ -109,10 +109,9 @@ def gantt(rows: Sequence[tuple[str, int]], boxes: Sequence[Box], begin: float, e
         if few or width >= 0.2:
             x, top = LEFT + (box.begin - begin) * scale, TOP + box.row * height
             inset = 0.5 if height > 4 else 0
-            place = f'x="{x:.1f}" y="{top + inset:.1f}" width="{max(width, 0.3):.1f}"'
-            tall = box.rows * height - 2 * inset
-            title = f"<title>{escape(box.title)}</title>"
-            parts.append(f'<rect class="f{box.colour % COLOURS}" {place} height="{tall:.1f}">{title}</rect>')
+            size = f'width="{max(width, 0.3):.1f}" height="{box.rows * height - 2 * inset:.1f}"'
+            place = f'class="f{box.colour % COLOURS}" x="{x:.1f}" y="{top + inset:.1f}"'
+            parts.append(f"<rect {place} {size}><title>{escape(box.title)}</title></rect>")
     ticks = [(LEFT + (t - begin) * scale, t) for t in _time_ticks(begin, end)]
     return "".join(parts + _x_axis(ticks, total)) + "</svg>"
 

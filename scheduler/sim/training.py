@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from schedulearn.metrics.goodput import Goodput
+from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.noise_scale import efficiency
 from schedulearn.metrics.throughput import Observations, StepTimeModel, fit
 from schedulearn.scheduler.domain import Allocation
@@ -26,8 +26,11 @@ class Memory:
     lengths: list[float] = field(default_factory=list)
     """Total steps of jobs that ended."""
     limit: int = 40
+    _models: dict[str, StepTimeModel] | None = None
 
     def learn(self, shape: Shape, times: tuple[float, float]) -> None:
+        if self.shapes.get(shape) != times:
+            self._models = None
         self.shapes.pop(shape, None)
         self.shapes[shape] = times
         if len(self.shapes) > self.limit:
@@ -40,10 +43,12 @@ class Memory:
 
     def models(self) -> dict[str, StepTimeModel]:
         """GPU type -> model fitted to what was seen on it; the type seen first comes first."""
-        by_type: dict[str, list[tuple[Shape, tuple[float, float]]]] = {}
-        for shape, times in self.shapes.items():
-            by_type.setdefault(shape[0], []).append((shape, times))
-        return {gpu_type: _fit(tuple(sorted(seen))) for gpu_type, seen in by_type.items()}
+        if self._models is None:
+            by_type: dict[str, list[tuple[Shape, tuple[float, float]]]] = {}
+            for shape, times in self.shapes.items():
+                by_type.setdefault(shape[0], []).append((shape, times))
+            self._models = {gpu_type: _fit(tuple(sorted(seen))) for gpu_type, seen in by_type.items()}
+        return self._models
 
 
 @lru_cache(maxsize=20000)
@@ -179,8 +184,10 @@ class Training:
         nodes, gpus = len(self.allocation), self.gpus
         bounds, believed = self.application.bounds, self.goodput()
         if believed is not None:
-            judged = believed if self.use_efficiency else believed.without_efficiency()
-            self.batch = judged.keep_or_change(nodes, gpus, *self.batch, self.gpu_type)
+            models, speeds = tuple(believed.models.items()), tuple(self.speeds.items())
+            self.batch = _next_batch(
+                models, believed.phi, bounds, speeds, self.use_efficiency, nodes, gpus, self.batch, self.gpu_type
+            )
         elif not self.batch[0]:
             local = max(bounds.min_local, -(-bounds.init_batch // gpus))
             steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0
@@ -194,6 +201,17 @@ class Training:
     def _true_model(self, gpu_type: str) -> StepTimeModel:
         assert self.application.model is not None
         return on_type(self.application.model, self.speeds.get(gpu_type, 1.0))
+
+
+@lru_cache(maxsize=100_000)
+def _next_batch(
+    models: tuple[tuple[str, StepTimeModel], ...], phi: float, bounds: BatchBounds,
+    speeds: tuple[tuple[str, float], ...], use_efficiency: bool, nodes: int, gpus: int, batch: tuple[int, int],
+    gpu_type: str,
+) -> tuple[int, int]:  # fmt: skip
+    """What a worker would go on with. Jobs of one application at one point of their training choose alike."""
+    known = Goodput(dict(models), phi, bounds, dict(speeds), use_efficiency)
+    return known.keep_or_change(nodes, gpus, *batch, gpu_type)
 
 
 @lru_cache(maxsize=1000)

@@ -16,7 +16,7 @@ from typing import ClassVar
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.scaling import HostScaling
 
-COST_PRICE = 0.5  # of a GPU for the metric `cost`, in mean weights
+COST_PRICE = 0.3  # of a GPU for the metric `cost`, in mean weights
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,16 @@ class Goodput:
     def price_floor(self) -> float:
         """What a GPU costs even if nobody else wants it, in mean weights."""
         return {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
+
+    @property
+    def by_length(self) -> bool:
+        """Whether jobs that will end soon come first, where that is known."""
+        return self.priced
+
+    @property
+    def literal(self) -> bool:
+        """The metrics as the thesis defines them: all jobs weigh alike."""
+        return self.metric.startswith("thesis-")
 
     @property
     def scaling(self) -> HostScaling:

@@ -22,7 +22,7 @@ WAITING = 1e3  # what it costs to hold a job up altogether, against running it o
 PINNED = 1e9
 RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
-SLACK = 0.8  # of the price that balances: what is left over goes to those who gain by it
+SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 
 
@@ -101,15 +101,16 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
 def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     """(J,): what holding up each job costs a second, 1 on average."""
     jobs = options.jobs
-    weights = np.ones(len(jobs))
-    if policy.priced:
-        attained = np.array([job.attained_gpu_seconds for job in jobs])
-        seen = np.clip(attained, YOUNG_GPU_S, OLD_GPU_S)
-        weights = 1.0 / (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S)
-        if any(job.remaining is not None for job in jobs):
-            weights = hesrpt_weights(
-                np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, seen, strict=True)])
-            )
+    attained = np.array([job.attained_gpu_seconds for job in jobs])
+    # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
+    # since a guess should not weigh like knowledge.
+    weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
+    if policy.by_length and any(job.remaining is not None for job in jobs):
+        guess = np.clip(attained, YOUNG_GPU_S, OLD_GPU_S)
+        left = [s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)]
+        weights = hesrpt_weights(left)
+    if policy.literal:
+        weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
     urgency = np.array([job.weight * 4.0 ** ((job.priority - 50) / 50) for job in jobs])
     weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S)

@@ -27,6 +27,7 @@ class Memory:
     """Total steps of jobs that ended."""
     limit: int = 40
     _models: dict[str, StepTimeModel] | None = None
+    _before: dict[str, StepTimeModel] = field(default_factory=dict)
 
     def learn(self, shape: Shape, times: tuple[float, float]) -> None:
         if self.shapes.get(shape) != times:
@@ -47,14 +48,15 @@ class Memory:
             by_type: dict[str, list[tuple[Shape, tuple[float, float]]]] = {}
             for shape, times in self.shapes.items():
                 by_type.setdefault(shape[0], []).append((shape, times))
-            self._models = {gpu_type: _fit(tuple(sorted(seen))) for gpu_type, seen in by_type.items()}
+            self._models = {t: _fit(tuple(sorted(seen)), self._before.get(t)) for t, seen in by_type.items()}
+            self._before = self._models
         return self._models
 
 
 @lru_cache(maxsize=20000)
-def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...]) -> StepTimeModel:
+def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...], before: StepTimeModel | None) -> StepTimeModel:
     columns = list(zip(*((s[1], s[2], s[3], t[0], t[1]) for s, t in seen), strict=True))
-    return fit(Observations(*columns))  # type: ignore[arg-type]
+    return fit(Observations(*columns), before)  # type: ignore[arg-type]
 
 
 @dataclass

@@ -223,6 +223,11 @@ class Client:
         body = {"algorithm": algorithm, "metric": metric, "params": dict(params or {})}
         return self._object("PUT", "policy", json=body)
 
+    def preview(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> Json:
+        """What another policy would do; changes nothing."""
+        query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {}))}
+        return self._object("GET", "policy/preview", params=query)
+
     def events(self, after: int | None = None, limit: int = 200) -> Json:
         """The newest, or those after an id; oldest first."""
         return self._object("GET", "events", params={"limit": limit, **({} if after is None else {"after": after})})

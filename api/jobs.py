@@ -22,6 +22,7 @@ from schedulearn.api.schemas import (
     JobPage,
     PriorityIn,
     Problem,
+    eta_view,
     event_view,
     job_view,
     task_view,
@@ -200,8 +201,13 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
                 gpus.setdefault(task.job_id, []).append(
                     {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
                 )
-    waiting = cluster.loop.waiting
-    return [job_view(row._mapping, gpus.get(row.id), why_waiting(waiting, row.id)) for row in rows]
+    waiting, etas = cluster.loop.waiting, cluster.outlook.etas
+    return [
+        job_view(
+            row._mapping, gpus.get(row.id), why_waiting(waiting, row.id), eta_view(etas.jobs.get(row.id), etas.until)
+        )
+        for row in rows
+    ]
 
 
 def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import PolicyIn, PolicyOut, Problem, iso
+from schedulearn.api.schemas import PolicyIn, PolicyOut, PreviewOut, Problem, eta_view, iso
 from schedulearn.api.state import Cluster, cluster_of
-from schedulearn.scheduler.policy import POLICIES, metrics_of, parameters_of
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of
 from schedulearn.scheduler.service import DEFAULT_POLICY
 from schedulearn.scheduler.store import repository
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.sim.forecast import Forecast, Totals
 
 router = APIRouter(prefix="/api/v1", tags=["policy"])
 
@@ -30,6 +37,55 @@ def put_policy(request: Request, body: PolicyIn) -> Response:
     cluster = cluster_of(request)
     cluster.service.set_policy(body.algorithm, body.metric, body.params)
     return JsonResponse(policy_view(cluster))
+
+
+@router.get("/policy/preview", response_model=PreviewOut, responses={422: {"model": Problem}})
+def preview(
+    request: Request,
+    algorithm: str,
+    metric: str = "default",
+    params: Annotated[str, Query(max_length=10_000, description="a JSON object, as the PUT takes it")] = "{}",
+) -> Response:
+    """What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
+    seconds at most. Lengths that nobody knows are guessed: see `basis`."""
+    try:
+        given = json.loads(params)
+    except ValueError as error:
+        raise InvalidError(f"params is not JSON: {error}", field="params") from error
+    if not isinstance(given, dict):
+        raise InvalidError("params must be a JSON object", field="params")
+    found, facts = cluster_of(request).outlook.preview(make_policy(algorithm, metric, **given))
+    return JsonResponse(
+        {
+            "algorithm": canonical_name(algorithm),
+            "metric": metric,
+            "changes": [
+                {
+                    "job": change.job,
+                    "name": facts[change.job].name,
+                    **{key: getattr(change, key) for key in ("action", "before", "after", "code", "reason")},
+                }
+                for change in found.changes
+            ],
+            "unchanged": found.unchanged,
+            "now": _totals(found.totals_now, found.now),
+            "then": _totals(found.totals_then, found.then),
+            "jobs": [
+                {
+                    "job": job_id,
+                    "name": facts[job_id].name,
+                    "now": eta_view(found.now.etas.get(job_id), found.now.until),
+                    "then": eta_view(found.then.etas.get(job_id), found.then.until),
+                }
+                for job_id in facts
+            ],
+        }
+    )
+
+
+def _totals(totals: Totals, forecast: Forecast) -> dict[str, Any]:
+    until = iso(forecast.until) if math.isfinite(forecast.until) else None
+    return {**asdict(totals), "until": until, "cut": forecast.cut}
 
 
 def policy_view(cluster: Cluster) -> dict[str, Any]:

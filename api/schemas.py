@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.scheduler.states import JobStatus
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.sim.forecast import Eta
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|PRIVATE|CREDENTIAL|API_?KEY|ACCESS_?KEY|AUTH", re.IGNORECASE)
 MASK = "********"
@@ -30,6 +34,19 @@ class GpuRef(BaseModel):
     uuid: str
     host: str
     index: int
+
+
+class EtaOut(BaseModel):
+    """When a job that has not ended is expected to start and to end, going by the jobs that there are."""
+
+    start: str | None
+    end: str | None
+    earliest: str | None = Field(description="bounds of the end, by how well the lengths that it depends on are known")
+    latest: str | None
+    basis: Literal["progress", "family", "guess"] = Field(
+        description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
+    )
+    not_before: str | None = Field(description="where no end is given: up to then there is none; null: it can't run")
 
 
 class TaskOut(BaseModel):
@@ -85,6 +102,7 @@ class JobOut(BaseModel):
     gpu_seconds: float
     allocation: dict[str, int] = Field(description="host -> GPUs held now")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
+    eta: EtaOut | None = Field(description="null for a job that has ended, and until it was looked at")
 
 
 class JobDetail(JobOut):
@@ -180,6 +198,46 @@ class PolicyOut(BaseModel):
     available: list[PolicyKind]
 
 
+class ChangeOut(BaseModel):
+    job: str
+    name: str
+    action: Literal["start", "grow", "shrink", "move", "wait", "pause"]
+    before: dict[str, int] = Field(description="host -> GPUs held now")
+    after: dict[str, int]
+    code: str
+    reason: str
+
+
+class TotalsOut(BaseModel):
+    mean_completion: float | None = Field(
+        description="seconds from submission to end, over the jobs whose end is foreseen under both policies"
+    )
+    gpu_hours: float = Field(description="from now on")
+    host_hours: float = Field(description="hours from now on for which hosts hold jobs, added up")
+    ended: int = Field(description="jobs whose end is foreseen")
+    until: str | None = Field(description="up to when it was looked at; null: to the end")
+    cut: Literal["", "horizon", "time"] = Field(description="why no further: a week is over, or the time to compute")
+
+
+class JobPreview(BaseModel):
+    job: str
+    name: str
+    now: EtaOut | None
+    then: EtaOut | None
+
+
+class PreviewOut(BaseModel):
+    """The policy in force (`now`) and the one asked for (`then`), played on from the present state."""
+
+    algorithm: str
+    metric: str
+    changes: list[ChangeOut] = Field(description="what would happen at once")
+    unchanged: int = Field(description="jobs to which nothing would")
+    now: TotalsOut
+    then: TotalsOut
+    jobs: list[JobPreview]
+
+
 class PolicyIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -233,7 +291,10 @@ _PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)
 
 
 def job_view(
-    job: Mapping[str, Any], gpus: list[dict[str, Any]] | None = None, waiting: tuple[str, str] | None = None
+    job: Mapping[str, Any],
+    gpus: list[dict[str, Any]] | None = None,
+    waiting: tuple[str, str] | None = None,
+    eta: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued, or that pauses
     on GPUs that it shares."""
@@ -254,7 +315,17 @@ def job_view(
         "finished_at": iso(job["finished_at"]),
         "allocation": allocation,
         "gpus": gpus or [],
+        "eta": eta if job["finished_at"] is None else None,
     }
+
+
+def eta_view(eta: Eta | None, until: float) -> dict[str, Any] | None:
+    """`until`: up to when it was looked for."""
+    if eta is None:
+        return None
+    times = {key: iso(getattr(eta, key)) for key in ("start", "end", "earliest", "latest")}
+    not_before = iso(until) if eta.end is None and math.isfinite(until) else None
+    return {**times, "basis": eta.basis.value, "not_before": not_before}
 
 
 def task_view(task: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
+from schedulearn.scheduler.outlook import Outlook
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
 from schedulearn.scheduler.runtimes.base import Runtime
@@ -75,6 +76,13 @@ class Cluster:
             profiles=self.profiles,
             job_env=self.reports.env,
         )
+        self.outlook = Outlook(
+            self.db,
+            lambda: self.service.policy,
+            self.profiles,
+            lambda: {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None},
+            self.host.utilization,
+        )
         self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
 
@@ -98,9 +106,11 @@ class Cluster:
         self.loop.start()
         self.fleet.start()
         self.sweeper.start()
+        self.outlook.start()
 
     def close(self) -> None:
         """Lets go of everything; containers go on."""
+        self.outlook.close()
         self.sweeper.close()
         self.loop.close()
         self.profiles.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import GoodputFunction
+    from schedulearn.scheduler.lengths import Basis
 
 Allocation = Mapping[str, int]
 """host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
@@ -56,6 +57,8 @@ class JobView:
     """host id -> which of the host's GPUs the job holds, counted as in `HostView.gpu_jobs`; empty: not known."""
     remaining: float | None = None
     """Predicted seconds left on one GPU; None if unknown."""
+    basis: Basis | None = None
+    """What `remaining` rests on."""
     goodput: GoodputFunction | None = None
     """None: a rigid job, or one that is not profiled yet."""
     resize_seconds: float | None = None

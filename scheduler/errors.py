@@ -40,6 +40,12 @@ class UnknownPolicyError(InvalidError):
     code = "unknown_policy"
 
 
+class PolicyFault(InvalidError):
+    """A policy failed, or made a plan that no policy may make."""
+
+    code = "policy_fault"
+
+
 class ConflictError(SchedulearnError):
     """The request is right but does not fit the present state, e.g. cancelling a job that has ended."""
 

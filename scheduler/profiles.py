@@ -50,6 +50,8 @@ class Profiles:
         self._db = db
         self._on_change = on_change
         self._found: dict[str, JobProfile] = {}
+        self.version = 0
+        """Raised by every new fit."""
         self._touched: dict[str, None] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -101,6 +103,7 @@ class Profiles:
             if profile is not None:
                 with self._changed:
                     self._found[job_id] = profile
+                    self.version += 1
                 self._on_change()
 
     def _fit(self, job_id: str) -> JobProfile | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
+from schedulearn.scheduler.lengths import by_progress
 from schedulearn.scheduler.states import JobStatus
 
 if TYPE_CHECKING:
@@ -21,10 +22,13 @@ def build_snapshot(
     now: float,
     profile_of: Callable[[str], JobProfile | None] = lambda job_id: None,
     caps_growth: bool = True,
+    *,
+    settled: bool = False,
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others. A job that is being stopped or resized is left out: what it
-    holds is taken off its host, since it can't be given to others yet.
+    holds is taken off its host, since it can't be given to others yet; with `settled` it is taken to have stopped
+    already, and waits if it is to go on.
 
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
@@ -38,6 +42,11 @@ def build_snapshot(
     for host in books.hosts:
         mine = [gpu for gpu in books.gpus if gpu.host_id == host.id]
         leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
+        if settled:
+            leases = {
+                uuid: {slot: task for slot, task in slots.items() if task not in passive}
+                for uuid, slots in leases.items()
+            }
         is_open = host.state == "active" and host.id in ready
         usable = [
             gpu
@@ -70,11 +79,13 @@ def build_snapshot(
                 ran[task.job_id] = ran_seconds(task, now)
     jobs = []
     for job in books.jobs.values():
-        if job.status in (JobStatus.STOPPING, JobStatus.RESIZING):
+        if job.status == JobStatus.STOPPING or (job.status == JobStatus.RESIZING and not settled):
             continue
         allocation = held.get(job.id, {})
         profile = profile_of(job.id) if job.elastic else None
         current = ran.get(job.id, 0.0)
+        attained = job.gpu_seconds + current * sum(allocation.values())
+        length = by_progress(books.progress.get(job.id), attained, profile.goodput if profile else None, job.min_gpus)
         jobs.append(
             JobView(
                 id=job.id,
@@ -86,11 +97,13 @@ def build_snapshot(
                 priority=job.priority,
                 weight=job.weight,
                 deadline=job.deadline,
-                attained_gpu_seconds=job.gpu_seconds + current * sum(allocation.values()),
+                attained_gpu_seconds=attained,
                 run_seconds=job.run_seconds + current,
                 restarts=job.restarts,
                 allocation=allocation,
                 gpu_indices=indices.get(job.id, {}),
+                remaining=length.seconds if length is not None else None,
+                basis=length.basis if length is not None else None,
                 goodput=profile.goodput if profile else None,
                 resize_seconds=profile.resize_seconds if profile else None,
             )

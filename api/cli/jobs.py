@@ -21,12 +21,12 @@ from schedulearn.api.cli.common import (
     state_cell,
 )
 from schedulearn.api.cli.follow import follow, write_log
-from schedulearn.api.cli.times import job_time, show_seconds, show_time
+from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
 from schedulearn.api.client import ClientError, Json
 from schedulearn.scheduler.states import TERMINAL, JobStatus
 
 UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
-JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "WHY")
+JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 
 
 @click.command(cls=Command)
@@ -68,7 +68,16 @@ def job_row(job: Json) -> list[Cell]:
     where = ",".join(job["allocation"])
     gpus = f"{held} on {where}" if held else f"{job['required_gpus']}"
     why = job["message"] or job["reason"]
-    return [job["id"], job["name"], state_cell(job), gpus, str(job["priority"]), job_time(job), (why, "dim")]
+    return [
+        job["id"],
+        job["name"],
+        state_cell(job),
+        gpus,
+        str(job["priority"]),
+        job_time(job),
+        left(job["eta"]),
+        (why, "dim"),
+    ]
 
 
 @click.command(cls=Command)
@@ -148,6 +157,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("submitted", show_time(job["submitted_at"])),
         ("started", show_time(job["started_at"])),
         ("finished", show_time(job["finished_at"])),
+        ("expected", expected(job["eta"])),
         ("GPU time", show_seconds(job["gpu_seconds"])),
     ]
     facts += [("env", f"{name}={value}") for name, value in job["env"].items()]

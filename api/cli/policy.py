@@ -1,4 +1,4 @@
-"""policy get and set."""
+"""policy get, set and preview."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.times import show_time
+from schedulearn.api.cli.times import show_seconds, show_time
 from schedulearn.api.client import Json
 
 
@@ -44,6 +44,53 @@ def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str,
       schedulearn policy set round-robin --param jobs_per_gpu=2
     """
     _print(session, session.client.set_policy(algorithm, metric, dict(_pair(param) for param in params)), short=True)
+
+
+@policy.command("preview")
+@click.argument("algorithm")
+@click.option("--metric", default="default", show_default=True, help="What it optimises for.")
+@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="JSON where it is that, else text.")
+@pass_session
+def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
+    """Shows what another policy would change: at once, and until all jobs that there are have ended.
+
+    Nothing is changed. Lengths of jobs that tell nothing of themselves are guessed.
+
+    \b
+    Example:
+      schedulearn policy preview goodput --metric speed
+    """
+    found = session.client.preview(algorithm, metric, dict(_pair(param) for param in params))
+    if session.as_json:
+        print_json(found)
+        return
+    rows: list[list[Cell]] = [
+        [change["job"], change["name"], change["action"], _gpus(change["before"]), _gpus(change["after"]),
+         change["reason"]]
+        for change in found["changes"]
+    ]  # fmt: skip
+    if rows:
+        print_table(session, ("ID", "NAME", "AT ONCE", "NOW", "THEN", "WHY"), rows)
+    click.echo(f"{found['unchanged']} jobs would go on as they are.")
+    print_table(
+        session,
+        ("", "MEAN COMPLETION", "GPU-HOURS", "HOST-HOURS", "ENDS FORESEEN"),
+        [["now", *_totals(found["now"])], ["then", *_totals(found["then"])]],
+    )
+
+
+def _gpus(allocation: Json) -> str:
+    return ", ".join(f"{gpus} on {host}" for host, gpus in sorted(allocation.items())) or "-"
+
+
+def _totals(totals: Json) -> list[Cell]:
+    mean = totals["mean_completion"]
+    return [
+        "-" if mean is None else show_seconds(mean),
+        f"{totals['gpu_hours']:.1f}",
+        f"{totals['host_hours']:.1f}",
+        f"{totals['ended']}" + (f", looked at up to {show_time(totals['until'])}" if totals["until"] else ""),
+    ]
 
 
 def _pair(given: str) -> tuple[str, Any]:

@@ -42,5 +42,26 @@ def job_time(job: Json) -> str:
     return show_seconds((end - _parse(job["started_at"] or job["submitted_at"])).total_seconds())
 
 
+def left(eta: Json | None) -> str:
+    """How long until the end of a job: `12m05s`, `12m05s?` for a guess, `>7d0h` if not within that, `-` if unknown."""
+    if eta is None or not (eta["end"] or eta["not_before"]):
+        return "-"
+    seconds = show_seconds((_parse(eta["end"] or eta["not_before"]) - datetime.now(UTC)).total_seconds())
+    if not eta["end"]:
+        return f">{seconds}"
+    return f"{seconds}?" if eta["basis"] == "guess" else seconds
+
+
+def expected(eta: Json | None) -> str:
+    """What the API predicts of a job, as a sentence; empty if nothing."""
+    if eta is None:
+        return ""
+    start = f"starts {show_time(eta['start'])}, " if eta["start"] else ""
+    if not eta["end"]:
+        return f"{start}no end before {show_time(eta['not_before'])}" if eta["not_before"] else ""
+    bounds = f"{show_time(eta['earliest'])} to {show_time(eta['latest'])}"
+    return f"{start}ends {show_time(eta['end'])} ({bounds}; by {eta['basis']})"
+
+
 def _parse(stamp: str) -> datetime:
     return datetime.fromisoformat(stamp)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.lengths import pace
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.sim.training import NO_TYPE, Memory, Training
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -89,7 +90,8 @@ class Run:
 
 
 class Simulation:
-    """One policy on one trace. `run` plays it to its end; `progress(done, total)` is told of every job that ends."""
+    """One policy on one trace. `run` plays it to its end, or until `stop(now)`; `progress(done, total)` is told of
+    every job that ends."""
 
     def __init__(
         self,
@@ -101,10 +103,12 @@ class Simulation:
         progress: Callable[[int, int], None] = lambda done, total: None,
         memory: Mapping[str, Memory] | None = None,
         start: float = 0.0,
+        stop: Callable[[float], bool] = lambda now: False,
     ) -> None:
         self.policy, self.hosts = policy, tuple(hosts)
         self.conditions = conditions or Conditions()
         self.progress = progress
+        self.stop = stop
         self.now = start
         self.caps_growth = resizes(policy)
         self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
@@ -128,7 +132,7 @@ class Simulation:
         while self._arrivals and self._arrivals[-1].running is not None and self._arrivals[-1].submitted_at <= self.now:
             self._arrive(self._arrivals.pop())
         next_tick = self.now
-        while self._arrivals or self.active:
+        while (self._arrivals or self.active) and not self.stop(self.now):
             arrival = self._arrivals[-1].submitted_at if self._arrivals else math.inf
             event = self._events[0][0] if self._events else math.inf
             review = self.review_at if self.review_at is not None else math.inf
@@ -149,6 +153,7 @@ class Simulation:
             if decide and not self._decide() and not self._arrivals and not self._events:
                 break  # nothing runs, nothing comes: whoever waits would wait for ever
         for training in self.active.values():
+            self._release(training)
             self._record(training, math.inf)
         self.outcomes.sort(key=lambda outcome: (outcome.job.submitted_at, outcome.job.id))
         return Run(
@@ -167,6 +172,7 @@ class Simulation:
             state = job.running
             training.progress, training.attained = state.progress, state.attained_gpu_seconds
             training.held_for, training.restarts = state.run_seconds, state.restarts
+            training.known, training.profiled = state.profile, state.profiled_gpus
             if state.allocation:
                 training.started_at = min(job.submitted_at, self.now)
                 training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
@@ -265,7 +271,7 @@ class Simulation:
         most = job.most_gpus
         goodput = training.goodput()
         if self.caps_growth and job.elastic and training.application.model is not None:
-            most = min(most, max(job.min_gpus, 2 * training.profile.largest))
+            most = min(most, max(job.min_gpus, 2 * training.largest))
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
@@ -287,6 +293,8 @@ class Simulation:
 
     def _remaining(self, training: Training) -> float | None:
         """Seconds left on one GPU, as far as the conditions let anybody know."""
+        if training.job.running is not None and not training.job.running.length_known:
+            return None
         total = None
         if self.conditions.lengths == "declared":
             total = training.application.total_steps * self._errors[training.job.id]
@@ -297,6 +305,8 @@ class Simulation:
         left = max(total - training.progress, 0.05 * total)
         if training.application.model is None:
             return left * training.job.required_gpus
+        if training.known is not None:
+            return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
         believed = training.goodput()
         if believed is None:
             return None

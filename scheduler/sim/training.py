@@ -90,6 +90,10 @@ class Training:
     """Steps of progress a second, once the stall is over."""
     batch: tuple[int, int] = (0, 0)
     version: int = 0
+    known: Goodput | None = None
+    """Measured before the simulation began, and taken for the truth."""
+    profiled: int = 0
+    """The most GPUs that it was measured on, with `known`."""
     stalls: float = 0.0
     """Seconds lost to stalls, in all."""
     _goodput: tuple[object, Goodput] | None = None
@@ -141,11 +145,22 @@ class Training:
         begin = max(now, self.stalled_until)
         mark = (self.segment + 1) / SEGMENTS * self.application.total_steps
         at = begin + (mark - self.progress) / self.rate
-        if self.application.model is None:
+        if self.application.model is None or self.known is not None:
             at = begin + (self.application.total_steps - self.progress) / self.rate
-        elif self.shape() not in self.own.shapes:
+        if self._learns():
             at = min(at, max(begin, self.stalled_until + learn_after))
         return at
+
+    def _learns(self) -> bool:
+        """Whether the present allocation is yet to be measured."""
+        if self.application.model is None:
+            return False
+        return self.gpus > self.profiled if self.known is not None else self.shape() not in self.own.shapes
+
+    @property
+    def largest(self) -> int:
+        """The most GPUs that it, or its family, was measured on."""
+        return self.profiled if self.known is not None else self.profile.largest
 
     def shape(self) -> Shape:
         # Batches within a quarter of each other tell the same.
@@ -154,11 +169,12 @@ class Training:
 
     def learn(self) -> bool:
         """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
-        if self.application.model is None or not self.allocation:
+        if not self.allocation or not self._learns():
             return False
+        if self.known is not None:
+            self.profiled = self.gpus
+            return True
         shape = self.shape()
-        if shape in self.own.shapes:
-            return False
         news = self.gpus > self.own.largest or shape[1:3] not in {s[1:3] for s in self.own.shapes}
         model = self._true_model(self.gpu_type)
         times = (float(model.grad_time(shape[3])), float(model.iter_time(shape[1], shape[2], shape[3])))
@@ -169,6 +185,8 @@ class Training:
 
     def goodput(self) -> Goodput | None:
         """What the scheduler believes of this job now; None before anything was measured."""
+        if self.known is not None:
+            return self.known
         if self.application.model is None or not self.profile.shapes:
             return None
         models = self.profile.models()
@@ -181,7 +199,11 @@ class Training:
     def choose_batch(self) -> None:
         """The batch that the job's worker would choose now, and the true rate at it."""
         if not self.allocation or self.application.model is None:
-            self.rate = 1.0 if self.allocation else 0.0
+            self.rate = min(1.0, self.gpus / self.job.required_gpus)
+            return
+        if self.known is not None:
+            samples = float(self.known.best(len(self.allocation), self.gpus, self.gpu_type).throughput)
+            self.rate = samples / self.application.bounds.init_batch
             return
         nodes, gpus = len(self.allocation), self.gpus
         bounds, believed = self.application.bounds, self.goodput()

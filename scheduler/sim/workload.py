@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
 from schedulearn.scheduler.errors import InvalidError
 
@@ -83,7 +83,12 @@ class Running:
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0
     restarts: int = 0
+    profile: Goodput | None = None
+    """How fast it goes, as measured; taken for the truth. None: as its application says."""
     profiled_gpus: int = 0
+    """The most GPUs that it was measured on."""
+    length_known: bool = True
+    """Whether policies may know how much is left, as far as the conditions let them."""
 
 
 def load_applications(path: Path | None = None) -> dict[str, Application]:

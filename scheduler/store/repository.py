@@ -14,13 +14,27 @@ from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.gang import free_port
 from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
-from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Lease, Meta, PolicyChoice, PortLease, Task
+from schedulearn.scheduler.store.models import (
+    Event,
+    Gpu,
+    Host,
+    Job,
+    Lease,
+    Meta,
+    PolicyChoice,
+    PortLease,
+    Profile,
+    Task,
+)
 
 JobRow = Row[Any]
 TaskRow = Row[Any]
 
 _ONLY_TO_START = {"type", "command", "env", "labels", "user", "request_hash", "idempotency_key"}
 _TO_DECIDE = [column for column in Job.__table__.columns if column.name not in _ONLY_TO_START]  # type: ignore[attr-defined]
+_PROGRESS: list[Any] = [
+    col(column) for column in (Profile.job_id, Profile.epoch, Profile.epochs, Profile.position, Profile.epoch_samples)
+]
 _DONE = [state.value for state in TERMINAL]
 
 
@@ -36,6 +50,7 @@ class Books:
     leases: Mapping[str, Mapping[int, str]]  # gpu uuid -> slot -> task id
     last_host: str | None
     ports: Mapping[str, int]  # task id -> port of the gang that it is the first of
+    progress: Mapping[str, Row[Any]]  # of the jobs that have reported how far they are: rows of `_PROGRESS`
 
 
 @dataclass(frozen=True)
@@ -74,8 +89,11 @@ def load_books(db: Connection) -> Books:
     ).scalar()
     tasks = db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all()
     live = {task.job_id for task in tasks}
+    jobs = {row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))}
+    tried = [row.id for row in jobs.values() if row.attempt]
+    progress = select(*_PROGRESS).where(col(Profile.job_id).in_(tried), col(Profile.epochs).is_not(None))
     return Books(
-        jobs={row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))},
+        jobs=jobs,
         starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(live)))} if live else {},
         tasks=tasks,
         hosts=found.hosts,
@@ -83,6 +101,7 @@ def load_books(db: Connection) -> Books:
         leases=load_leases(db),
         last_host=last,
         ports={row.task_id: row.port for row in db.execute(select(PortLease))},
+        progress={row.job_id: row for row in db.execute(progress)} if tried else {},
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from clusters import wait_for
 from services import Service, run, without_escapes
 
 import schedulearn
@@ -34,7 +36,7 @@ def running(service: Service) -> Iterator[str]:
 
 def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service, done: str, running: str) -> None:
     lines = service.run("ls").out.splitlines()
-    assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "WHY"]
+    assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY"]
     assert [line.split()[0] for line in lines[1:]] == [running]
     assert "sleeper" in lines[1]
     assert "1 on local" in lines[1]
@@ -173,6 +175,18 @@ def test_a_wrong_policy_is_refused_with_what_would_be_right(service: Service, ar
     assert says in service.run("policy", "set", *arguments, code=1).err
     assert service.run("policy", "get", "--json").json == before
     assert "KEY=VALUE" in service.run("policy", "set", "fifo", "--param", "nope", code=2).err
+
+
+def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, running: str) -> None:
+    found = service.run("policy", "preview", "goodput", "--metric", "speed", "--json").json
+    assert [job["job"] for job in found["jobs"]] == [running]
+    shown = service.run("policy", "preview", "goodput").out
+    assert "1 jobs would go on as they are." in shown
+    assert "MEAN COMPLETION" in shown
+    wait_for(lambda: service.job(running)["eta"], what="a prediction")
+    assert re.search(r" \d+m\d+s\? ", service.run("ls").out)
+    assert "by guess" in service.run("show", running).out
+    assert "valid: " in service.run("policy", "preview", "fifi", code=1).err
 
 
 def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:

@@ -89,12 +89,7 @@ export interface paths {
         /** List Hosts */
         get: operations["list_hosts_api_v1_hosts_get"];
         put?: never;
-        /**
-         * Add Host
-         * @description Adds a Docker Engine, and says what is wrong with it: it waits some seconds for the first contact. A host that
-         *     does not answer is kept and tried again and again.
-         */
-        post: operations["add_host_api_v1_hosts_post"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -112,11 +107,7 @@ export interface paths {
         get: operations["get_host_api_v1_hosts__host_id__get"];
         put?: never;
         post?: never;
-        /**
-         * Remove Host
-         * @description Forgets a host. `force`: although jobs have containers there; they start again elsewhere.
-         */
-        delete: operations["remove_host_api_v1_hosts__host_id__delete"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -136,26 +127,6 @@ export interface paths {
          * @description Its jobs go on; no others come.
          */
         post: operations["cordon_api_v1_hosts__host_id__cordon_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/hosts/{host_id}/drain": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Drain
-         * @description No job comes any more; elastic ones leave now, others are stopped at the deadline and start elsewhere.
-         */
-        post: operations["drain_api_v1_hosts__host_id__drain_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -353,6 +324,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview
+         * @description What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
+         *     seconds at most. Lengths that nobody knows are guessed: see `basis`.
+         */
+        get: operations["preview_api_v1_policy_preview_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/reports": {
         parameters: {
             query?: never;
@@ -388,26 +380,6 @@ export interface paths {
          * @description Trades the token for a cookie, for the page: its event streams can't send headers.
          */
         post: operations["session_api_v1_session_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/usage": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get Usage
-         * @description GPU-hours, energy and cost of all jobs, running ones up to now.
-         */
-        get: operations["get_usage_api_v1_usage_get"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -561,6 +533,33 @@ export interface components {
             /** Why */
             why: string;
         };
+        /** ChangeOut */
+        ChangeOut: {
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "start" | "grow" | "shrink" | "move" | "wait" | "pause";
+            /** After */
+            after: {
+                [key: string]: number;
+            };
+            /**
+             * Before
+             * @description host -> GPUs held now
+             */
+            before: {
+                [key: string]: number;
+            };
+            /** Code */
+            code: string;
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** Reason */
+            reason: string;
+        };
         /** ClusterOut */
         ClusterOut: {
             /** Gpus */
@@ -582,14 +581,33 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** DrainIn */
-        DrainIn: {
+        /**
+         * EtaOut
+         * @description When a job that has not ended is expected to start and to end, going by the jobs that there are.
+         */
+        EtaOut: {
             /**
-             * Deadline S
-             * @description seconds until rigid jobs are stopped too
-             * @default 3600
+             * Basis
+             * @description what its length rests on: its own reports, jobs of its family, or nothing but how long it ran
+             * @enum {string}
              */
-            deadline_s?: number;
+            basis: "progress" | "family" | "guess";
+            /**
+             * Earliest
+             * @description bounds of the end, by how well the lengths that it depends on are known
+             */
+            earliest: string | null;
+            /** End */
+            end: string | null;
+            /** Latest */
+            latest: string | null;
+            /**
+             * Not Before
+             * @description where no end is given: up to then there is none; null: it can't run
+             */
+            not_before: string | null;
+            /** Start */
+            start: string | null;
         };
         /** EventOut */
         EventOut: {
@@ -669,13 +687,6 @@ export interface components {
         HostOut: {
             /** Address */
             address: string;
-            /** Cpus */
-            cpus: number | null;
-            /**
-             * Drain Until
-             * @description when what still runs there is stopped
-             */
-            drain_until: string | null;
             /**
              * Error
              * @description why it is not reachable
@@ -689,85 +700,15 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
-            /** Memory Bytes */
-            memory_bytes: number | null;
-            /**
-             * Network
-             * @description how other hosts reach it, where that was configured
-             */
-            network: string;
-            /**
-             * Origin
-             * @description embedded, settings or api: who named it
-             */
-            origin: string;
-            /**
-             * Problems
-             * @description what is missing or odd there, although it can be used
-             */
-            problems: components["schemas"]["HostProblemOut"][];
             /** Reachable */
             reachable: boolean;
             /** Runtime */
             runtime: string;
             /**
              * State
-             * @description active; cordoned: its jobs go on, no others come; or draining: they leave as well
+             * @description active, or cordoned: its jobs go on, no others come
              */
             state: string;
-            /**
-             * Version
-             * @description of its Docker Engine; empty for local processes
-             */
-            version: string;
-        };
-        /** HostProblemOut */
-        HostProblemOut: {
-            /** Code */
-            code: string;
-            /** Message */
-            message: string;
-        };
-        /**
-         * HostSpec
-         * @description A Docker Engine to schedule on. Nothing has to be installed there but Docker.
-         */
-        HostSpec: {
-            /**
-             * Address
-             * @description ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock
-             */
-            address: string;
-            /**
-             * Labels
-             * @description for people and policies
-             */
-            labels?: {
-                [key: string]: string;
-            };
-            /**
-             * Name
-             * @description its id; default: the host name in the address
-             * @default
-             */
-            name?: string;
-            /**
-             * Network
-             * @description how other hosts reach it, for jobs over several hosts: ADDRESS, INTERFACE or INTERFACE=ADDRESS; default: the host name in the address
-             * @default
-             */
-            network?: string;
-            /**
-             * Simulate Gpus
-             * @description so many pretended GPUs instead of what its probe finds
-             */
-            simulate_gpus?: number | null;
-            /**
-             * Tls
-             * @description folder on the service's machine with ca.pem, cert.pem and key.pem, for tcp://
-             * @default
-             */
-            tls?: string;
         };
         /** HTTPValidationError */
         HTTPValidationError: {
@@ -800,6 +741,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** @description null for a job that has ended, and until it was looked at */
+            eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
             /** Finished At */
@@ -902,6 +845,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** @description null for a job that has ended, and until it was looked at */
+            eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
             /** Finished At */
@@ -989,6 +934,15 @@ export interface components {
              * @description give it as `cursor` for the next page; null on the last
              */
             next: string | null;
+        };
+        /** JobPreview */
+        JobPreview: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            now: components["schemas"]["EtaOut"] | null;
+            then: components["schemas"]["EtaOut"] | null;
         };
         /**
          * JobSpec
@@ -1246,6 +1200,30 @@ export interface components {
              */
             throughput: number;
         };
+        /**
+         * PreviewOut
+         * @description The policy in force (`now`) and the one asked for (`then`), played on from the present state.
+         */
+        PreviewOut: {
+            /** Algorithm */
+            algorithm: string;
+            /**
+             * Changes
+             * @description what would happen at once
+             */
+            changes: components["schemas"]["ChangeOut"][];
+            /** Jobs */
+            jobs: components["schemas"]["JobPreview"][];
+            /** Metric */
+            metric: string;
+            now: components["schemas"]["TotalsOut"];
+            then: components["schemas"]["TotalsOut"];
+            /**
+             * Unchanged
+             * @description jobs to which nothing would
+             */
+            unchanged: number;
+        };
         /** PriorityIn */
         PriorityIn: {
             /** Priority */
@@ -1361,7 +1339,7 @@ export interface components {
             };
             /**
              * Use Efficiency
-             * @description false under thesis-speed: the batch is chosen for throughput alone
+             * @description false under the metric speed: the batch is chosen for throughput alone
              */
             use_efficiency: boolean;
         };
@@ -1415,34 +1393,39 @@ export interface components {
             /** State */
             state: string;
         };
-        /**
-         * UsageOut
-         * @description Parts that the report is not grouped by are empty.
-         */
-        UsageOut: {
+        /** TotalsOut */
+        TotalsOut: {
             /**
-             * Cost
-             * @description gpu_hours x `gpu_hour_price` of the request
+             * Cut
+             * @description why no further: a week is over, or the time to compute
+             * @enum {string}
              */
-            cost: number;
+            cut: "" | "horizon" | "time";
             /**
-             * Day
-             * @description UTC
+             * Ended
+             * @description jobs whose end is foreseen
              */
-            day: string;
+            ended: number;
             /**
-             * Energy Kwh
-             * @description as far as GPUs measure it
+             * Gpu Hours
+             * @description from now on
              */
-            energy_kwh: number;
-            /** Gpu Hours */
             gpu_hours: number;
-            /** Jobs */
-            jobs: number;
-            /** Label */
-            label: string;
-            /** User */
-            user: string;
+            /**
+             * Host Hours
+             * @description hours from now on for which hosts hold jobs, added up
+             */
+            host_hours: number;
+            /**
+             * Mean Completion
+             * @description seconds from submission to end, over the jobs whose end is foreseen under both policies
+             */
+            mean_completion: number | null;
+            /**
+             * Until
+             * @description up to when it was looked at; null: to the end
+             */
+            until: string | null;
         };
         /** ValidationError */
         ValidationError: {
@@ -1590,48 +1573,6 @@ export interface operations {
             };
         };
     };
-    add_host_api_v1_hosts_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["HostSpec"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HostOut"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     get_host_api_v1_hosts__host_id__get: {
         parameters: {
             query?: never;
@@ -1672,55 +1613,6 @@ export interface operations {
             };
         };
     };
-    remove_host_api_v1_hosts__host_id__delete: {
-        parameters: {
-            query?: {
-                force?: boolean;
-            };
-            header?: never;
-            path: {
-                host_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     cordon_api_v1_hosts__host_id__cordon_post: {
         parameters: {
             query?: never;
@@ -1731,50 +1623,6 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HostOut"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-        };
-    };
-    drain_api_v1_hosts__host_id__drain_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                host_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["DrainIn"];
-            };
-        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -2445,6 +2293,40 @@ export interface operations {
             };
         };
     };
+    preview_api_v1_policy_preview_get: {
+        parameters: {
+            query: {
+                algorithm: string;
+                metric?: string;
+                /** @description a JSON object, as the PUT takes it */
+                params?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     report_api_v1_reports_post: {
         parameters: {
             query?: never;
@@ -2521,46 +2403,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
-                };
-            };
-        };
-    };
-    get_usage_api_v1_usage_get: {
-        parameters: {
-            query?: {
-                /** @description default: user */
-                by?: ("day" | "user" | "label")[] | null;
-                format?: "json" | "csv";
-                gpu_hour_price?: number;
-                /** @description which label `by=label` goes by */
-                label?: string;
-                /** @description default: 30 days ago */
-                since?: string | null;
-                /** @description default: now */
-                until?: string | null;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UsageOut"][];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

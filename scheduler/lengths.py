@@ -1,0 +1,62 @@
+"""How long a job still takes, and how that is known. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schedulearn.metrics.goodput import Goodput
+
+AT_LEAST_S = 600.0
+"""What a job about which nothing is known is taken to run on for, at least."""
+
+
+class Basis(StrEnum):
+    """What a predicted length rests on, the most trustworthy first."""
+
+    PROGRESS = "progress"
+    FAMILY = "family"
+    GUESS = "guess"
+
+    @property
+    def spread(self) -> float:
+        """The true length is expected within this factor of the predicted one, either way."""
+        return {"progress": 1.15, "family": 1.5, "guess": 3.0}[self.value]
+
+
+@dataclass(frozen=True)
+class Length:
+    """Work that is left, in seconds on one GPU."""
+
+    seconds: float
+    basis: Basis
+
+
+def by_progress(progress: Any, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int) -> Length | None:
+    """From what the job itself reported (a row of `profile`): samples left at its measured speed, or else at its pace
+    so far. None if it did not say how many epochs it trains, or if nothing is done yet."""
+    if progress is None or not progress.epochs or not progress.epoch_samples:
+        return None
+    total = progress.epochs * progress.epoch_samples
+    done = min(total, progress.epoch * progress.epoch_samples + progress.position)
+    if goodput is not None:
+        return Length((total - done) / pace(goodput, min_gpus), Basis.PROGRESS)
+    if not done or not attained_gpu_seconds:
+        return None
+    return Length(attained_gpu_seconds * (total - done) / done, Basis.PROGRESS)
+
+
+def pace(goodput: Goodput, min_gpus: int = 1) -> float:
+    """Samples a second on one GPU; of a job that can't run on one, a GPU's part of them on the fewest that it can."""
+    for gpus in (1, min_gpus):
+        if (throughput := float(goodput.best(1, gpus).throughput)) > 0:
+            return throughput / gpus
+    return 1.0
+
+
+def guessed(run_seconds: float) -> float:
+    """Seconds of running that are left to a job of which nothing is known: as long again as it ran (what is to be
+    expected where lengths are spread over many orders of magnitude), and at least AT_LEAST_S."""
+    return max(AT_LEAST_S, run_seconds)

@@ -1,0 +1,162 @@
+"""What is expected of the live cluster: each job's start and end, kept up to date in a thread of its own, and what
+another policy would change. Nothing here writes to the database or holds up the loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from schedulearn.scheduler.domain import Snapshot
+from schedulearn.scheduler.errors import PolicyFault
+from schedulearn.scheduler.policy import Policy
+from schedulearn.scheduler.profiles import Profiles
+from schedulearn.scheduler.snapshot import build_snapshot
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+
+if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
+    from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
+
+log = logging.getLogger(__name__)
+
+HORIZON_S = 7 * 86_400.0
+PREVIEW_S = 1.0  # of computing, a policy
+ETA_S = 0.7  # of computing, each time
+EVERY_S = 10.0  # at most, where something changed
+STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
+_LOOK_S = 0.5  # between looks at whether anything did: one small query
+_SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
+
+
+@dataclass(frozen=True)
+class Etas:
+    """What was expected of all jobs at one time."""
+
+    at: float = 0.0
+    until: float = 0.0
+    """Up to when it was looked at, seconds since the epoch; infinite if to the end."""
+    jobs: Mapping[str, Eta] = field(default_factory=dict)
+
+
+class Outlook:
+    """`reachable` gives the hosts that answer. `close` ends the thread."""
+
+    def __init__(
+        self,
+        db: Database,
+        policy: Callable[[], Policy],
+        profiles: Profiles,
+        reachable: Callable[[], set[str]],
+        utilization: Callable[[str], float | None] = lambda uuid: None,
+        *,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.etas = Etas()
+        """As of the last time; replaced as a whole."""
+        self._db = db
+        self._policy = policy
+        self._profiles = profiles
+        self._reachable = reachable
+        self._utilization = utilization
+        self._every_s = every_s
+        self._clock = clock
+        self._seen: tuple[int, int] | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outlook", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def preview(self, policy: Policy) -> tuple[Comparison, Mapping[str, Facts]]:
+        """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
+        from schedulearn.scheduler.sim.forecast import compare
+
+        snapshot, facts = self._look()
+        try:
+            found = compare(
+                self._policy(),
+                policy,
+                snapshot,
+                facts,
+                horizon_s=HORIZON_S,
+                out_of_time=lambda: self._within(PREVIEW_S),
+            )
+        except Exception as error:
+            log.exception("a preview failed")
+            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+        return found, facts
+
+    def _look(self) -> tuple[Snapshot, Mapping[str, Facts]]:
+        """The cluster as it is now, from one read."""
+        from schedulearn.scheduler.sim.forecast import Facts
+
+        with self._db.read() as db:
+            books = repository.load_books(db)
+        snapshot = build_snapshot(
+            books, self._reachable(), self._utilization, self._clock(), self._profiles.get, settled=True
+        )
+        facts = {}
+        for view in snapshot.jobs:
+            job, profile = books.jobs[view.id], self._profiles.get(view.id)
+            facts[view.id] = Facts(
+                name=job.name,
+                max_gpus=job.max_gpus,
+                started_at=job.started_at,
+                profiled_gpus=profile.max_profiled if profile else 0,
+                max_duration=job.max_duration,
+            )
+        return snapshot, facts
+
+    def _run(self) -> None:
+        rest = _LOOK_S
+        while not self._stopping.wait(rest):
+            rest = _LOOK_S
+            began = time.monotonic()
+            try:
+                if self.update():
+                    rest = max(self._every_s, 10 * (time.monotonic() - began))
+            except Exception:
+                log.exception("when jobs start and end can't be predicted")
+                self.etas, rest = Etas(), STALE_S
+
+    def update(self) -> bool:
+        """Predicts anew; False if nothing has changed since the last time."""
+        with self._db.read() as db:
+            seen = (repository.last_event_id(db), self._profiles.version)
+        if seen == self._seen and (not self.etas.jobs or self._clock() - self.etas.at < STALE_S):
+            return False
+        from schedulearn.scheduler.sim.forecast import forecast
+
+        snapshot, facts = self._look()
+        self._seen = seen
+        if not snapshot.jobs:
+            self.etas = Etas(snapshot.now)
+            return True
+        found = forecast(self._policy(), snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
+        self.etas = Etas(snapshot.now, found.until, found.etas)
+        return True
+
+    def _within(self, budget_s: float) -> Callable[[], bool]:
+        """Whether the time is up; asked often, it leaves the processor to others in between."""
+        end = time.monotonic() + budget_s
+        pause = time.monotonic() + _SHARE
+
+        def out_of_time() -> bool:
+            nonlocal pause
+            now = time.monotonic()
+            if now > pause:
+                time.sleep(0.001)
+                pause = time.monotonic() + _SHARE
+            return now > end or self._stopping.is_set()
+
+        return out_of_time

@@ -1,0 +1,254 @@
+"""What will become of the jobs that there are: the simulator begun with the state of a live cluster. Pure.
+
+Nobody knows what will be submitted: a forecast is of today's jobs alone. What is known of a job's speed is taken for
+the truth; elastic jobs without a profile count as perfectly scaling up to `required_gpus`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedulearn.metrics.goodput import BatchBounds, Goodput
+from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.lengths import Basis, guessed, pace
+from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.sim.result import busy_periods
+from schedulearn.scheduler.sim.simulator import Conditions, Run, Simulation
+from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
+
+RESTART_S = 5.0  # where nothing was measured
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a forecast needs of a job beside its `JobView`."""
+
+    name: str
+    max_gpus: int
+    """Its own bound, not capped to what may be tried now."""
+    started_at: float | None = None
+    profiled_gpus: int = 0
+    max_duration: float | None = None
+
+
+@dataclass(frozen=True)
+class Eta:
+    """When a job is expected to start and to end, seconds since the epoch; None: not within the time looked at."""
+
+    start: float | None
+    end: float | None
+    earliest: float | None
+    """Bounds of the end, by how well the lengths that it depends on are known."""
+    latest: float | None
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What comes of one policy. `until`: up to when it was looked at; infinite: to the end of all jobs that can run."""
+
+    run: Run
+    etas: Mapping[str, Eta]
+    until: float
+    cut: str
+    """Why it ends there: `horizon`, `time`, or empty."""
+
+
+def forecast(
+    policy: Policy,
+    snapshot: Snapshot,
+    facts: Mapping[str, Facts],
+    *,
+    horizon_s: float,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Forecast:
+    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`. Raises RuntimeError
+    for a policy that makes faulty plans."""
+    cut = ""
+
+    def stop(now: float) -> bool:
+        nonlocal cut
+        cut = "time" if out_of_time() else "horizon" if now > snapshot.now + horizon_s else ""
+        return bool(cut)
+
+    measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
+    conditions = Conditions(
+        family_memory=False,
+        lengths="declared",  # those that are known here
+        stall_up=sum(measured) / len(measured) if measured else RESTART_S,
+    )
+    jobs = [_trace_job(view, facts[view.id]) for view in snapshot.jobs]
+    # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
+    hosts = [replace(host, gpu_jobs=(), gpu_utilization=()) for host in snapshot.hosts]
+    simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)
+    simulation.last_host = snapshot.last_host
+    run = simulation.run()
+    return Forecast(run, _etas(run, snapshot, facts), simulation.now if cut else math.inf, cut)
+
+
+def _trace_job(view: JobView, facts: Facts) -> TraceJob:
+    known = view.goodput if isinstance(view.goodput, Goodput) else None
+    left = view.remaining
+    if known is not None:
+        unit = pace(known, view.min_gpus)
+        if left is None:
+            here = float(known.best(max(1, len(view.allocation)), max(view.gpus, view.min_gpus)).throughput)
+            left = guessed(view.run_seconds) * here / unit
+        work = left * unit / known.bounds.init_batch
+        application = Application(view.id, next(iter(known.models.values())), known.bounds, max(work, 1e-9))
+    else:
+        seconds = guessed(view.run_seconds) if left is None else left / view.required_gpus
+        if facts.max_duration is not None:
+            seconds = min(seconds, facts.max_duration - view.run_seconds)
+        application = Application(view.id, None, BatchBounds(1, 1), max(seconds, 1.0))
+    return TraceJob(
+        id=view.id,
+        submitted_at=view.submitted_at,
+        application=application,
+        required_gpus=view.required_gpus,
+        min_gpus=view.min_gpus,
+        max_gpus=min(facts.max_gpus, application.max_gpus if known is not None else view.required_gpus),
+        elastic=view.elastic,
+        priority=view.priority,
+        weight=view.weight,
+        deadline=view.deadline,
+        running=Running(
+            allocation=view.allocation,
+            attained_gpu_seconds=view.attained_gpu_seconds,
+            run_seconds=view.run_seconds,
+            restarts=view.restarts,
+            profile=known,
+            profiled_gpus=facts.profiled_gpus,
+            length_known=view.remaining is not None,
+        ),
+    )
+
+
+def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str, Eta]:
+    """Whoever waits depends on how well the lengths of those before it are known."""
+    running = {job.id for job in snapshot.jobs if job.allocation}
+    bases = {job.id: job.basis for job in snapshot.jobs}
+    begins = {o.job.id: snapshot.now if o.job.id in running else o.started_at for o in run.outcomes}
+    etas = {}
+    spread = 1.0
+    for outcome in sorted(run.outcomes, key=lambda outcome: begins[outcome.job.id]):
+        job_id = outcome.job.id
+        basis = bases[job_id] or Basis.GUESS
+        spread = max(spread, basis.spread)
+        factor = basis.spread if job_id in running else spread
+        start: float | None = outcome.started_at
+        if job_id in running:
+            start = facts[job_id].started_at
+        ends = math.isfinite(outcome.ended_at)
+        span = outcome.ended_at - snapshot.now
+        etas[job_id] = Eta(
+            start if start is not None and math.isfinite(start) else None,
+            outcome.ended_at if ends else None,
+            snapshot.now + span / factor if ends else None,
+            snapshot.now + span * factor if ends else None,
+            basis,
+        )
+    return etas
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a policy would do at once to a job."""
+
+    job: str
+    action: str
+    """start, grow, shrink, move, wait or pause"""
+    before: Allocation
+    after: Allocation
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of the jobs that there are, from now on. Seconds and hours."""
+
+    mean_completion: float | None
+    """From submission to end, over the jobs that end under both policies; None if none does."""
+    gpu_hours: float
+    host_hours: float
+    ended: int
+    """Jobs whose end came within the time looked at."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The policy in force and another one, from one snapshot on."""
+
+    now: Forecast
+    then: Forecast
+    changes: Sequence[Change]
+    unchanged: int
+    totals_now: Totals
+    totals_then: Totals
+
+
+def compare(
+    now: Policy,
+    then: Policy,
+    snapshot: Snapshot,
+    facts: Mapping[str, Facts],
+    *,
+    horizon_s: float,
+    out_of_time: Callable[[], Callable[[], bool]],
+) -> Comparison:
+    """Both played from `snapshot`. `out_of_time` is called once a policy for its own clock. Raises RuntimeError for a
+    policy that makes faulty plans. GPU- and host-hours count up to the earlier of the times to which each got."""
+    plan = then.allocate(snapshot)
+    if faults := plan_faults(snapshot, plan):
+        raise RuntimeError(f"{then.name} made a faulty plan: {'; '.join(faults[:3])}")
+    changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
+    first, second = (
+        forecast(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time()) for policy in (now, then)
+    )
+    until = min(first.until, second.until)
+    both = {job_id for job_id, eta in first.etas.items() if eta.end is not None and second.etas[job_id].end is not None}
+    return Comparison(
+        first,
+        second,
+        changes,
+        len(snapshot.jobs) - len(changes),
+        _totals(first, both, until),
+        _totals(second, both, until),
+    )
+
+
+def _totals(found: Forecast, jobs: set[str], until: float) -> Totals:
+    times = [o.ended_at - o.job.submitted_at for o in found.run.outcomes if o.job.id in jobs]
+    held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]
+    return Totals(
+        sum(times) / len(times) if times else None,
+        sum((h.end - h.begin) * sum(h.allocation.values()) for h in held) / 3600,
+        sum(end - begin for begin, end in busy_periods(replace(found.run, held=tuple(held)))) / 3600,
+        sum(1 for eta in found.etas.values() if eta.end is not None),
+    )
+
+
+def _change(job: JobView, plan: Plan) -> Change | None:
+    before, after = dict(job.allocation), dict(plan.allocations.get(job.id, {}))
+    suspended = job.id in plan.suspended
+    if before == after and not suspended:
+        return None
+    gpus = sum(after.values())
+    if suspended:
+        action, sentence = "pause", f"It takes turns on {gpus} GPUs."
+    elif not before:
+        action, sentence = "start", f"Starts on {gpus} GPUs of {', '.join(sorted(after))}."
+    elif not after:
+        if not job.elastic:
+            return None  # a rigid job that runs is left alone
+        action, sentence = "wait", "Its GPUs go to others."
+    elif gpus == job.gpus:
+        action, sentence = "move", f"Moves to {', '.join(sorted(after))}."
+    else:
+        action = "grow" if gpus > job.gpus else "shrink"
+        sentence = f"Goes from {job.gpus} to {gpus} GPUs."
+    why = plan.reasons.get(job.id, sentence)
+    return Change(job.id, action, before, after, why.code if isinstance(why, Why) else action, str(why))

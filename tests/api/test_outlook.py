@@ -1,0 +1,84 @@
+"""Predictions of the live service: each job's eta, and what another policy would change."""
+
+from typing import Any
+
+import pytest
+from apis import Api
+from clusters import wait_for
+
+
+def preview(api: Api, code: int = 200, **query: Any) -> dict[str, Any]:
+    answer = api.http.get("/api/v1/policy/preview", params=query)
+    assert answer.status_code == code, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_the_preview_shows_what_would_change_and_changes_nothing(api: Api) -> None:
+    first = api.submit(required_gpus=3, name="first")
+    api.wait(first, "running")
+    large = api.submit(required_gpus=2, name="large")
+    small = api.submit(required_gpus=1, name="small")
+    wait_for(lambda: api.job(large)["reason"] == "waiting_for_gpus", what="the decision")
+    events = len(api.http.get("/api/v1/events").json()["items"])
+    found = preview(api, algorithm="fifo", params='{"backfill": true}')
+    assert [(c["name"], c["action"], c["before"], c["after"]) for c in found["changes"]] == [
+        ("small", "start", {}, {"local": 1})
+    ]
+    assert found["unchanged"] == 2
+    then = {job["job"]: job["then"] for job in found["jobs"]}
+    now = {job["job"]: job["now"] for job in found["jobs"]}
+    assert set(now) == {first, large, small}
+    assert then[small]["end"] < now[small]["end"], "it need not wait for the large one"
+    assert {eta["basis"] for eta in now.values()} == {"guess"}
+    assert found["then"]["mean_completion"] < found["now"]["mean_completion"]
+    assert found["now"]["ended"] == found["then"]["ended"] == 3
+    assert found["now"]["gpu_hours"] > 0
+    assert api.job(small)["state"] == "queued"
+    assert api.http.get("/api/v1/policy").json()["algorithm"] == "fifo"
+    assert len(api.http.get("/api/v1/events").json()["items"]) == events
+
+
+def test_every_job_shows_when_it_starts_and_ends(api: Api) -> None:
+    first, second = api.submit(required_gpus=4, max_duration=120.0), api.submit(required_gpus=4)
+    api.wait(first, "running")
+    both = {first, second}
+    wait_for(lambda: all(api.job(j)["eta"] for j in both) and api.job(first)["eta"]["start"], what="a prediction")
+    shown = {job["id"]: job["eta"] for job in api.http.get("/api/v1/jobs").json()["items"]}
+    assert set(shown) == both
+    wait_for(lambda: api.job(first)["started_at"] == api.job(first)["eta"]["start"], seconds=30, what="the start")
+    one, two = api.job(first)["eta"], api.job(second)["eta"]
+    assert one["end"] <= two["start"] < two["earliest"] < two["end"] < two["latest"]
+    assert (two["basis"], two["not_before"]) == ("guess", None)
+    api.runtime.finish(f"schedulearn-{first}-1-0", 0)
+    assert api.wait(first, "succeeded")["eta"] is None
+
+
+def test_every_policy_can_be_previewed(api: Api) -> None:
+    for index in range(6):
+        api.submit(required_gpus=1 + index % 3, elastic=index % 2 == 0)
+    policies = api.http.get("/api/v1/policy").json()["available"]
+    for kind in policies:
+        for metric in kind["metrics"]:
+            found = preview(api, algorithm=kind["name"], metric=metric)
+            assert found["then"]["ended"] == 6, (kind["name"], metric)
+
+
+def test_an_empty_cluster_has_an_empty_preview(api: Api) -> None:
+    found = preview(api, algorithm="goodput", metric="speed")
+    assert (found["changes"], found["jobs"], found["then"]["mean_completion"]) == ([], [], None)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"algorithm": "nonsense"}, "algorithm"),
+        ({"algorithm": "goodput", "metric": "nonsense"}, "metric"),
+        ({"algorithm": "fifo", "params": "{"}, "params"),
+        ({"algorithm": "fifo", "params": "[1]"}, "params"),
+        ({"algorithm": "fifo", "params": '{"backfil": 1}'}, "params.backfil"),
+        ({}, "algorithm"),
+    ],
+)
+def test_a_preview_of_what_does_not_exist_names_the_field(api: Api, query: dict[str, Any], field: str) -> None:
+    assert field in str(preview(api, 422, **query))

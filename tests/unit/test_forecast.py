@@ -1,0 +1,164 @@
+"""Forecasts from snapshots: when jobs start and end, on what that rests, and what another policy would change."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from builders import host, job, snapshot
+
+from schedulearn.metrics.goodput import BatchBounds, Goodput
+from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.scheduler.domain import JobView, Snapshot
+from schedulearn.scheduler.lengths import AT_LEAST_S, Basis, Length, by_progress, pace
+from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.sim.forecast import Facts, Forecast, compare, forecast
+
+DAY = 86_400.0
+# 1 ms a sample, nothing to synchronise: twice the GPUs, twice the speed, up to 16 GPUs of one sample each.
+LINEAR = Goodput({"gpu": StepTimeModel(0, 0.001, 0, 0, 0, 0, 1)}, 0.0, BatchBounds(16, 16, 1, 16))
+
+
+def facts_of(state: Snapshot, **fields: Any) -> dict[str, Facts]:
+    return {view.id: Facts(**{"name": view.id, "max_gpus": view.max_gpus, **fields}) for view in state.jobs}
+
+
+def play(jobs: list[JobView], policy: str = "fifo", gpus: int = 4, horizon_s: float = DAY, **fields: Any) -> Forecast:
+    state = snapshot(jobs, [host(gpus=gpus)])
+    return forecast(make_policy(policy), state, facts_of(state, **fields), horizon_s=horizon_s)
+
+
+def known(id: str, seconds: float, **fields: Any) -> JobView:
+    """A rigid job that reported how long it still takes on the GPUs that it asked for."""
+    return job(id, **fields, remaining=seconds * fields.get("gpus", 1), basis=Basis.PROGRESS)
+
+
+def test_a_job_ends_when_it_said_and_the_next_one_begins_then() -> None:
+    found = play(
+        [known("a", 500, gpus=4, allocation={"h1": 4}, run_seconds=100.0), known("b", 300, at=5, gpus=2)],
+        started_at=900.0,
+    )
+    a, b = found.etas["a"], found.etas["b"]
+    assert (a.start, a.end, a.basis) == (900.0, pytest.approx(1500), Basis.PROGRESS)
+    assert b.start == pytest.approx(1500)
+    assert b.end == pytest.approx(1500 + 10 + 300), "10 s from the first GPUs to the first step"
+    assert found.cut == ""
+
+
+def test_a_job_of_unknown_length_runs_as_long_again_and_is_called_a_guess() -> None:
+    found = play([job("old", allocation={"h1": 1}, run_seconds=5000.0), job("new", at=5)])
+    old, new = found.etas["old"], found.etas["new"]
+    assert (old.end, old.basis) == (pytest.approx(6000), Basis.GUESS)
+    assert new.end == pytest.approx(1000 + 10 + AT_LEAST_S)
+    assert old.earliest == pytest.approx(1000 + 5000 / 3)
+    assert old.latest == pytest.approx(1000 + 5000 * 3)
+
+
+def test_a_time_limit_bounds_a_guess() -> None:
+    found = play([job("a", allocation={"h1": 1}, run_seconds=5000.0)], max_duration=5100.0)
+    assert found.etas["a"].end == pytest.approx(1100)
+
+
+def test_who_waits_for_a_guess_is_as_uncertain_as_that() -> None:
+    jobs = [job("guess", gpus=4, allocation={"h1": 4}, run_seconds=1000.0), known("known", 100, at=5, gpus=4)]
+    found = play(jobs).etas["known"]
+    assert found.basis is Basis.PROGRESS
+    assert found.end is not None
+    assert found.latest == pytest.approx(1000 + 3 * (found.end - 1000))
+
+
+def test_elastic_jobs_without_a_profile_scale_up_to_what_they_ask_for_and_no_further() -> None:
+    for gpus, seconds in ((1, 400), (2, 200), (4, 100), (8, 100)):
+        state = known("a", 100, gpus=4, elastic=True, allocation={"h1": gpus}, run_seconds=50.0)
+        assert play([state], gpus=8, max_gpus=64).etas["a"].end == pytest.approx(1000 + seconds), gpus
+
+
+def test_a_profiled_job_goes_as_fast_as_its_profile_says_and_grows_step_by_step() -> None:
+    """It was measured on one GPU only, so it may go to two at once, and to four after those were measured."""
+    seconds = 3200.0
+    view = job("a", elastic=True, allocation={"h1": 1}, run_seconds=500.0, goodput=LINEAR, remaining=seconds,
+               basis=Basis.PROGRESS, max_gpus=2)  # fmt: skip
+    found = play([view], "goodput", max_gpus=8, profiled_gpus=1)
+    sizes = [sum(held.allocation.values()) for held in found.run.held]
+    assert sizes == [2, 4]
+    two, four = (held.end - held.begin for held in found.run.held)
+    # 5 s of each allocation are a restart; all else is done at the speed of so many GPUs.
+    assert 2 * (two - 5) + 4 * (four - 5) == pytest.approx(seconds, rel=0.01)
+
+
+def test_jobs_that_no_host_can_hold_have_no_end() -> None:
+    found = play([known("a", 10, gpus=2), known("huge", 10, at=-5, gpus=64)])
+    assert found.etas["huge"].start is None
+    assert found.etas["huge"].end is None
+    assert found.etas["a"].end is not None
+
+
+def test_it_looks_no_further_than_it_may_and_says_so() -> None:
+    jobs = [known(f"j{i}", 1000, at=float(i), gpus=4) for i in range(10)]
+    found = play(jobs, horizon_s=3000)
+    assert found.cut == "horizon"
+    assert 4000 <= found.until < 6000
+    ends = [found.etas[f"j{i}"].end for i in range(10)]
+    assert all(end is not None for end in ends[:2])
+    assert ends[5:] == [None] * 5
+    state = snapshot(jobs)
+    at_once = forecast(make_policy("fifo"), state, facts_of(state), horizon_s=DAY, out_of_time=lambda: True)
+    assert (at_once.cut, at_once.until) == ("time", 1000.0)
+
+
+def test_what_another_policy_would_do_at_once_and_what_comes_of_it() -> None:
+    """Four hours on four GPUs hold up four jobs of ten minutes: shortest first, they'd pass."""
+    long = known("long", 14400, gpus=4, elastic=True, allocation={"h1": 4}, run_seconds=60.0)
+    short = [known(f"s{i}", 600, at=5.0 + i) for i in range(4)]
+    state = snapshot([long, *short], [host(gpus=4)])
+    found = compare(
+        make_policy("fifo"), make_policy("srtf"), state, facts_of(state), horizon_s=DAY,
+        out_of_time=lambda: lambda: False,
+    )  # fmt: skip
+    assert {change.job: change.action for change in found.changes} == {
+        "long": "wait", "s0": "start", "s1": "start", "s2": "start", "s3": "start",
+    }  # fmt: skip
+    assert all(change.reason and change.code for change in found.changes)
+    now, then = found.totals_now, found.totals_then
+    assert (now.ended, then.ended) == (5, 5)
+    assert now.mean_completion is not None
+    assert then.mean_completion is not None
+    assert then.mean_completion < now.mean_completion / 2
+    assert now.gpu_hours == pytest.approx((4 * 14400 + 4 * 610) / 3600)
+    assert now.host_hours == pytest.approx((14400 + 610) / 3600)
+
+
+def test_a_policy_that_is_in_force_already_changes_nothing() -> None:
+    state = snapshot([known("a", 100, gpus=4, allocation={"h1": 4}), known("b", 100, at=5)])
+    fifo = make_policy("fifo")
+    found = compare(fifo, fifo, state, facts_of(state), horizon_s=DAY, out_of_time=lambda: lambda: False)
+    assert (list(found.changes), found.unchanged) == ([], 2)
+    assert found.totals_now == found.totals_then
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_hours_count_up_to_the_same_time_for_both(cut: bool) -> None:
+    state = snapshot([known("a", 1000, gpus=2), known("b", 1000, at=5, gpus=2)], [host(gpus=2)])
+    budgets = iter([lambda: False, iter([False] * 3 + [True] * 100).__next__ if cut else lambda: False])
+    found = compare(
+        make_policy("fifo"), make_policy("las"), state, facts_of(state), horizon_s=DAY,
+        out_of_time=lambda: next(budgets),
+    )  # fmt: skip
+    assert found.then.cut == ("time" if cut else "")
+    assert found.totals_now.gpu_hours == pytest.approx(found.totals_then.gpu_hours, rel=0.01)
+
+
+def test_lengths_come_from_reports_of_progress() -> None:
+    row = SimpleNamespace(epoch=3, epochs=10, position=500, epoch_samples=1000)
+    assert pace(LINEAR) == pytest.approx(1000)
+    assert by_progress(row, 0.0, LINEAR, 1) == Length(pytest.approx(6500 / 1000), Basis.PROGRESS)
+    assert by_progress(row, 700.0, None, 1) == Length(pytest.approx(1300), Basis.PROGRESS)
+    assert by_progress(None, 700.0, LINEAR, 1) is None
+    assert by_progress(SimpleNamespace(**{**vars(row), "epochs": None}), 700.0, LINEAR, 1) is None
+    assert by_progress(SimpleNamespace(**{**vars(row), "epoch": 0, "position": 0}), 700.0, None, 1) is None
+
+
+def test_a_job_that_cannot_run_on_one_gpu_is_paced_by_the_fewest_that_it_can() -> None:
+    tight = replace(LINEAR, bounds=BatchBounds(16, 16, 1, 4, accumulate=False))
+    assert float(tight.best(1, 1).throughput) == 0
+    assert pace(tight, 4) == pytest.approx(1000)

@@ -29,9 +29,10 @@ from schedulearn.scheduler.digest import (
     digest,
     ran_seconds,
 )
-from schedulearn.scheduler.domain import Plan, Snapshot, Why
+from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, next_deadline
+from schedulearn.scheduler.explain import WaitingLog, code_of
 from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.placement import GpuState, Placement, place
@@ -89,6 +90,7 @@ class SchedulerLoop:
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
+        self._waiting_log = WaitingLog(db)
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
         self._started_at = clock()
@@ -169,6 +171,10 @@ class SchedulerLoop:
                 self.db.write(lambda db: self._apply(db, changes, plan, ready, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
+            # Before the hosts have shown themselves all seem to lack GPUs.
+            if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
+                queued = {job_id for job_id, job in books.jobs.items() if job.status == JobStatus.QUEUED}
+                self._waiting_log.tell({job_id: why for job_id, why in plan.reasons.items() if job_id in queued}, now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
@@ -224,7 +230,8 @@ class SchedulerLoop:
         places = {host.id: place_of(host.address, host.network) for host in found.hosts}
         for job in changes.resize:
             message = plan.reasons.get(job.id, "The policy gives it another allocation.")
-            if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now):
+            decided = {"decision": code_of(message), "allocation": dict(plan.allocations.get(job.id, {}))}
+            if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now, data=decided):
                 repository.stop_tasks(db, job.id)
         open_hosts = {host.id for host in found.hosts if host.state == "active"} & reachable
         gpus = [
@@ -239,17 +246,23 @@ class SchedulerLoop:
                 continue
             try:
                 with db.begin_nested():
-                    self._start(db, job, placements[job.id], places, now)
+                    self._start(db, job, placements[job.id], places, plan.reasons.get(job.id, ""), now)
             except IntegrityError:
                 log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
 
-    def _start(self, db: Connection, job: Any, placement: Placement, places: Mapping[str, Place], now: float) -> None:
+    def _start(
+        self, db: Connection, job: Any, placement: Placement, places: Mapping[str, Place], why: str, now: float
+    ) -> None:
         hosts = in_order(placement, places)
         attempt = job.attempt + 1
         missing = [host for host in hosts if not self.agents[host].has_image(job.container_image)]
         where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
         reason = Reason.IMAGE_PULL if missing else Reason.PLACED
-        message = f"Given GPUs: {where}." + (f" Fetching {job.container_image}." if missing else "")
+        message = (
+            f"Given GPUs: {where}."
+            + (f" {why}" if why else "")
+            + (f" Fetching {job.container_image}." if missing else "")
+        )
         fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None}
         if not repository.move_job(db, job, reason, message, now, **fields):
             return
@@ -417,4 +430,4 @@ def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | No
     why = reasons.get(job_id)
     if why is None:
         return None
-    return (why.code if isinstance(why, Why) else "waiting_for_gpus"), str(why)
+    return code_of(why), str(why)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.domain import Snapshot
 from schedulearn.scheduler.errors import PolicyFault
-from schedulearn.scheduler.policy import Policy
+from schedulearn.scheduler.policy import Policy, resizes
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.store import repository
@@ -81,7 +81,7 @@ class Outlook:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
         from schedulearn.scheduler.sim.forecast import compare
 
-        snapshot, facts = self._look()
+        snapshot, facts = self._look(policy)
         try:
             found = compare(
                 self._policy(),
@@ -96,14 +96,14 @@ class Outlook:
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found, facts
 
-    def _look(self) -> tuple[Snapshot, Mapping[str, Facts]]:
-        """The cluster as it is now, from one read."""
+    def _look(self, policy: Policy) -> tuple[Snapshot, Mapping[str, Facts]]:
+        """The cluster as `policy` would see it now, from one read."""
         from schedulearn.scheduler.sim.forecast import Facts
 
         with self._db.read() as db:
             books = repository.load_books(db)
         snapshot = build_snapshot(
-            books, self._reachable(), self._utilization, self._clock(), self._profiles.get, settled=True
+            books, self._reachable(), self._utilization, self._clock(), self._profiles.get, resizes(policy), settled=True
         )
         facts = {}
         for view in snapshot.jobs:
@@ -137,12 +137,13 @@ class Outlook:
             return False
         from schedulearn.scheduler.sim.forecast import forecast
 
-        snapshot, facts = self._look()
+        policy = self._policy()
+        snapshot, facts = self._look(policy)
         self._seen = seen
         if not snapshot.jobs:
             self.etas = Etas(snapshot.now)
             return True
-        found = forecast(self._policy(), snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
+        found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
         self.etas = Etas(snapshot.now, found.until, found.etas)
         return True
 

@@ -19,6 +19,7 @@ from schedulearn.scheduler.sim.simulator import Conditions, Run, Simulation
 from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
 
 RESTART_S = 5.0  # where nothing was measured
+MANY = 200  # jobs; with more of them decisions lie apart by a tenth of how long jobs take, so as to get further
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,16 @@ def forecast(
         return bool(cut)
 
     measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
+    jobs = [_trace_job(view, facts[view.id]) for view in snapshot.jobs]
+    lengths = [job.application.total_steps for job in jobs if job.application.model is None]
+    usual = sum(lengths) / len(lengths) if lengths else 0.0
     conditions = Conditions(
+        interval=max(60.0, usual) if len(jobs) > MANY else 60.0,
+        gap=usual / 10 if len(jobs) > MANY else 0.0,
         family_memory=False,
         lengths="declared",  # those that are known here
         stall_up=sum(measured) / len(measured) if measured else RESTART_S,
     )
-    jobs = [_trace_job(view, facts[view.id]) for view in snapshot.jobs]
     # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
     hosts = [replace(host, gpu_jobs=(), gpu_utilization=()) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)

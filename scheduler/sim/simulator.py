@@ -28,6 +28,8 @@ class Conditions:
     """Seconds between decisions."""
     on_events: bool = True
     """Whether arrivals, ends and new profiles also bring a decision, as in the service."""
+    gap: float = 0.0
+    """Seconds that lie between two decisions at least."""
     cold_start: float = 10.0
     """Seconds from a job's first GPUs to its first step."""
     stall_up: float = 5.0
@@ -122,6 +124,7 @@ class Simulation:
         self.desired: list[tuple[float, int]] = []
         self.last_host: str | None = None
         self.review_at: float | None = None
+        self._decided_at = -math.inf
         self._serial = itertools.count()
         self._events: list[tuple[float, int, str, int]] = []  # time, tie-breaker, job or "" for a tick, version
         self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
@@ -150,6 +153,8 @@ class Simulation:
             if self.review_at is not None and self.now + SAME_TIME_S >= self.review_at:
                 decide |= bool(self.active)
                 self.review_at = None
+            if decide and self.now + SAME_TIME_S < self._decided_at + self.conditions.gap:
+                decide, self.review_at = False, self._decided_at + self.conditions.gap
             if decide and not self._decide() and not self._arrivals and not self._events:
                 break  # nothing runs, nothing comes: whoever waits would wait for ever
         for training in self.active.values():
@@ -220,6 +225,7 @@ class Simulation:
 
     def _decide(self) -> bool:
         """One decision, applied. Returns whether anything runs after it."""
+        self._decided_at = self.now
         for training in self.active.values():
             training.advance(self.now)
         snapshot = self.snapshot()

@@ -151,9 +151,19 @@ def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> l
     return list(db.execute(query.where(col(Task.state) != "ended") if live else query))
 
 
-def move_job(db: Connection, job: JobRow, reason: Reason, message: str, now: float, **fields: Any) -> bool:
-    """Takes `job` to the state of `reason` and records the event. False, and nothing done, if the job has changed
-    since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does not know."""
+def move_job(
+    db: Connection,
+    job: JobRow,
+    reason: Reason,
+    message: str,
+    now: float,
+    *,
+    data: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> bool:
+    """Takes `job` to the state of `reason`, with `fields` of its row, and records the event with `data`. False, and
+    nothing done, if the job has changed since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does
+    not know."""
     status = reason.to_status()
     check_transition(JobStatus(job.status), status)
     if status.terminal:
@@ -165,7 +175,7 @@ def move_job(db: Connection, job: JobRow, reason: Reason, message: str, now: flo
     )
     if changed.rowcount == 0:
         return False
-    add_event(db, now, f"job.{status.value}", code=reason.value, message=message, job_id=job.id)
+    add_event(db, now, f"job.{status.value}", code=reason.value, message=message, job_id=job.id, data=data)
     return True
 
 

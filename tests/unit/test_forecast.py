@@ -106,6 +106,17 @@ def test_it_looks_no_further_than_it_may_and_says_so() -> None:
     assert (at_once.cut, at_once.until) == ("time", 1000.0)
 
 
+def test_a_long_queue_is_looked_at_in_coarser_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [known(f"j{i}", 600.0 + i, at=float(i)) for i in range(400)]
+    coarse = play(jobs, gpus=16, horizon_s=10 * DAY)
+    monkeypatch.setattr("schedulearn.scheduler.sim.forecast.MANY", 1000)
+    fine = play(jobs, gpus=16, horizon_s=10 * DAY)
+    assert coarse.cut == fine.cut == ""
+    assert len(coarse.run.decision_seconds) < len(fine.run.decision_seconds) / 2
+    ends = [max(eta.end or 0 for eta in found.etas.values()) - 1000 for found in (coarse, fine)]
+    assert ends[0] == pytest.approx(ends[1], rel=0.1)
+
+
 def test_what_another_policy_would_do_at_once_and_what_comes_of_it() -> None:
     """Four hours on four GPUs hold up four jobs of ten minutes: shortest first, they'd pass."""
     long = known("long", 14400, gpus=4, elastic=True, allocation={"h1": 4}, run_seconds=60.0)

@@ -9,11 +9,13 @@ from typing import ClassVar
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.domain import Plan, Snapshot, Why
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault, StartRefused, StoreError
+from schedulearn.scheduler.explain import WaitingLog
 from schedulearn.scheduler.policy import POLICIES
 from schedulearn.scheduler.runtimes.base import ImageProgress, TaskState
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store import repository
 
 
 def test_a_job_is_placed_runs_and_succeeds_and_gives_its_gpus_back(tmp_path: Path) -> None:
@@ -262,7 +264,10 @@ class _Grow:
     name: ClassVar[str] = "grow"
 
     def allocate(self, snapshot: Snapshot) -> Plan:
-        return Plan({snapshot.jobs[0].id: {"local": 4}} if snapshot.jobs else {})
+        if not snapshot.jobs:
+            return Plan({})
+        oldest = snapshot.jobs[0].id
+        return Plan({oldest: {"local": 4}}, reasons={oldest: Why("grows", "It grows to 4.")})
 
 
 def test_an_elastic_job_is_resized_by_stopping_it_and_starting_it_with_the_new_allocation(
@@ -275,7 +280,9 @@ def test_an_elastic_job_is_resized_by_stopping_it_and_starting_it_with_the_new_a
         c.cluster.service.set_policy("grow")
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert len(c.leases()) == 4
-        assert "job.resizing" in c.events(job)
+        with c.cluster.db.read() as db:
+            [event] = [e for e in repository.list_events(db, job_id=job) if e.kind == "job.resizing"]
+        assert (event.message, event.data) == ("It grows to 4.", {"decision": "grows", "allocation": {"local": 4}})
 
 
 def test_rigid_jobs_take_turns_on_a_gpu_and_one_that_ends_leaves_it_to_the_other(tmp_path: Path) -> None:
@@ -355,3 +362,42 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
 
         wait_for(all_ended, seconds=60, what=f"all of {len(jobs)} jobs to end")
         assert c.leases() == []
+
+
+def test_why_a_job_waits_is_told_once_a_reason(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local")
+    with FakeCluster(tmp_path, gpus=2, runtime=runtime) as c:
+        [first] = c.submit(spec(gpus=2))
+        c.wait(first, "running")
+        second, huge = c.submit(spec(gpus=2), spec(gpus=64))
+        wait_for(lambda: waits(c, huge) and waits(c, second))
+        for _ in range(5):
+            c.cluster.loop.wake()
+            wait_for(lambda before=c.cluster.loop.stats.decisions: c.cluster.loop.stats.decisions > before)
+        [(code, sentence)] = waits(c, second)
+        assert (code, "0 are free" in sentence) == ("waiting_for_gpus", True)
+        assert [code for code, _ in waits(c, huge)] == ["unsatisfiable_now"]
+    runtime._closed = False
+    with FakeCluster(tmp_path, gpus=2, runtime=runtime) as c:
+        wait_for(lambda: c.cluster.loop.waiting.keys() == {second, huge})
+        runtime.finish(c.task(first))
+        c.wait(second, "running")
+        assert len(waits(c, second)) == len(waits(c, huge)) == 1, "a service that starts says nothing twice"
+
+
+def waits(c: FakeCluster, job_id: str) -> list[tuple[str, str]]:
+    with c.cluster.db.read() as db:
+        return [(e.code, e.message) for e in repository.list_events(db, job_id=job_id) if e.kind == "job.waiting"]
+
+
+def test_a_job_that_ran_and_waits_again_is_told_of_again(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1) as c:
+        c.cluster.loop.close()
+        log = WaitingLog(c.cluster.db)
+        [job] = c.submit()
+        full, behind = Why("waiting_for_gpus", "It needs 1."), Why("behind_others", "Others come first.")
+        for at, waiting in enumerate([{job: full}, {job: full}, {job: behind}, {}, {job: behind}, {}]):
+            log.tell(waiting, float(at))
+        assert [code for code, _ in waits(c, job)] == ["waiting_for_gpus", "behind_others", "behind_others"]
+        WaitingLog(c.cluster.db).tell({job: behind}, 9.0)
+        assert len(waits(c, job)) == 3

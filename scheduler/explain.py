@@ -1,0 +1,73 @@
+"""Why jobs wait, in their events: one for each change of the reason, so that a long queue costs no writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.domain import Why
+from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Event, Job
+
+KIND = "job.waiting"
+_AT_ONCE = 500  # events a turn; whoever is left over is told of by the next one
+
+
+class WaitingLog:
+    """Remembers what was said of each job that waits; what was said before this service started, it reads."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._said: dict[str | None, str] | None = None
+        """job id -> code of the last event."""
+
+    def tell(self, waiting: Mapping[str, str], now: float) -> None:
+        """Writes an event for each job of `waiting` (job id -> sentence) whose reason is of another code than the last
+        one. Jobs that are missing wait no more: should they wait again, they are told of again."""
+        if self._said is None:
+            self._said = self._said_before(list(waiting))
+        for job_id in self._said.keys() - waiting.keys():
+            del self._said[job_id]
+        news = {job_id: why for job_id, why in waiting.items() if self._said.get(job_id) != code_of(why)}
+        if not news:
+            return
+        batch = dict(list(news.items())[:_AT_ONCE])
+        self._db.write(lambda db: _insert(db, batch, now))
+        self._said.update({job_id: code_of(why) for job_id, why in batch.items()})
+
+    def _said_before(self, job_ids: list[str]) -> dict[str | None, str]:
+        said: dict[str | None, str] = {}
+        with self._db.read() as db:
+            for begin in range(0, len(job_ids), _AT_ONCE):
+                some = job_ids[begin : begin + _AT_ONCE]
+                query = select(col(Event.job_id), col(Event.kind), col(Event.code)).where(col(Event.job_id).in_(some))
+                for job_id, kind, code in db.execute(query.order_by(col(Event.id))):
+                    if kind == KIND:
+                        said[job_id] = code
+                    elif kind.removeprefix("job.") in list(JobStatus):  # it did something else since
+                        said.pop(job_id, None)
+        return said
+
+
+def code_of(why: str) -> str:
+    """For machines, why a job waits."""
+    return why.code if isinstance(why, Why) else Reason.WAITING_FOR_GPUS.value
+
+
+def _insert(db: Connection, news: Mapping[str, str], now: float) -> None:
+    queued = set(
+        db.execute(
+            select(col(Job.id)).where(col(Job.id).in_(list(news)), col(Job.status) == JobStatus.QUEUED)
+        ).scalars()
+    )
+    rows = [
+        {"at": now, "kind": KIND, "job_id": job_id, "code": code_of(why), "message": str(why), "data": {}}
+        for job_id, why in news.items()
+        if job_id in queued
+    ]
+    if rows:
+        db.execute(insert(Event), rows)

@@ -103,7 +103,13 @@ class Outlook:
         with self._db.read() as db:
             books = repository.load_books(db)
         snapshot = build_snapshot(
-            books, self._reachable(), self._utilization, self._clock(), self._profiles.get, resizes(policy), settled=True
+            books,
+            self._reachable(),
+            self._utilization,
+            self._clock(),
+            self._profiles.get,
+            resizes(policy),
+            settled=True,
         )
         facts = {}
         for view in snapshot.jobs:

@@ -89,7 +89,12 @@ export interface paths {
         /** List Hosts */
         get: operations["list_hosts_api_v1_hosts_get"];
         put?: never;
-        post?: never;
+        /**
+         * Add Host
+         * @description Adds a Docker Engine, and says what is wrong with it: it waits some seconds for the first contact. A host that
+         *     does not answer is kept and tried again and again.
+         */
+        post: operations["add_host_api_v1_hosts_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -107,7 +112,11 @@ export interface paths {
         get: operations["get_host_api_v1_hosts__host_id__get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove Host
+         * @description Forgets a host. `force`: although jobs have containers there; they start again elsewhere.
+         */
+        delete: operations["remove_host_api_v1_hosts__host_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -127,6 +136,26 @@ export interface paths {
          * @description Its jobs go on; no others come.
          */
         post: operations["cordon_api_v1_hosts__host_id__cordon_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{host_id}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drain
+         * @description No job comes any more; elastic ones leave now, others are stopped at the deadline and start elsewhere.
+         */
+        post: operations["drain_api_v1_hosts__host_id__drain_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -386,6 +415,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Usage
+         * @description GPU-hours, energy and cost of all jobs, running ones up to now.
+         */
+        get: operations["get_usage_api_v1_usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -581,6 +630,15 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** DrainIn */
+        DrainIn: {
+            /**
+             * Deadline S
+             * @description seconds until rigid jobs are stopped too
+             * @default 3600
+             */
+            deadline_s?: number;
+        };
         /**
          * EtaOut
          * @description When a job that has not ended is expected to start and to end, going by the jobs that there are.
@@ -687,6 +745,13 @@ export interface components {
         HostOut: {
             /** Address */
             address: string;
+            /** Cpus */
+            cpus: number | null;
+            /**
+             * Drain Until
+             * @description when what still runs there is stopped
+             */
+            drain_until: string | null;
             /**
              * Error
              * @description why it is not reachable
@@ -700,15 +765,85 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /**
+             * Network
+             * @description how other hosts reach it, where that was configured
+             */
+            network: string;
+            /**
+             * Origin
+             * @description embedded, settings or api: who named it
+             */
+            origin: string;
+            /**
+             * Problems
+             * @description what is missing or odd there, although it can be used
+             */
+            problems: components["schemas"]["HostProblemOut"][];
             /** Reachable */
             reachable: boolean;
             /** Runtime */
             runtime: string;
             /**
              * State
-             * @description active, or cordoned: its jobs go on, no others come
+             * @description active; cordoned: its jobs go on, no others come; or draining: they leave as well
              */
             state: string;
+            /**
+             * Version
+             * @description of its Docker Engine; empty for local processes
+             */
+            version: string;
+        };
+        /** HostProblemOut */
+        HostProblemOut: {
+            /** Code */
+            code: string;
+            /** Message */
+            message: string;
+        };
+        /**
+         * HostSpec
+         * @description A Docker Engine to schedule on. Nothing has to be installed there but Docker.
+         */
+        HostSpec: {
+            /**
+             * Address
+             * @description ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock
+             */
+            address: string;
+            /**
+             * Labels
+             * @description for people and policies
+             */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description its id; default: the host name in the address
+             * @default
+             */
+            name?: string;
+            /**
+             * Network
+             * @description how other hosts reach it, for jobs over several hosts: ADDRESS, INTERFACE or INTERFACE=ADDRESS; default: the host name in the address
+             * @default
+             */
+            network?: string;
+            /**
+             * Simulate Gpus
+             * @description so many pretended GPUs instead of what its probe finds
+             */
+            simulate_gpus?: number | null;
+            /**
+             * Tls
+             * @description folder on the service's machine with ca.pem, cert.pem and key.pem, for tcp://
+             * @default
+             */
+            tls?: string;
         };
         /** HTTPValidationError */
         HTTPValidationError: {
@@ -1339,7 +1474,7 @@ export interface components {
             };
             /**
              * Use Efficiency
-             * @description false under the metric speed: the batch is chosen for throughput alone
+             * @description false under thesis-speed: the batch is chosen for throughput alone
              */
             use_efficiency: boolean;
         };
@@ -1426,6 +1561,35 @@ export interface components {
              * @description up to when it was looked at; null: to the end
              */
             until: string | null;
+        };
+        /**
+         * UsageOut
+         * @description Parts that the report is not grouped by are empty.
+         */
+        UsageOut: {
+            /**
+             * Cost
+             * @description gpu_hours x `gpu_hour_price` of the request
+             */
+            cost: number;
+            /**
+             * Day
+             * @description UTC
+             */
+            day: string;
+            /**
+             * Energy Kwh
+             * @description as far as GPUs measure it
+             */
+            energy_kwh: number;
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Jobs */
+            jobs: number;
+            /** Label */
+            label: string;
+            /** User */
+            user: string;
         };
         /** ValidationError */
         ValidationError: {
@@ -1573,6 +1737,48 @@ export interface operations {
             };
         };
     };
+    add_host_api_v1_hosts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HostSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_host_api_v1_hosts__host_id__get: {
         parameters: {
             query?: never;
@@ -1613,6 +1819,55 @@ export interface operations {
             };
         };
     };
+    remove_host_api_v1_hosts__host_id__delete: {
+        parameters: {
+            query?: {
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     cordon_api_v1_hosts__host_id__cordon_post: {
         parameters: {
             query?: never;
@@ -1623,6 +1878,50 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    drain_api_v1_hosts__host_id__drain_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DrainIn"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -2403,6 +2702,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+        };
+    };
+    get_usage_api_v1_usage_get: {
+        parameters: {
+            query?: {
+                /** @description default: user */
+                by?: ("day" | "user" | "label")[] | null;
+                format?: "json" | "csv";
+                gpu_hour_price?: number;
+                /** @description which label `by=label` goes by */
+                label?: string;
+                /** @description default: 30 days ago */
+                since?: string | null;
+                /** @description default: now */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageOut"][];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

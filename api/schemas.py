@@ -87,6 +87,7 @@ class JobOut(BaseModel):
     shm_size: int
     labels: dict[str, str]
     user: str
+    family: str = Field(description="jobs of one family share what is learned of their speed and length")
 
     state: JobStatus
     reason: str = Field(description="why it is in this state, for machines")
@@ -280,6 +281,7 @@ _AS_THEY_ARE = (
         "launcher",
         "labels",
         "user",
+        "family",
         "reason",
         "message",
     ),

@@ -48,6 +48,14 @@ def by_progress(progress: Any, attained_gpu_seconds: float, goodput: Goodput | N
     return Length(attained_gpu_seconds * (total - done) / done, Basis.PROGRESS)
 
 
+def by_family(total: float | None, attained_gpu_seconds: float) -> Length | None:
+    """`total`: what jobs of its family took on average, GPU-seconds. One that takes longer than that is taken to be
+    nearly done. None if no job of the family has ended well."""
+    if total is None:
+        return None
+    return Length(max(total - attained_gpu_seconds, 0.05 * total), Basis.FAMILY)
+
+
 def pace(goodput: Goodput, min_gpus: int = 1) -> float:
     """Samples a second on one GPU; of a job that can't run on one, a GPU's part of them on the fewest that it can."""
     for gpus in (1, min_gpus):

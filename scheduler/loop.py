@@ -154,7 +154,7 @@ class SchedulerLoop:
         ready = set(observations) - self._fenced
         profiles = self.profiles
         if profiles is not None:
-            profiles.keep_only(books.jobs)
+            profiles.follow(books.jobs)
         snapshot = build_snapshot(
             books,
             ready,
@@ -162,6 +162,7 @@ class SchedulerLoop:
             now,
             profiles.get if profiles is not None else lambda _: None,
             resizes(self.policy()),
+            work_of=profiles.work_of if profiles is not None else lambda _: None,
         )
         plan = self._decide(snapshot)
         # 3. Claim it.

@@ -110,6 +110,7 @@ class Outlook:
             self._profiles.get,
             resizes(policy),
             settled=True,
+            work_of=self._profiles.work_of,
         )
         facts = {}
         for view in snapshot.jobs:

@@ -9,14 +9,18 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
+from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.observations import STALL, metrics_of, observations_of, profile_of
+from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Job, Profile
+from schedulearn.scheduler.store.models import Job, Observation, Profile
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import Goodput
+
+REMEMBERED = 40  # of a family: measurements, and jobs that ended
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,12 @@ class Profiles:
         self._found: dict[str, JobProfile] = {}
         self.version = 0
         """Raised by every new fit."""
+        self._families: dict[str, str] = {}
+        """job id -> family, of all unfinished jobs."""
+        self._work: dict[str, float | None] = {}
+        """family -> GPU-seconds that its jobs took on average."""
+        self._ended_in: set[str] = set()
+        """Families of which a job has ended, or that are new."""
         self._touched: dict[str, None] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -81,6 +91,29 @@ class Profiles:
     def get(self, job_id: str) -> JobProfile | None:
         return self._found.get(job_id)
 
+    def work_of(self, family: str) -> float | None:
+        """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
+        return self._work.get(family)
+
+    def follow(self, jobs: Mapping[str, Any]) -> None:
+        """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
+        `jobs`: rows of all that have not."""
+        gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()
+        if not gone and not new:
+            return
+        self.keep_only(jobs)
+        with self._changed:
+            for job_id in gone:
+                self._ended_in.add(self._families.pop(job_id))
+            for job_id in new:
+                family = self._families[job_id] = jobs[job_id].family
+                if family not in self._work:
+                    self._ended_in.add(family)
+                if jobs[job_id].elastic and job_id not in self._found:
+                    self._touched.setdefault(job_id)
+            self._ended_in.discard("")
+            self._changed.notify_all()
+
     def keep_only(self, job_ids: Iterable[str]) -> None:
         """Forgets jobs that have ended."""
         with self._changed:
@@ -90,9 +123,14 @@ class Profiles:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._touched or self._stopping)
+                self._changed.wait_for(lambda: self._touched or self._ended_in or self._stopping)
                 if self._stopping:
                     return
+                family = self._ended_in.pop() if self._ended_in else ""
+            if family:
+                self._weigh(family)
+                continue
+            with self._changed:
                 job_id = next(iter(self._touched))
                 del self._touched[job_id]
             try:
@@ -102,17 +140,49 @@ class Profiles:
                 continue
             if profile is not None:
                 with self._changed:
+                    first = job_id not in self._found
                     self._found[job_id] = profile
                     self.version += 1
+                    if first and (mine := self._families.get(job_id)):  # its kin may begin with it
+                        kin = [other for other, family in self._families.items() if family == mine]
+                        self._touched |= {other: None for other in kin if other not in self._found}
                 self._on_change()
 
+    def _weigh(self, family: str) -> None:
+        """Looks up how long the last jobs of a family took."""
+        ended = (col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
+        query = select(col(Job.gpu_seconds)).where(*ended).order_by(col(Job.finished_at).desc()).limit(REMEMBERED)
+        with self._db.read() as db:
+            found = list(db.execute(query).scalars())
+        with self._changed:
+            before, self._work[family] = self._work.get(family), sum(found) / len(found) if found else None
+            self.version += before != self._work[family]
+
     def _fit(self, job_id: str) -> JobProfile | None:
+        """From its own reports; before there are any, from those of the job of its family that reported last."""
         with self._db.read() as db:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
+            if not rows and (relative := _relative(db, job_id)) is not None:
+                row, rows = row or profile_of(db, relative), observations_of(db, [relative])[-REMEMBERED:]
+                job_id = relative
             stalls = [value for _, value, _ in metrics_of(db, job_id).get(STALL, [])]
         if row is None or not rows:
             return None
         return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None)
+
+
+def _relative(db: Connection, job_id: str) -> str | None:
+    """The job of the same family that reported last."""
+    family = db.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
+    if not family:
+        return None
+    query = select(col(Profile.job_id)).join(Job, col(Job.id) == col(Profile.job_id))
+    query = query.where(
+        col(Job.family) == family,
+        col(Job.id) != job_id,
+        col(Profile.job_id).in_(select(col(Observation.job_id)).where(col(Observation.job_id) == col(Profile.job_id))),
+    )
+    return db.execute(query.order_by(col(Profile.reported_at).desc()).limit(1)).scalar()
 
 
 def make_profile(row: Any, rows: Iterable[Any], resize_seconds: float | None = None) -> JobProfile:

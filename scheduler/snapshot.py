@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
-from schedulearn.scheduler.lengths import by_progress
+from schedulearn.scheduler.lengths import by_family, by_progress
 from schedulearn.scheduler.states import JobStatus
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ def build_snapshot(
     caps_growth: bool = True,
     *,
     settled: bool = False,
+    work_of: Callable[[str], float | None] = lambda family: None,
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others. A job that is being stopped or resized is left out: what it
     holds is taken off its host, since it can't be given to others yet; with `settled` it is taken to have stopped
     already, and waits if it is to go on.
 
+    `work_of`: family -> GPU-seconds that its jobs took on average, None if unknown.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
     passive = {
@@ -86,6 +88,7 @@ def build_snapshot(
         current = ran.get(job.id, 0.0)
         attained = job.gpu_seconds + current * sum(allocation.values())
         length = by_progress(books.progress.get(job.id), attained, profile.goodput if profile else None, job.min_gpus)
+        length = length or by_family(work_of(job.family), attained)
         jobs.append(
             JobView(
                 id=job.id,

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.families import MOST, family_of
 from schedulearn.scheduler.launch import reserved_env, split_command
 from schedulearn.scheduler.runtimes.base import GIB
 
@@ -94,6 +95,12 @@ class JobSpec(BaseModel):
     )
     labels: Texts = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100)
+    family: Text | None = Field(
+        default=None,
+        max_length=MOST,
+        description="jobs of one family share what is learned of their speed and length; default: the image and the "
+        "command without its arguments' values",
+    )
 
     @field_validator("command")
     @classmethod
@@ -128,6 +135,7 @@ class JobSpec(BaseModel):
                 if getattr(self, bound) not in (None, self.required_gpus):
                     raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
             self.min_gpus = self.max_gpus = self.required_gpus
+        self.family = self.family or family_of(self.container_image, self.command)
         self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
         self.min_gpus = self.min_gpus or 1
         self.max_gpus = self.max_gpus or MAX_GPUS

@@ -48,6 +48,7 @@ class Job(SQLModel, table=True):
         CheckConstraint("(finished_at IS NOT NULL) = (status IN ('succeeded','failed','cancelled','timeout'))",
                         name="job_finished"),
         Index("job_by_status", "status", "submitted_at"),
+        Index("job_by_family", "family", "finished_at"),
         Index("job_by_time", "submitted_at", "id"),
     )  # fmt: skip
 
@@ -71,6 +72,8 @@ class Job(SQLModel, table=True):
     shm_bytes: int = Field(sa_type=BigInteger)
     labels: dict[str, str] = Field(sa_column=_json())
     user: str
+    family: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Jobs of one family share what is learned; empty only for jobs of before there were families."""
 
     status: str
     reason: str

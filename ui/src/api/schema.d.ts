@@ -880,6 +880,11 @@ export interface components {
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
+            /**
+             * Family
+             * @description jobs of one family share what is learned of their speed and length
+             */
+            family: string;
             /** Finished At */
             finished_at: string | null;
             /** Gpu Seconds */
@@ -984,6 +989,11 @@ export interface components {
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
+            /**
+             * Family
+             * @description jobs of one family share what is learned of their speed and length
+             */
+            family: string;
             /** Finished At */
             finished_at: string | null;
             /** Gpu Seconds */
@@ -1113,6 +1123,12 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * Family
+             * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+             * @default null
+             */
+            family?: string | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
@@ -2070,6 +2086,11 @@ export interface operations {
                         [key: string]: string;
                     };
                     /**
+                     * Family
+                     * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+                     */
+                    family?: string | null;
+                    /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
@@ -2839,6 +2860,11 @@ export interface operations {
                     env?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Family
+                     * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+                     */
+                    family?: string | null;
                     /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60

@@ -1,0 +1,89 @@
+"""Jobs of one family share what is learned of them."""
+
+from pathlib import Path
+
+import pytest
+from clusters import FakeCluster, spec, wait_for
+
+from schedulearn.scheduler.families import MOST, family_of
+from schedulearn.scheduler.lengths import Basis, Length, by_family
+from schedulearn.scheduler.observations import ReportIn, store_report
+from schedulearn.scheduler.profiles import JobProfile
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("python train.py --lr=0.1 --epochs 5", "python train.py --lr=0.2 --epochs 9", True),
+        ("python train.py --lr 0.1", "python train.py --lr -1", True),
+        ("python train.py --lr 0.1", "python eval.py --lr 0.1", False),
+        ("python train.py --lr 0.1", "python train.py --fast", False),
+        ("python -m a.train --x 1", "python -m a.train --x 2", True),
+        ("python -m a.train", "python -m b.train", False),
+        ("sh -c 'sleep 1'", "sh -c 'sleep 2'", False),
+    ],
+)
+def test_a_family_is_a_command_without_its_arguments_values(one: str, other: str, same: bool) -> None:
+    assert (family_of("img", one) == family_of("img", other)) is same
+    assert family_of("img", one) != family_of("img2", one)
+
+
+def test_names_that_are_too_long_are_told_apart_all_the_same() -> None:
+    long = "python " + "x" * MOST
+    assert len(family_of("img", long)) <= MOST
+    assert family_of("img", long) != family_of("img", long + "y")
+
+
+def test_a_job_that_outlasts_its_family_is_taken_to_be_nearly_done() -> None:
+    assert by_family(None, 10.0) is None
+    assert by_family(1000.0, 400.0) == Length(600.0, Basis.FAMILY)
+    assert by_family(1000.0, 4000.0) == Length(50.0, Basis.FAMILY)
+
+
+def report(gpus: tuple[int, ...]) -> ReportIn:
+    observations = [
+        {"num_nodes": 1, "num_gpus": k, "atomic_batch": 32, "passes": 50, "grad_time": 0.04, "iter_time": 0.05}
+        for k in gpus
+    ]
+    batch = {"init": 64, "max": 1024, "atomic": 32, "accumulation": 0}
+    return ReportIn.model_validate({"attempt": 1, "batch": batch, "observations": observations, "noise_scale": 50.0})
+
+
+def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_own(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        profiles = c.cluster.profiles
+
+        def found(job: str, largest: int) -> JobProfile | None:
+            profile = profiles.get(job)
+            return profile if profile is not None and profile.max_profiled == largest else None
+
+        [first, early] = c.submit(spec(elastic=True, family="f"), spec(elastic=True, family="f"))
+        c.wait(first, "running")
+        c.cluster.db.write(lambda db: store_report(db, first, report((1, 2, 4)), 1.0))
+        profiles.touch(first)
+        wait_for(lambda: found(early, 4), what="what a job that waited learns from its kin")
+        [later, stranger] = c.submit(spec(elastic=True, family="f"), spec(elastic=True, family="g"))
+        wait_for(lambda: found(later, 4), what="the profile of the family")
+        assert profiles.get(stranger) is None
+        c.cluster.db.write(lambda db: store_report(db, later, report((1,)), 2.0))
+        profiles.touch(later)
+        wait_for(lambda: found(later, 1), what="its own profile")
+
+
+def test_lengths_are_the_mean_of_those_of_the_family_that_ended_well(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [good, bad] = c.submit(spec(family="f"), spec(family="f"))
+        for job, code in ((good, 0), (bad, 1)):
+            c.wait(job, "running")
+            c.runtime.finish(c.task(job), code)
+        c.wait(good, "succeeded")
+        c.wait(bad, "failed")
+        took = c.job(good).gpu_seconds
+        [next_] = c.submit(spec(family="f"))
+        c.wait(next_, "running")
+        assert wait_for(lambda: c.cluster.profiles.work_of("f"), what="the mean") == pytest.approx(took)
+        assert c.cluster.profiles.work_of("g") is None
+        c.cluster.outlook.close()
+        c.cluster.outlook._seen = None
+        assert c.cluster.outlook.update()
+        assert c.cluster.outlook.etas.jobs[next_].basis is Basis.FAMILY

@@ -28,6 +28,7 @@ PREVIEW_S = 1.0  # of computing, a policy
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
 STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
+_BUSY_S = 5.0  # for so long at most, a prediction waits until nothing more changes
 _LOOK_S = 0.5  # between looks at whether anything did: one small query
 _SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
 
@@ -126,10 +127,19 @@ class Outlook:
 
     def _run(self) -> None:
         rest = _LOOK_S
+        before: tuple[int, int] | None = None
+        busy_since: float | None = None
         while not self._stopping.wait(rest):
             rest = _LOOK_S
             began = time.monotonic()
             try:
+                seen = self._changes()
+                if (
+                    seen != before and began - (busy_since or began) < _BUSY_S
+                ):  # let bursts and starts have the processor
+                    before, busy_since = seen, busy_since or began
+                    continue
+                busy_since = None
                 if self.update():
                     rest = max(self._every_s, 10 * (time.monotonic() - began))
             except Exception:
@@ -138,8 +148,7 @@ class Outlook:
 
     def update(self) -> bool:
         """Predicts anew; False if nothing has changed since the last time."""
-        with self._db.read() as db:
-            seen = (repository.last_event_id(db), self._profiles.version)
+        seen = self._changes()
         if seen == self._seen and (not self.etas.jobs or self._clock() - self.etas.at < STALE_S):
             return False
         from schedulearn.scheduler.sim.forecast import forecast
@@ -153,6 +162,11 @@ class Outlook:
         found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
         self.etas = Etas(snapshot.now, found.until, found.etas)
         return True
+
+    def _changes(self) -> tuple[int, int]:
+        """Another one after whatever may change a prediction."""
+        with self._db.read() as db:
+            return repository.last_event_id(db), self._profiles.version
 
     def _within(self, budget_s: float) -> Callable[[], bool]:
         """Whether the time is up; asked often, it leaves the processor to others in between."""

@@ -51,6 +51,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             max_gpus_per_job=settings.max_gpus_per_job,
             hosts=settings.hosts,
             host_grace_s=settings.host_grace,
+            scale_window_s=settings.scale_window,
             on_commit=pulse.beat,
             report_url=lambda runtime: report_url(settings, runtime),
             report_interval_s=settings.report_interval,

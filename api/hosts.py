@@ -51,7 +51,8 @@ async def cluster_totals(request: Request) -> Response:
     used = sum(1 for _, gpu in gpus if gpu["jobs"])
     free = sum(1 for host, gpu in gpus if not gpu["jobs"] and host["reachable"] and host["state"] == "active")
     jobs = await cluster.db.aread(repository.count_jobs)
-    return JsonResponse({"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs})
+    totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs}
+    return JsonResponse({**totals, "desired_hosts": cluster.loop.desired_hosts})
 
 
 @router.post("/hosts", status_code=201, response_model=HostOut, responses=_REFUSED)

@@ -175,6 +175,7 @@ class ClusterOut(BaseModel):
     gpus_used: int
     gpus_free: int = Field(description="not held, on hosts that are reachable and active")
     jobs: dict[str, int] = Field(description="jobs in each state")
+    desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")
 
 
 class ParameterOut(BaseModel):

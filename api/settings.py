@@ -34,6 +34,9 @@ class Settings(BaseSettings):
     max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
     hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
+    scale_window: float = Field(
+        default=600.0, ge=0, description="seconds for which fewer hosts must do before `desired_hosts` falls"
+    )
     host_grace: float = Field(
         default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
     )

@@ -40,6 +40,7 @@ from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
 from schedulearn.scheduler.runtimes.base import task_id
+from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
@@ -72,6 +73,7 @@ class SchedulerLoop:
         *,
         interval_s: float = 60.0,
         host_grace_s: float = 60.0,
+        scale_window_s: float = 600.0,
         utilization: Callable[[str], float | None] = lambda uuid: None,
         profiles: Profiles | None = None,
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
@@ -90,6 +92,9 @@ class SchedulerLoop:
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
+        self.desired_hosts: int | None = None
+        """How many hosts should be on; None: the policy does not say."""
+        self._scaling = Steadied(scale_window_s)
         self._waiting_log = WaitingLog(db)
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
@@ -168,6 +173,7 @@ class SchedulerLoop:
         # 3. Claim it.
         if plan is not None:
             self.waiting, self._suspended = plan.reasons, plan.suspended
+            self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := _changes(books, snapshot, plan, ready):
                 self.db.write(lambda db: self._apply(db, changes, plan, ready, now))
                 with self.db.read() as db:

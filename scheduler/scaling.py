@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schedulearn.scheduler.domain import HostView
 
@@ -35,3 +35,22 @@ class HostScaling:
         while least > 1 and abs(utility(least - 1) - target) < abs(utility(least) - target):
             least -= 1
         return least
+
+
+@dataclass
+class Steadied:
+    """The number of hosts to keep on: at once more, but fewer only once fewer were wanted for all of `window_s`."""
+
+    window_s: float
+    _wanted: list[tuple[float, int]] = field(default_factory=list)
+
+    def settle(self, now: float, desired: int | None) -> int | None:
+        """None, and everything forgotten, while the policy does not say how many it wants."""
+        if desired is None:
+            self._wanted.clear()
+            return None
+        if not self._wanted or self._wanted[-1][1] != desired:
+            self._wanted.append((now, desired))
+        while len(self._wanted) > 1 and self._wanted[1][0] <= now - self.window_s:
+            del self._wanted[0]  # the last one from before the window still held at its beginning
+        return max(hosts for _, hosts in self._wanted)

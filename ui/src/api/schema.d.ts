@@ -611,6 +611,11 @@ export interface components {
         };
         /** ClusterOut */
         ClusterOut: {
+            /**
+             * Desired Hosts
+             * @description hosts that should be on; null: the policy in force does not say
+             */
+            desired_hosts: number | null;
             /** Gpus */
             gpus: number;
             /**

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import PolicyIn, PolicyOut, PreviewOut, Problem, eta_view, iso
+from schedulearn.api.schemas import PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view, iso
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of
@@ -81,6 +81,26 @@ def preview(
             ],
         }
     )
+
+
+@router.get("/policy/replay", response_model=ReplayOut)
+async def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Response:
+    """The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
+    Each counts as rigid, with as many GPUs as it had on average, for as long as it ran."""
+    rows = await cluster_of(request).db.aread(lambda db: repository.list_succeeded(db, limit))
+    begin = rows[0].submitted_at if rows else 0.0
+    jobs = [
+        {
+            "name": row.id,
+            "time": round(row.submitted_at - begin, 3),
+            "seconds": max(0.001, round(row.run_seconds, 3)),
+            "num_replicas": max(1, round(row.gpu_seconds / row.run_seconds)),
+            "priority": row.priority,
+            "weight": row.weight,
+        }
+        for row in rows
+    ]
+    return JsonResponse({"jobs": jobs})
 
 
 def _totals(totals: Totals, forecast: Forecast) -> dict[str, Any]:

@@ -240,6 +240,21 @@ class PreviewOut(BaseModel):
     jobs: list[JobPreview]
 
 
+class ReplayJob(BaseModel):
+    name: str
+    time: float = Field(description="of submission, seconds after the first one")
+    seconds: float
+    num_replicas: int
+    priority: int
+    weight: float
+
+
+class ReplayOut(BaseModel):
+    """A trace, as docs/simulator.md describes it."""
+
+    jobs: list[ReplayJob]
+
+
 class PolicyIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 

@@ -145,7 +145,7 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str,
         factor = basis.spread if job_id in running else spread
         start: float | None = outcome.started_at
         if job_id in running:
-            start = facts[job_id].started_at
+            start = facts[job_id].started_at or snapshot.now  # those that hold GPUs and are not running yet soon are
         ends = math.isfinite(outcome.ended_at)
         span = outcome.ended_at - snapshot.now
         etas[job_id] = Eta(

@@ -1,10 +1,17 @@
 """Predictions of the live service: each job's eta, and what another policy would change."""
 
+import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from apis import Api
+from builders import host
 from clusters import wait_for
+
+from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.sim.simulator import simulate
+from schedulearn.scheduler.sim.workload import load_trace
 
 
 def preview(api: Api, code: int = 200, **query: Any) -> dict[str, Any]:
@@ -42,13 +49,10 @@ def test_the_preview_shows_what_would_change_and_changes_nothing(api: Api) -> No
 def test_every_job_shows_when_it_starts_and_ends(api: Api) -> None:
     first, second = api.submit(required_gpus=4, max_duration=120.0), api.submit(required_gpus=4)
     api.wait(first, "running")
-    both = {first, second}
-    wait_for(lambda: all(api.job(j)["eta"] for j in both) and api.job(first)["eta"]["start"], what="a prediction")
+    wait_for(lambda: all(api.job(job)["eta"] for job in (first, second)), seconds=30, what="a prediction")
     shown = {job["id"]: job["eta"] for job in api.http.get("/api/v1/jobs").json()["items"]}
-    assert set(shown) == both
-    wait_for(lambda: api.job(first)["started_at"] == api.job(first)["eta"]["start"], seconds=30, what="the start")
-    one, two = api.job(first)["eta"], api.job(second)["eta"]
-    assert one["end"] <= two["start"] < two["earliest"] < two["end"] < two["latest"]
+    one, two = shown[first], shown[second]
+    assert one["start"] < one["end"] <= two["start"] < two["earliest"] < two["end"] < two["latest"]
     assert (two["basis"], two["not_before"]) == ("guess", None)
     api.runtime.finish(f"schedulearn-{first}-1-0", 0)
     assert api.wait(first, "succeeded")["eta"] is None
@@ -62,6 +66,22 @@ def test_every_policy_can_be_previewed(api: Api) -> None:
         for metric in kind["metrics"]:
             found = preview(api, algorithm=kind["name"], metric=metric)
             assert found["then"]["ended"] == 6, (kind["name"], metric)
+
+
+def test_finished_jobs_can_be_replayed_under_another_policy(api: Api, tmp_path: Path) -> None:
+    assert api.http.get("/api/v1/policy/replay").json() == {"jobs": []}
+    ids = [api.submit(required_gpus=gpus, priority=10) for gpus in (3, 1, 2)]
+    for job, code in zip(ids, (0, 0, 1), strict=True):
+        api.wait(job, "running")
+        api.runtime.finish(f"schedulearn-{job}-1-0", code)
+        api.wait(job, "succeeded", "failed")
+    file = tmp_path / "mine.json"
+    file.write_text(api.http.get("/api/v1/policy/replay").text)
+    trace = load_trace(file)
+    assert [(job.id, job.required_gpus, job.priority) for job in trace] == [(ids[0], 3, 10), (ids[1], 1, 10)]
+    assert trace[0].submitted_at == 0
+    run = simulate(make_policy("las"), trace, [host(gpus=4)])
+    assert [outcome.job.id for outcome in run.outcomes if math.isfinite(outcome.ended_at)] == ids[:2]
 
 
 def test_an_empty_cluster_has_an_empty_preview(api: Api) -> None:

@@ -374,6 +374,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Replay
+         * @description The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
+         *     Each counts as rigid, with as many GPUs as it had on average, for as long as it ran.
+         */
+        get: operations["replay_api_v1_policy_replay_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/reports": {
         parameters: {
             query?: never;
@@ -1476,6 +1497,32 @@ export interface components {
             position: number;
             /** Steps */
             steps: number;
+        };
+        /** ReplayJob */
+        ReplayJob: {
+            /** Name */
+            name: string;
+            /** Num Replicas */
+            num_replicas: number;
+            /** Priority */
+            priority: number;
+            /** Seconds */
+            seconds: number;
+            /**
+             * Time
+             * @description of submission, seconds after the first one
+             */
+            time: number;
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * ReplayOut
+         * @description A trace, as docs/simulator.md describes it.
+         */
+        ReplayOut: {
+            /** Jobs */
+            jobs: components["schemas"]["ReplayJob"][];
         };
         /** ReportAnswer */
         ReportAnswer: {
@@ -2648,6 +2695,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replay_api_v1_policy_replay_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayOut"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
         };

@@ -101,7 +101,7 @@ def test_a_lone_surrogate_in_a_name_is_refused_not_stored(api: Api) -> None:
 
 def test_unknown_metrics_algorithms_and_parameters_are_told_with_the_valid_ones(api: Api) -> None:
     for body, valid in (
-        ({"algorithm": "nope"}, "fifo, gandiva, las, priority"),
+        ({"algorithm": "nope"}, "fifo, gandiva, goodput, las, priority"),
         ({"algorithm": "fifo", "metric": "beauty"}, "default"),
         ({"algorithm": "fifo", "params": {"x": 1}}, "backfill"),
     ):

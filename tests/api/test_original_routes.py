@@ -31,7 +31,7 @@ def test_the_algorithm_is_switched_by_its_old_name(api: Api, name: str, stored: 
 def test_a_wrong_algorithm_is_a_400(api: Api) -> None:
     answer = api.http.put("/algorithm/lottery")
     assert answer.status_code == 400
-    assert "fifo, gandiva, las, priority" in answer.json()["detail"]
+    assert "fifo, gandiva, goodput, las, priority" in answer.json()["detail"]
 
 
 def test_logs_come_over_the_socket_until_the_job_ends(api: Api) -> None:

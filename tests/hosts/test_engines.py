@@ -107,7 +107,8 @@ def test_an_engine_that_is_restarted_loses_no_job(served: Served, hosts: Lab, ho
 def test_a_container_that_somebody_kills_is_started_again_and_a_command_that_kills_itself_fails(
     served: Served, hosts: Lab
 ) -> None:
-    victim, own = submit(served), submit(served, "sh -c 'kill -9 $$'")
+    # Not in the seconds in which a host that has just come may still be clearing up.
+    victim, own = submit(served), submit(served, "sh -c 'sleep 20; kill -9 $$'")
     served.wait(victim, "running")
     home(served, hosts, victim).docker("kill", f"schedulearn-{victim}-1-0")
     wait_for(lambda: served.job(victim)["attempt"] == 2 and served.job(victim)["state"] == "running", seconds=30)

@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.docker, pytest.mark.horovod]
 ROOT = Path(__file__).parents[2]
 DIGITS = json.loads((ROOT / "worker_images/examples/digits/job.json").read_text())
 ALL_REDUCE = """
-import torch, torch.distributed as d
+import os, torch, torch.distributed as d
 d.init_process_group("gloo")
 total = torch.ones(1) * (d.get_rank() + 1)
 d.all_reduce(total)
-print("world", d.get_world_size(), "sum", int(total), flush=True)
+os.write(1, f"world {d.get_world_size()} sum {int(total)}\n".encode())
 """
 
 

@@ -25,7 +25,13 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests/worker/script.py"
 SAMPLES = 1437
 
-pytestmark = pytest.mark.horovod
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.skipif(
+        not os.environ.get("SCHEDULEARN_TEST_TRAINING"),
+        reason="NOT tested here: resizing and killing real training takes 10 minutes. Run `make test-training`",
+    ),
+]
 
 
 class Training:
@@ -206,8 +212,10 @@ def kill(*pids: int) -> None:
 
 def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: Served, tmp_path: Path) -> None:
     """Two jobs ask for the same. The time of one goes with its samples, of which each GPU has fewer; the other's steps
-    take as long on any number of GPUs."""
-    answer = served.http.put("/api/v1/policy", json={"algorithm": "goodput", "params": {"base_s": 3600}})
+    take as long on any number of GPUs, which are not worth their price to it."""
+    answer = served.http.put(
+        "/api/v1/policy", json={"algorithm": "goodput", "metric": "cost", "params": {"base_s": 3600}}
+    )
     assert answer.status_code == 200, answer.text
     jobs = {
         name: Training(served, tmp_path / name, "horovod", "--epochs 1000", flags, required_gpus=2)
@@ -221,11 +229,15 @@ def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: 
         profile = served.http.get(f"/api/v1/jobs/{jobs[name].id}/profile").json()
         return [prediction["goodput"] for prediction in profile["predictions"]]
 
-    wait_until(lambda: all(predicted(name) for name in jobs), "both profiles", 120)
+    def measured(name: str) -> set[int]:
+        profile = served.http.get(f"/api/v1/jobs/{jobs[name].id}/profile").json()
+        return {observation["num_gpus"] for observation in profile["observations"]}
+
+    # Before that, what two GPUs would do is a guess, and the same for both.
+    wait_until(lambda: all(2 in measured(name) for name in jobs), "both measured on two GPUs", 150)
     wait_until(lambda: gpus()["well"] > gpus()["badly"] >= 1, "more GPUs for the job that uses them", 150)
     well, badly = predicted("well"), predicted("badly")
-    assert well[1] / well[0] > 1.4
-    assert badly[1] / badly[0] < 1.3
+    assert well[1] / well[0] > badly[1] / badly[0]  # by how much depends on what else the machine does
     for job in jobs.values():
         served.http.delete(f"/jobs/{job.id}")
     for job in jobs.values():

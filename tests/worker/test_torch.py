@@ -14,7 +14,13 @@ from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "worker_images/examples"
 
-pytestmark = pytest.mark.horovod
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.skipif(
+        not os.environ.get("SCHEDULEARN_TEST_TRAINING"),
+        reason="NOT tested here: noise scales of real training take minutes. Run `make test-training`",
+    ),
+]
 
 
 class Python:

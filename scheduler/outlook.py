@@ -151,14 +151,15 @@ class Outlook:
         seen = self._changes()
         if seen == self._seen and (not self.etas.jobs or self._clock() - self.etas.at < STALE_S):
             return False
+        self._seen = seen
+        with self._db.read() as db:
+            if not repository.load_books(db).jobs:  # an idle service stays without NumPy
+                self.etas = Etas(self._clock())
+                return True
         from schedulearn.scheduler.sim.forecast import forecast
 
         policy = self._policy()
         snapshot, facts = self._look(policy)
-        self._seen = seen
-        if not snapshot.jobs:
-            self.etas = Etas(snapshot.now)
-            return True
         found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
         self.etas = Etas(snapshot.now, found.until, found.etas)
         return True

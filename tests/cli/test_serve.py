@@ -194,7 +194,8 @@ def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
     assert len(tokens) == 1
 
 
-def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(service: Service) -> None:
+def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(start_service: Callable[..., Service]) -> None:
+    service = start_service()  # an idle one: with jobs there are predictions, which need NumPy
     code = "import schedulearn.api.cli.server, sys; print([m for m in ('httpx', 'rich', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

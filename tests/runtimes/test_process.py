@@ -165,7 +165,7 @@ runtime.start(TaskSpec(job, 1, 0, "image", ("sh", "-c", f"echo ran >>{output}; s
                 [sys.executable, "-c", self.STARTER, *map(str, arguments)], stdout=subprocess.PIPE
             ) as starter:
                 starter.stdout.readline()
-                time.sleep(chance.uniform(0, 0.08))
+                time.sleep(chance.uniform(0, 0.02 * (1 + number)))  # a loaded machine takes its steps later
                 starter.kill()
             spec = TaskSpec(f"j{number}", 1, 0, "image", ("sh", "-c", f"echo ran >>{output}; sleep 0.02"), ())
             seen = [task for task in runtime.observe() if task.task_id == spec.task_id]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf
 
 from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order, behind
@@ -98,13 +98,12 @@ def allocate_shares(
     reasons: dict[str, str] = {}
     movable = {job.id for job in plan.movable}
     claims = []
-    for job in sorted(snapshot.jobs, key=order.key):
-        if job.id in movable or not job.allocation:
-            claim = _claim(job, max(1, plan.room.largest), plan.room.capacity)
-            if (never := plan.room.too_small_for(claim.least)) is None:
-                claims.append(claim)
-            elif not job.allocation:
-                reasons[job.id] = never
+    open_to_change = [j for j in sorted(snapshot.jobs, key=order.key) if j.id in movable or not j.allocation]
+    for claim in _claims(open_to_change, max(1, plan.room.largest), plan.room.capacity):
+        if (never := plan.room.too_small_for(claim.least)) is None:
+            claims.append(claim)
+        elif not claim.job.allocation:
+            reasons[claim.job.id] = never
     share_out(claims, plan.room.free_gpus() + sum(job.gpus for job in plan.movable))
 
     victims = [
@@ -192,14 +191,25 @@ def give_least(claims: list[Claim], gpus: int, holds_back: Callable[[JobView], b
     return gpus
 
 
-def _claim(job: JobView, host_gpus: int, capacity: int) -> Claim:
+def _claims(jobs: Sequence[JobView], host_gpus: int, capacity: int) -> list[Claim]:
+    tried = [_sizes(job, host_gpus, capacity) for job in jobs]
+    speedups = _speedups(jobs, tried, host_gpus)
+    return [_claim(*row) for row in zip(jobs, tried, speedups, strict=True)]
+
+
+def _sizes(job: JobView, host_gpus: int, capacity: int) -> list[int]:
     if not job.elastic:
-        return Claim(job, [job.required_gpus], [float(job.required_gpus)])
+        return [job.required_gpus]
     most = max(job.min_gpus, min(job.max_gpus, capacity))
     ends = {job.min_gpus, most}
-    tried = sorted(ends | {k for k in range(job.min_gpus, most + 1) if k <= host_gpus or k % host_gpus == 0})
+    return sorted(ends | {k for k in range(job.min_gpus, most + 1) if k <= host_gpus or k % host_gpus == 0})
+
+
+def _claim(job: JobView, tried: list[int], speedups_tried: list[float]) -> Claim:
+    if not job.elastic:
+        return Claim(job, tried, [float(job.required_gpus)])
     sizes, speedups = [tried[0]], [0.0]
-    for size, speedup in zip(tried, _speedups(job, tried, host_gpus), strict=True):
+    for size, speedup in zip(tried, speedups_tried, strict=True):
         if size == tried[0]:
             speedups[0] = max(speedup, _TINY)
         elif speedup > speedups[-1] + _TINY:
@@ -208,14 +218,22 @@ def _claim(job: JobView, host_gpus: int, capacity: int) -> Claim:
     return Claim(job, sizes, speedups)
 
 
-def _speedups(job: JobView, sizes: list[int], host_gpus: int) -> list[float]:
-    """goodput(k) / goodput(1), with k GPUs on as few hosts as hold them; linear up to `required_gpus` before the first
-    profile, since optimism is what makes a job be tried on more."""
-    if job.goodput is not None:
-        import numpy as np  # whoever made the goodput has it already; a service without profiles starts without it
+def _speedups(jobs: Sequence[JobView], tried: Sequence[list[int]], host_gpus: int) -> list[list[float]]:
+    """Of each job, with each size tried: goodput(k) / goodput(1), with k GPUs on as few hosts as hold them; linear up
+    to `required_gpus` before the first profile, since optimism is what makes a job be tried on more."""
+    found = [[float(min(k, job.required_gpus)) for k in sizes] for job, sizes in zip(jobs, tried, strict=True)]
+    profiled = [row for row, job in enumerate(jobs) if job.elastic and job.goodput is not None]
+    if not profiled:
+        return found
+    # Whoever made a goodput has loaded NumPy already; a service without profiles starts without it.
+    import numpy as np
 
-        gpus = np.array([1, *sizes])
-        one, *others = np.asarray(job.goodput(-(-gpus // host_gpus), gpus), dtype=float).tolist()
-        if one > 0 and all(isfinite(value) for value in (one, *others)):
-            return [value / one for value in others]
-    return [float(min(k, job.required_gpus)) for k in sizes]
+    from schedulearn.metrics.goodput import goodput_table
+
+    gpus = np.array(sorted({1}.union(*(tried[row] for row in profiled))))
+    table = goodput_table([jobs[row].goodput for row in profiled], -(-gpus // host_gpus), gpus)
+    for row, values in zip(profiled, table, strict=True):
+        mine = values[np.searchsorted(gpus, tried[row])]
+        if values[0] > 0 and np.isfinite(mine / values[0]).all():
+            found[row] = (mine / values[0]).tolist()
+    return found

@@ -16,7 +16,7 @@ from typing import ClassVar
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.scaling import HostScaling
 
-COST_PRICE = 0.3  # of a GPU for the metric `cost`, in mean weights
+COST_PRICE = 0.4  # of a GPU for the metric `cost`, against the weight of the job that would have it
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Goodput:
 
     @property
     def price_floor(self) -> float:
-        """What a GPU costs even if nobody else wants it, in mean weights."""
+        """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
         return {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
 
     @property

@@ -23,6 +23,7 @@ PINNED = 1e9
 RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
+ARRIVING = 0.2  # share of weight that knows no length: heSRPT supposes that nobody else comes, and so starves long jobs
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 
 
@@ -88,11 +89,11 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     allowed = value > 0
     base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
     each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-    price = 0.0
+    price = np.zeros_like(weight)
     if policy.priced:
-        price = max(policy.price_floor, _market_price(base, each, options, room) * SLACK)
+        price = np.maximum(_market_price(base, each, options, room) * SLACK, policy.price_floor * weight)
     cost = base + price * each
-    held_up = WAITING * weight[:, 0] * (1 + price)
+    held_up = WAITING * (weight * (1 + price))[:, 0]
     rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
     cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / value[:, options.wait])
     return assign(cost, options.gpus, options.pool, room).choice
@@ -108,12 +109,13 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     if policy.by_length and any(job.remaining is not None for job in jobs):
         guess = np.clip(attained, YOUNG_GPU_S, OLD_GPU_S)
         left = [s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)]
-        weights = hesrpt_weights(left)
+        weights = hesrpt_weights(left) * len(jobs) * (1 - ARRIVING) + ARRIVING
     if policy.literal:
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
     urgency = np.array([job.weight * 4.0 ** ((job.priority - 50) / 50) for job in jobs])
-    weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S)
+    first = 1 - 1e-9 * np.arange(len(jobs))  # of equals, whoever came first
+    weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
     return np.asarray(weights / weights.mean())
 
 
@@ -258,11 +260,11 @@ def _market_price(base: Floats, each: Floats, options: Options, capacity: Ints) 
 
 def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
     """(J,): weights by rank, the shortest highest, sum 1; equal jobs share theirs. The shares of heSRPT (Berg et al.,
-    2020, theorem 4) for speedups k^(2/3): the i-th longest of J gets (i/J)^3 - ((i-1)/J)^3."""
+    2020, theorem 4) for speedups k^0.6: the i-th longest of J gets (i/J)^2.5 - ((i-1)/J)^2.5."""
     left = np.asarray(remaining, dtype=float)
     count = len(left)
     rank = np.arange(1, count + 1)
-    shares = (rank / count) ** 3 - ((rank - 1) / count) ** 3
+    shares = (rank / count) ** 2.5 - ((rank - 1) / count) ** 2.5
     order = np.argsort(-left, kind="stable")
     _, group = np.unique(left[order], return_inverse=True)
     means = np.bincount(group, weights=shares) / np.bincount(group)

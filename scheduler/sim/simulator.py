@@ -114,7 +114,6 @@ class Simulation:
         self.now = start
         self.caps_growth = resizes(policy)
         self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
-        self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
         self.types = {host.id: host.gpu_type for host in hosts}
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}

@@ -123,7 +123,7 @@ def test_a_large_job_clears_the_emptiest_host_and_nobody_else_moves() -> None:
 def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
     weights = hesrpt_weights([30.0, 10.0, 20.0, 10.0])
     assert weights.sum() == pytest.approx(1)
-    assert weights[1] == weights[3] > weights[2] > weights[0] == pytest.approx(1 / 64)
+    assert weights[1] == weights[3] > weights[2] > weights[0] == pytest.approx(1 / 32)
 
 
 def test_hosts_are_asked_for_by_utility() -> None:
@@ -146,3 +146,17 @@ def test_parameters_are_checked() -> None:
         make_policy("goodput", "balanced", frugality=2)
     with pytest.raises(InvalidError, match="thesis-cost"):
         make_policy("goodput", "wealth")
+
+
+def test_of_equal_jobs_the_first_come_get_the_gpus() -> None:
+    jobs = [elastic(f"j{i}", submitted_at=100.0) for i in range(6)]
+    for metric in Goodput.metrics:
+        plan = make_policy("goodput", metric).allocate(snapshot(jobs, [host("h0")]))
+        assert sorted(plan.allocations) == ["j0", "j1", "j2", "j3"], metric
+
+
+def test_cost_asks_of_every_job_the_same_whatever_its_weight() -> None:
+    """Else jobs that have run for long would be held back beyond what their GPUs cost."""
+    old = elastic("old", 0.5, attained_gpu_seconds=1e6, run_seconds=1e5)
+    plan = make_policy("goodput", "cost").allocate(snapshot([old, elastic("new", 0.5)], CLUSTER))
+    assert gpus(plan)["old"] == gpus(plan)["new"]

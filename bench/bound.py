@@ -1,0 +1,115 @@
+"""A lower bound on the mean completion time of a trace, for whoever knew every arrival, length and goodput before.
+
+Lagrangian: a GPU costs price(t) a second, and each job by itself takes the schedule that is cheapest for it (its
+completion time and the GPUs it pays for; it may wait, stop and change at no cost). The sum of that less what the
+cluster's GPUs would earn is below the total completion time of any schedule, whatever the prices. They are raised where
+demand exceeds the GPUs.
+
+Numerics: prices are constant over 5 minutes, jobs change GPUs at 200 points of their training at most, and their
+cheapest costs are tabulated a minute apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.metrics.goodput import Goodput
+from schedulearn.scheduler.sim.training import SEGMENTS
+from schedulearn.scheduler.sim.workload import Application, TraceJob
+
+Floats = npt.NDArray[np.float64]
+STEP_S, PRICE_S = 60.0, 300.0
+FINER = 4  # parts of a segment of the simulator
+
+
+def lower_bound(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) -> float:
+    """Seconds: the mean completion time that no schedule on `hosts` x `width` GPUs beats."""
+    names = {job.application.name: job.application for job in jobs}
+    gpus = np.array([k for k in (1, 2, 4, 8, 16) if k < width] + [width * n for n in range(1, hosts + 1)])
+    parts = {name: _durations(application, gpus, width) for name, application in names.items()}
+    busy = sum(float((parts[job.application.name] * gpus).min(axis=1).sum()) for job in jobs)
+    end = max(job.submitted_at for job in jobs) + 3 * busy / (hosts * width)
+    clock = np.arange(0.0, end, STEP_S)
+    capacity = hosts * width
+    prices = np.full(int(end / PRICE_S) + 1, 1.0 / width)
+    prices[int(max(job.submitted_at for job in jobs) / PRICE_S) + 1 :] /= 4
+    best = 0.0
+    for number in range(rounds):
+        total, used = 0.0, np.zeros(len(prices))
+        paid = np.interp(clock, np.arange(len(prices) + 1) * PRICE_S, np.r_[0.0, np.cumsum(prices) * PRICE_S])
+        tables = {name: _cheapest(duration, gpus, clock, paid) for name, duration in parts.items()}
+        for job in jobs:
+            cost, periods = _schedule(
+                job.submitted_at, parts[job.application.name], gpus, clock, tables[job.application.name]
+            )
+            total += cost
+            for begin, stop, held in periods:
+                _spread(used, begin, stop, held)
+        best = max(best, (total - capacity * float(prices.sum()) * PRICE_S) / len(jobs))
+        excess = used / (capacity * PRICE_S) - 1
+        prices = np.clip(prices * np.exp(np.clip(excess, -1, 1) * 0.5 / (1 + number / 15)), 1e-9, 10.0)
+    return best
+
+
+def _durations(application: Application, gpus: npt.NDArray[np.int64], width: int) -> Floats:
+    """(parts, sizes): seconds that each part of the training takes on so many GPUs."""
+    assert application.model is not None
+    work = application.total_steps * application.bounds.init_batch / SEGMENTS / FINER
+    hosts = -(-gpus // width)
+    rows = [
+        work / Goodput({"": application.model}, application.phi(segment), application.bounds, {})(hosts, gpus)
+        for segment in range(SEGMENTS)
+    ]
+    return np.repeat(np.array(rows), FINER, axis=0)
+
+
+def _cheapest(
+    duration: Floats, gpus: npt.NDArray[np.int64], clock: Floats, paid: Floats
+) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """(parts + 1, times): what it costs from there to the end, and (parts, times) the size to go on with, -1: wait."""
+    values = np.zeros((len(duration) + 1, len(clock)))
+    picks = np.empty((len(duration), len(clock)), dtype=np.int64)
+    for part in range(len(duration) - 1, -1, -1):
+        ends = clock[None, :] + duration[part][:, None]
+        cost = duration[part][:, None] + gpus[:, None] * (np.interp(ends, clock, paid) - paid)
+        cost += np.interp(ends, clock, values[part + 1])
+        pick = cost.argmin(axis=0)
+        now = cost[pick, np.arange(len(clock))]
+        # Waiting: the least of cost(later) + (later - now), from the last moment backwards.
+        later = np.minimum.accumulate((now + clock)[::-1])[::-1] - clock
+        picks[part] = np.where(later < now - 1e-9, -1, pick)
+        values[part] = later
+    return values, picks
+
+
+def _schedule(
+    at: float, duration: Floats, gpus: npt.NDArray[np.int64], clock: Floats, table: tuple[Floats, npt.NDArray[np.int64]]
+) -> tuple[float, list[tuple[float, float, int]]]:
+    """The cheapest cost of a job that comes at `at`, and (begin, end, GPUs) of what it then holds."""
+    values, picks = table
+    cost = float(np.interp(at, clock, values[0]))
+    periods: list[tuple[float, float, int]] = []
+    now = at
+    for part in range(len(duration)):
+        index = min(int(now / STEP_S + 0.5), len(clock) - 1)
+        if picks[part, index] < 0:
+            going = np.flatnonzero(picks[part, index:] >= 0)
+            index += int(going[0]) if len(going) else 0
+            now = max(now, clock[index])
+        size = max(0, int(picks[part, index]))
+        periods.append((now, now + duration[part, size], int(gpus[size])))
+        now = periods[-1][1]
+    return cost, periods
+
+
+def _spread(used: Floats, begin: float, end: float, gpus: int) -> None:
+    first, last = int(begin / PRICE_S), min(int(end / PRICE_S), len(used) - 1)
+    if first >= last:
+        used[min(first, len(used) - 1)] += (end - begin) * gpus
+        return
+    used[first] += ((first + 1) * PRICE_S - begin) * gpus
+    used[first + 1 : last] += PRICE_S * gpus
+    used[last] += (end - last * PRICE_S) * gpus

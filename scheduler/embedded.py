@@ -76,7 +76,7 @@ def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]
                 {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
                 for g in found
             ]
-            return rows, nvml.utilization
+            return rows, lambda _: None
     return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), lambda _: None
 
 

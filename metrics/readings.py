@@ -148,7 +148,7 @@ def from_line(line: str | bytes) -> Reading:
 
 def _short(fields: Mapping[str, Any]) -> Any:
     """Without what is at its default."""
-    default = (None, "", (), [])
+    default: tuple[Any, ...] = (None, "", (), [])
     short = {key: _rounded(value) for key, value in fields.items() if value not in default and value is not False}
     if fields.get("processes") is not None:  # none is not the same as unknown
         short["processes"] = [_short(process) for process in fields["processes"]]

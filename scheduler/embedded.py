@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.probes import LocalProbe, Probe
 from schedulearn.scheduler.runtimes.base import Runtime
 
 RuntimeChoice = Literal["auto", "docker", "process"]
@@ -28,7 +29,10 @@ class EmbeddedHost:
     runtime_name: str
     runtime: Runtime
     gpus: list[Mapping[str, Any]]
-    utilization: Callable[[str], float | None]
+    utilization: Callable[[str], float | None] = lambda uuid: None
+    """For GPUs that no probe watches."""
+    probe: Probe | None = None
+    """Finds and watches the GPUs, in place of `gpus`."""
 
 
 def embedded_host(
@@ -43,8 +47,8 @@ def embedded_host(
     Raises RuntimeFault if `runtime` is "docker" and no engine answers.
     """
     name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
-    gpus, utilization = _gpus(cluster_id, simulate_gpus)
-    return EmbeddedHost(HOST_ID, address, name, engine, gpus, utilization)
+    gpus, probe = _gpus(cluster_id, simulate_gpus)
+    return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
 
 
 def _runtime(
@@ -66,7 +70,7 @@ def _runtime(
     return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
 
 
-def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Callable[[str], float | None]]:
+def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:
     if simulate is None:
         from schedulearn.metrics import nvml
 
@@ -76,8 +80,8 @@ def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]
                 {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
                 for g in found
             ]
-            return rows, lambda _: None
-    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), lambda _: None
+            return rows, LocalProbe()
+    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), None
 
 
 def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[Mapping[str, Any]]:

@@ -183,3 +183,29 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(StoreError, match=r"schedulearn\.db"):
         Database(sqlite_url(tmp_path))
     assert file.read_bytes() == before
+
+
+def test_the_migration_to_telemetry_keeps_jobs_and_goes_back(tmp_path: Path) -> None:
+    engine = store._engine(f"sqlite:///{tmp_path / 'old.db'}")
+    store.upgrade(engine, "0005")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO host (id, address, runtime, state, labels, position) "
+                "VALUES ('h', 'x', 'd', 'active', '{}', 0)"
+            )
+        )
+        connection.execute(
+            text("INSERT INTO gpu (uuid, host_id, ordinal, type, memory_bytes, simulated, present) "
+                 "VALUES ('GPU-1', 'h', 0, 'A100', 1, 0, 1)")
+        )  # fmt: skip
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        gpu = connection.execute(select(Gpu)).one()
+        assert (gpu.uuid, gpu.occupied, gpu.cleared_at, gpu.ecc_accepted) == ("GPU-1", "", None, 0)
+        connection.rollback()
+        store.downgrade(engine, "0005")
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT uuid, type FROM gpu")).all() == [("GPU-1", "A100")]
+        assert MigrationContext.configure(connection).get_current_revision() == "0005"
+    engine.dispose()

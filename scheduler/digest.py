@@ -213,15 +213,15 @@ def digest(
 
 
 def _blame(finding: Any, gpus: GpuTrouble, now: float) -> Any:
-    """A task that failed on an unhealthy GPU did so because of it. One that has just failed waits for the next look at
-    its GPUs: a program notices a broken one before we do."""
+    """A task that failed on an unhealthy GPU did so because of it. One that has just failed, and was not told to stop,
+    waits for the next look at its GPUs: a program notices a broken one before we do."""
     if not isinstance(finding, TaskEnded) or finding.outcome is Reason.COMPLETED:
         return finding
     fault = next((gpus.faults[uuid] for uuid in finding.task.gpu_uuids if uuid in gpus.faults), "")
     if fault:
         return replace(finding, outcome=Reason.GPU_LOST, error=fault)
     looked_at = gpus.looked_at(finding.task.host_id)
-    if finding.finished_at is not None and looked_at is not None:
+    if finding.finished_at is not None and looked_at is not None and not finding.task.stop:
         since = now - finding.finished_at
         if looked_at < finding.finished_at + LOOK_S and 0 <= since < LOOK_AT_MOST_S:
             gpus.awaited = True

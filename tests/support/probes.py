@@ -16,6 +16,7 @@ class FakeProbe:
     `interval_s`."""
 
     def __init__(self, count: int = 2, prefix: str = "GPU-real", interval_s: float = 0.02) -> None:
+        self.prefix = prefix
         self.gpus = [GpuInfo(f"{prefix}-{index}", index, "A100", 1 << 34) for index in range(count)]
         self.fields: dict[str, dict[str, Any]] = {}
         self.interval_s = interval_s
@@ -25,10 +26,10 @@ class FakeProbe:
         self._poke: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def uuid(self, index: int) -> str:
-        return self.gpus[index].uuid
+        return f"{self.prefix}-{index}"
 
     def set(self, index: int, **fields: Any) -> None:
-        self.fields[f"{self.gpus[index].uuid}"] = fields
+        self.fields[self.uuid(index)] = fields
 
     def vanish(self, index: int) -> None:
         self.gpus = [gpu for gpu in self.gpus if gpu.index != index]

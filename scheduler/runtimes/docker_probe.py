@@ -63,10 +63,20 @@ class ContainerProbe:
         self._closed = threading.Event()
         self._stream: Stream | None = None
         self._renew = False
+        self._cut = False
+        """We end the stream ourselves: what it raises then is no fault."""
 
     def readings(self) -> Iterator[Reading]:
         if self._closed.is_set():
             return
+        self._cut = False
+        try:
+            yield from self._readings()
+        except RuntimeFault:
+            if not self._cut:
+                raise
+
+    def _readings(self) -> Iterator[Reading]:
         with self._engine.errors("run the probe"):
             container = self._ensure()
             shown = self._recent(container)
@@ -80,12 +90,13 @@ class ContainerProbe:
                     words = line
                 elif (reading := self._parse(line)) is not None:
                     yield reading
-            state = self._inspect()
-        if state is not None and not state["State"]["Running"] and words and not self._closed.is_set():
+            ended = self._has_ended()
+        if ended and words and not self._cut:
             raise RuntimeFault(f"the probe on {self._engine.url} has ended: {words.decode(errors='replace')}")
 
     def interrupt(self, *, renew: bool = False) -> None:
         self._renew = self._renew or renew
+        self._cut = True
         stream = self._stream
         if stream is not None:
             stream.cancel()
@@ -161,6 +172,16 @@ class ContainerProbe:
         except docker.errors.NotFound:
             return None
         return found
+
+    def _has_ended(self) -> bool:
+        """Its log may end a little earlier than the engine says so."""
+        for _ in range(10):
+            found = self._inspect()
+            if found is None or not found["State"]["Running"]:
+                return True
+            if self._closed.wait(0.1):
+                break
+        return False
 
     def _remove(self) -> None:
         try:

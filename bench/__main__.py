@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation")
+NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "simulation")
 
 
 def main() -> int:

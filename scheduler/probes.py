@@ -14,7 +14,7 @@ _IDLE_C, _FULL_C = 34.0, 71.0
 
 
 class Probe(Protocol):
-    """One host's GPUs. The conformance tests (tests/unit/test_probes.py) hold all to this."""
+    """One host's GPUs. The conformance tests (tests/runtimes/test_probes.py) hold all to this."""
 
     def readings(self) -> Iterator[Reading]:
         """An inventory first, then about one sample a second, and an inventory again where it changes. Blocks in

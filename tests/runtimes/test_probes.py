@@ -1,4 +1,5 @@
-"""The probe in its container on a real Docker Engine, over the stand-in for the driver's library."""
+"""What holds for every probe; then the one in a container on a real Docker Engine, over a stand-in for the driver's
+library."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 from benches import IMAGE, wait_for
 from nvml_library import NAME, build_library
+from probes import FakeProbe
 
 from schedulearn.metrics.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.probes import LocalProbe, Probe
 from schedulearn.scheduler.runtimes import docker_probe
 from schedulearn.scheduler.runtimes.docker import DockerRuntime
 from schedulearn.scheduler.runtimes.docker_api import Engine
@@ -92,6 +95,44 @@ def take(readings: Iterator[Reading], kind: type, wanted: Callable[[Any], bool] 
             return reading
         assert time.monotonic() < end, f"no such {kind.__name__} in 30 s"
     raise AssertionError("the readings ended")
+
+
+@pytest.fixture(params=["fake", "local", pytest.param("docker", marks=pytest.mark.docker)])
+def probe(request: pytest.FixtureRequest) -> Iterator[Probe]:
+    match request.param:
+        case "fake":
+            made: Probe = FakeProbe(8)
+        case "local":
+            made = LocalProbe()
+        case _:
+            made = request.getfixturevalue("probes").make()
+    yield made
+    made.close()
+
+
+class TestEveryProbe:
+    def test_an_inventory_comes_first_then_samples_of_the_same_gpus(self, probe: Probe) -> None:
+        readings = probe.readings()
+        found = next(readings)
+        assert isinstance(found, Inventory)
+        for _ in range(2):
+            sample = take(readings, Sample)
+            assert [gpu.uuid for gpu in sample.gpus] == [gpu.uuid for gpu in found.gpus]
+
+    def test_interrupting_it_ends_the_readings_and_the_next_begin_with_an_inventory(self, probe: Probe) -> None:
+        readings = probe.readings()
+        take(readings, Sample)
+        probe.interrupt(renew=True)
+        assert len(list(readings)) <= 3
+        assert isinstance(next(probe.readings()), Inventory)
+
+    def test_once_closed_it_reads_nothing(self, probe: Probe) -> None:
+        readings = probe.readings()
+        take(readings, Sample)
+        probe.close()
+        assert len(list(readings)) <= 1
+        assert [reading for reading in probe.readings() if isinstance(reading, Sample)] == []
+        probe.close(remove=True)
 
 
 @pytest.mark.docker

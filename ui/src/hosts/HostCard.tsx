@@ -68,7 +68,9 @@ function GpuTile({ gpu, names }: { gpu: Gpu; names: Record<string, string> }) {
         {gpu.type}
         {gpu.memory_bytes > 0 && ` · ${size(gpu.memory_bytes)}`}
       </span>
-      {gpu.jobs.length === 0 && <span className={classes.free}>free</span>}
+      {gpu.state === "free" && <span className={classes.free}>free</span>}
+      {gpu.fault && <span className={classes.trouble}>unhealthy: {gpu.fault}</span>}
+      {gpu.occupied_by && <span className={classes.trouble}>used by {gpu.occupied_by}</span>}
       {gpu.jobs.map((id) => (
         <Link key={id} to={`/jobs/${id}`} className={classes.job}>
           {names[id] ?? id}

@@ -48,6 +48,11 @@ def embedded_host(
     """
     name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
     gpus, probe = _gpus(cluster_id, simulate_gpus)
+    if simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
+        # We can't see them ourselves, for instance in a container: a probe of their engine can.
+        from schedulearn.scheduler.runtimes.docker_probe import ContainerProbe
+
+        gpus, probe = [], ContainerProbe(address, cluster_id, engine.fetch_image)
     return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
 
 
@@ -68,6 +73,13 @@ def _runtime(
     from schedulearn.scheduler.runtimes.process import ProcessRuntime
 
     return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
+
+
+def _gives_gpus(engine: Runtime) -> bool:
+    try:
+        return engine.survey().nvidia
+    except RuntimeFault:
+        return False
 
 
 def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:

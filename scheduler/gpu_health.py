@@ -48,7 +48,8 @@ def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], boo
     if not known.fault and (why := _fault(known, reading)):
         known.fault = fault = why
     if is_ours is not None and reading.processes is not None:
-        who = _others([process for process in reading.processes if not is_ours(process)])
+        # One without a name has just ended, or lives where we can't look.
+        who = _others([process for process in reading.processes if process.name and not is_ours(process)])
         if bool(who) == bool(known.occupied):
             known.since = None
         else:
@@ -86,4 +87,4 @@ def _others(processes: list[GpuProcess]) -> str:
     if first.container:
         details.append(f"container {first.container[:12]}")
     more = f" and {len(processes) - 1} more" if len(processes) > 1 else ""
-    return f"{first.name or 'a process'} ({', '.join(details)}){more}"
+    return f"{first.name} ({', '.join(details)}){more}"

@@ -80,6 +80,9 @@ class Monitor:
         self._ticker = threading.Thread(target=self._tick_forever, name="telemetry", daemon=True)
 
     def start(self) -> None:
+        with self._db.read() as db:
+            self._energy_seen = store.live_tasks(db)
+        self._energy_until = self._clock()
         self._ticker.start()
 
     def close(self) -> None:

@@ -143,6 +143,12 @@ def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, lis
     return step, list(db.execute(query))
 
 
+def live_tasks(db: Connection) -> tuple[Sequence[str], int]:
+    """(tasks that have not ended, number of the last task): where the first `add_energy` begins."""
+    live = db.execute(select(col(Task.id)).where(col(Task.state).in_(("wanted", "running")))).scalars().all()
+    return live, db.execute(select(func.max(col(Task.seq)))).scalar() or 0
+
+
 def add_energy(
     db: Connection,
     joules: Callable[[str, float, float], float],
@@ -151,8 +157,7 @@ def add_energy(
     before: tuple[Sequence[str], int],
 ) -> tuple[Sequence[str], int]:
     """Adds to each task what its GPUs drew from `since` to `until` while it held them; who share one share that too.
-    `before`: what the last call returned, by which this one finds the tasks that have ended since: (live tasks, last
-    task)."""
+    `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that have ended since."""
     live, last = before
     query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > last))
     found = {task.id: task for task in db.execute(query)}

@@ -37,6 +37,11 @@ def test_a_foreign_process_occupies_a_gpu_only_if_it_stays_and_frees_it_only_if_
     assert known.occupied == ""
 
 
+def test_a_process_that_can_not_be_looked_at_is_nobody() -> None:
+    known = Known(fresh=True)
+    assert look(known, GpuProcess(3)) == NOTHING
+
+
 def test_our_own_processes_occupy_nothing() -> None:
     known = Known(fresh=True)
     assert [look(known, OURS, at=float(second)) for second in range(20)] == [NOTHING] * 20

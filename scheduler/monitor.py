@@ -182,7 +182,7 @@ class Monitor:
                         self._take_sample(followed, reading)
                 problem = "its probe has ended, and is started again"
             except Exception as error:
-                if not isinstance(error, SchedulearnError):
+                if not isinstance(error, SchedulearnError) and not followed.stopping.is_set():
                     log.exception("the probe of %s can't be followed", followed.host_id)
                 problem = f"its GPUs can't be watched: {error}"
             followed.heard = 0.0

@@ -18,7 +18,10 @@ from nvml_library import NAME, build_library
 from probes import FakeProbe
 
 from schedulearn.metrics.readings import Inventory, Reading, Sample
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.probes import LocalProbe, Probe
 from schedulearn.scheduler.runtimes import docker_probe
 from schedulearn.scheduler.runtimes.docker import DockerRuntime
@@ -26,7 +29,9 @@ from schedulearn.scheduler.runtimes.docker_api import Engine
 from schedulearn.scheduler.runtimes.docker_container import LABEL, has_real_gpus, says_blind
 from schedulearn.scheduler.runtimes.docker_images import fetch_image
 from schedulearn.scheduler.runtimes.docker_probe import LABEL_PROBE, ContainerProbe, all_gpus, split_lines
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.probe_image import probe_image, probe_version
+from schedulearn.scheduler.store import gpus
 
 WITH_GPUS = "schedulearn-test/probe:1"
 
@@ -308,3 +313,43 @@ def test_tasks_are_told_apart_from_the_probe(tmp_path: Path) -> None:
     from schedulearn.scheduler.runtimes.base import parse_task_id
 
     assert parse_task_id(docker_probe.container_name("0123456789abcdef")) is None
+
+
+@pytest.mark.docker
+def test_a_services_host_has_the_gpus_that_its_probe_shows_over_kills_restarts_and_removal(
+    probes: Probes, tmp_path: Path
+) -> None:
+    def cluster() -> Cluster:
+        made = Cluster(
+            tmp_path,
+            lambda _: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
+            make_probe=lambda row, fetch: probes.make(),
+            make_runtime=lambda row: DockerRuntime(row.id, row.address, tmp_path, probes.cluster),
+        )
+        made.start()
+        return made
+
+    def shown(service: Cluster) -> list[str]:
+        with service.db.read() as db:
+            uuids = [gpu.uuid for gpu in gpus.of_host(db, "far")]
+        return [uuid for uuid in uuids if service.monitor.reading(uuid)]
+
+    first = cluster()
+    first.fleet.add(HostSpec(address=probes.engine.url, name="far"))
+    wait_for(lambda: len(shown(first)) == 8, "8 GPUs with readings")
+    [container] = probes.containers()
+    probes.engine.api.kill(container["Id"])
+    wait_for(lambda: [c["Id"] for c in probes.containers() if c["State"] == "running"] != [container["Id"]], "an end")
+    wait_for(lambda: [c["State"] for c in probes.containers()] == ["running"], "a new probe")
+    [container] = probes.containers()
+    first.close()
+    second = cluster()
+    try:
+        wait_for(lambda: len(shown(second)) == 8, "8 GPUs again")
+        assert [c["Id"] for c in probes.containers()] == [container["Id"]]
+        second.fleet.remove("far")
+        wait_for(lambda: probes.containers() == [], "the probe to be taken off")
+        with second.db.read() as db:
+            assert gpus.of_host(db, "far") == []
+    finally:
+        second.close()

@@ -26,7 +26,7 @@ from schedulearn.scheduler.telemetry import Telemetry
 log = logging.getLogger(__name__)
 
 SILENT_S = 15.0  # without a reading, after which a probe is followed anew
-_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
 _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 _DROP_EVERY = 60  # minutes
 

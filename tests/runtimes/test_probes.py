@@ -3,9 +3,7 @@ library."""
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 from benches import IMAGE, wait_for
-from nvml_library import NAME, build_library
+from probe_images import ENVIRONMENT, WITH_GPUS, image_with_gpus
 from probes import FakeProbe
 
 from schedulearn.metrics.readings import Inventory, Reading, Sample
@@ -27,13 +25,10 @@ from schedulearn.scheduler.runtimes import docker_probe
 from schedulearn.scheduler.runtimes.docker import DockerRuntime
 from schedulearn.scheduler.runtimes.docker_api import Engine
 from schedulearn.scheduler.runtimes.docker_container import LABEL, has_real_gpus, says_blind
-from schedulearn.scheduler.runtimes.docker_images import fetch_image
 from schedulearn.scheduler.runtimes.docker_probe import LABEL_PROBE, ContainerProbe, all_gpus, split_lines
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.runtimes.probe_image import probe_image, probe_version
+from schedulearn.scheduler.runtimes.probe_image import probe_version
 from schedulearn.scheduler.store import gpus
-
-WITH_GPUS = "schedulearn-test/probe:1"
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +40,7 @@ def engine(engine_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The probe's image as a host builds it, and then with the stand-in in it, as if its toolkit had put it there."""
-    library = build_library(tmp_path_factory.mktemp("nvml")) / NAME
-    for _ in fetch_image(engine, probe_image()):
-        pass
-    container = engine.api.create_container(probe_image())["Id"]
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(library, f"usr/lib/{NAME}")
-    engine.api.put_archive(container, "/", buffer.getvalue())
-    engine.api.commit(container, *WITH_GPUS.split(":"))
-    engine.api.remove_container(container)
-    return WITH_GPUS
+    return image_with_gpus(engine, tmp_path_factory.mktemp("nvml"))
 
 
 class Probes:
@@ -68,7 +52,7 @@ class Probes:
 
     def make(self, **options: Any) -> ContainerProbe:
         options = {"image": self.image, "gpu_options": lambda info: {}, **options}
-        environment = {"FAKE_NVML_GPUS": "8", "LD_LIBRARY_PATH": "/usr/lib", **options.pop("environment", {})}
+        environment = {**ENVIRONMENT, **options.pop("environment", {})}
         probe = ContainerProbe(self.engine.url, self.cluster, no_fetch, environment=environment, **options)
         self.made.append(probe)
         return probe

@@ -233,7 +233,7 @@ def test_minutes_and_energy_are_kept(tmp_path: Path) -> None:
         while time.time() < began + 0.3:
             probe.set(0, energy_j=float(next(joules)), utilization=70.0)
             time.sleep(0.01)
-        c.cluster.monitor._keep(int(time.time() // 60), time.time())
+        c.cluster.monitor._keep(int(began // 60), time.time())
         with c.cluster.db.read() as db:
             rows = {row.gpu_uuid: row for row in db.execute(select(GpuMinute))}
             [task] = db.execute(select(Task)).all()

@@ -20,6 +20,6 @@ setup(
         "schedulearn": ["py.typed"],
         "schedulearn.api": ["static/**/*"],
         "schedulearn.scheduler": ["store/migrations/*.mako", "sim/applications.json"],
-        "schedulearn.worker_images": ["Dockerfile", "*.sh", "*.env", "examples/**/*"],
+        "schedulearn.worker_images": ["Dockerfile*", "*.sh", "*.env", "examples/**/*"],
     },
 )

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, usage
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, telemetry, usage
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
@@ -57,6 +57,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             report_interval_s=settings.report_interval,
             checkpoint_interval_s=settings.checkpoint_interval,
             keep_checkpoints_s=settings.keep_checkpoints,
+            keep_telemetry_days=settings.keep_telemetry,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
         cluster.start()
@@ -77,7 +78,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage):
+    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage, telemetry):
         app.include_router(module.router)
     _page(app, settings)
     _describe_bodies(app)

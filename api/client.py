@@ -194,6 +194,10 @@ class Client:
     def uncordon(self, host_id: str) -> Json:
         return self._object("POST", f"hosts/{_part(host_id)}/uncordon")
 
+    def return_gpu(self, host_id: str, gpu: str) -> Json:
+        """Gives an unhealthy GPU, by index or UUID, back to service."""
+        return self._object("POST", f"hosts/{_part(host_id)}/gpus/{_part(gpu)}/return")
+
     def add_host(self, spec: Mapping[str, Any]) -> Json:
         return self._object("POST", "hosts", json=dict(spec))
 

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, HostOut, Problem, iso
+from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, GpuReadingOut, HostOut, Problem, iso
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.host_agent import NOT_CONTACTED
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.runtimes.base import HostProblem
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.repository import Hosts
 
@@ -49,7 +50,7 @@ async def cluster_totals(request: Request) -> Response:
     views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
     gpus = [(host, gpu) for host in views for gpu in host["gpus"]]
     used = sum(1 for _, gpu in gpus if gpu["jobs"])
-    free = sum(1 for host, gpu in gpus if not gpu["jobs"] and host["reachable"] and host["state"] == "active")
+    free = sum(1 for host, gpu in gpus if gpu["state"] == "free" and host["reachable"] and host["state"] == "active")
     jobs = await cluster.db.aread(repository.count_jobs)
     totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs}
     return JsonResponse({**totals, "desired_hosts": cluster.loop.desired_hosts})
@@ -96,6 +97,14 @@ def drain(request: Request, host_id: str, body: DrainIn) -> Response:
     return _view(cluster_of(request), host_id)
 
 
+@router.post("/hosts/{host_id}/gpus/{gpu}/return", response_model=HostOut, responses={**_UNKNOWN, **_REFUSED})
+def return_gpu(request: Request, host_id: str, gpu: str) -> Response:
+    """Gives an unhealthy GPU, by its index or UUID, back to service: its errors up to now are forgiven. One that the
+    host does not show any more is forgotten."""
+    cluster_of(request).monitor.return_gpu(host_id, gpu)
+    return _view(cluster_of(request), host_id)
+
+
 def _view(cluster: Cluster, host_id: str, status_code: int = 200) -> Response:
     with cluster.db.read() as db:
         return JsonResponse(_one(cluster, repository.load_hosts(db), host_id), status_code=status_code)
@@ -111,24 +120,17 @@ def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> dict[str, Any]:
 def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
     """Every host with its GPUs and who holds them. `hosts`: what `repository.load_hosts` gave."""
     views = []
+    by_host: dict[str, list[Any]] = {}
+    for gpu in hosts.gpus:
+        by_host.setdefault(gpu.host_id, []).append(gpu)
     for host in hosts.hosts:
         agent = cluster.agents.get(host.id)
         grip = agent.grip if agent is not None else None
         facts = grip.facts if grip is not None else None
-        gpus = [
-            {
-                "uuid": gpu.uuid,
-                "host": gpu.host_id,
-                "index": gpu.ordinal,
-                "type": gpu.type,
-                "memory_bytes": gpu.memory_bytes,
-                "simulated": gpu.simulated,
-                "utilization": cluster.host.utilization(gpu.uuid),
-                "jobs": hosts.holders.get(gpu.uuid, []),
-            }
-            for gpu in hosts.gpus
-            if gpu.host_id == host.id
-        ]
+        gpus = [_gpu_view(cluster, gpu, hosts.holders.get(gpu.uuid, [])) for gpu in by_host.get(host.id, ())]
+        problems = list(facts.problems) if facts is not None else []
+        if why := cluster.monitor.problem(host.id):
+            problems.append(HostProblem("gpus", f"{why[:1].upper()}{why[1:]}."))
         views.append(
             {
                 "id": host.id,
@@ -142,10 +144,38 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "version": facts.version if facts is not None else "",
                 "cpus": facts.cpus if facts is not None else None,
                 "memory_bytes": facts.memory_bytes if facts is not None else None,
-                "problems": [{"code": p.code, "message": p.message} for p in facts.problems] if facts else [],
+                "problems": [{"code": p.code, "message": p.message} for p in problems],
                 "network": host.network,
                 "labels": host.labels,
                 "gpus": gpus,
             }
         )
     return views
+
+
+def _gpu_view(cluster: Cluster, gpu: Any, jobs: list[str]) -> dict[str, Any]:
+    reading = cluster.monitor.reading(gpu.uuid)
+    return {
+        "uuid": gpu.uuid,
+        "host": gpu.host_id,
+        "index": gpu.ordinal,
+        "type": gpu.type,
+        "memory_bytes": gpu.memory_bytes,
+        "simulated": gpu.simulated,
+        "state": "unhealthy" if gpu.fault else "used" if jobs else "occupied" if gpu.occupied else "free",
+        "fault": gpu.fault,
+        "occupied_by": gpu.occupied,
+        "island": gpu.island,
+        "numa": gpu.numa,
+        "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
+        "reading": None if reading is None else {
+            **{name: getattr(reading, name) for name in _SHOWN},
+            "processes": None if reading.processes is None else [
+                {name: getattr(process, name) for name in GpuProcessOut.model_fields} for process in reading.processes
+            ],
+        },
+        "jobs": jobs,
+    }  # fmt: skip
+
+
+_SHOWN = [name for name in GpuReadingOut.model_fields if name != "processes"]

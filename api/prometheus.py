@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
@@ -11,6 +12,16 @@ from prometheus_client.registry import Collector
 from schedulearn.api.hosts import host_views
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.store import repository
+
+_LABELS = ["UUID", "gpu", "Hostname", "modelName"]
+_DCGM = {
+    "DCGM_FI_DEV_GPU_UTIL": "GPU utilisation in per cent",
+    "DCGM_FI_DEV_FB_USED": "GPU memory in use in MiB",
+    "DCGM_FI_DEV_GPU_TEMP": "GPU temperature in degrees Celsius",
+    "DCGM_FI_DEV_POWER_USAGE": "Power draw in W",
+    "DCGM_FI_DEV_XID_ERRORS": "The last Xid error; 0 if there was none",
+}
+"""As NVIDIA's exporter calls and labels them, so that dashboards made for it work."""
 
 
 def exposition(cluster: Cluster) -> bytes:
@@ -36,20 +47,20 @@ class _ClusterCollector(Collector):
         yield CounterMetricFamily("schedulearn_jobs_submitted", "Jobs ever submitted", value=sum(counts.values()))
         yield CounterMetricFamily("schedulearn_resizes", "Resizes of running jobs", value=resizes)
         gpus = GaugeMetricFamily("schedulearn_gpus", "GPUs", labels=["host", "gpu_type", "state"])
-        load = GaugeMetricFamily(
-            "DCGM_FI_DEV_GPU_UTIL", "GPU utilisation in per cent", labels=["UUID", "gpu", "Hostname"]
-        )
+        families = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _DCGM.items()}
         for host in host_views(self.cluster, hosts):
             tally: dict[tuple[str, str], int] = {}
             for gpu in host["gpus"]:
-                state = "used" if gpu["jobs"] else "free" if host["state"] == "active" else host["state"]
+                state = host["state"] if gpu["state"] == "free" and host["state"] != "active" else gpu["state"]
                 tally[gpu["type"], state] = tally.get((gpu["type"], state), 0) + 1
-                if gpu["utilization"] is not None:
-                    load.add_metric([gpu["uuid"], str(gpu["index"]), host["id"]], gpu["utilization"])
+                labels = [gpu["uuid"], str(gpu["index"]), host["id"], gpu["type"]]
+                for name, value in _values(gpu).items():
+                    if value is not None:
+                        families[name].add_metric(labels, value)
             for (gpu_type, state), count in tally.items():
                 gpus.add_metric([host["id"], gpu_type, state], count)
         yield gpus
-        yield load
+        yield from families.values()
         stats = self.cluster.loop.stats
         yield SummaryMetricFamily(
             "schedulearn_decision_seconds",
@@ -57,3 +68,16 @@ class _ClusterCollector(Collector):
             count_value=stats.decisions,
             sum_value=stats.decision_seconds,
         )
+
+
+def _values(gpu: Mapping[str, Any]) -> dict[str, float | None]:
+    """By the names of `_DCGM`."""
+    reading = gpu["reading"] or {}
+    memory = reading.get("memory_bytes")
+    return {
+        "DCGM_FI_DEV_GPU_UTIL": gpu["utilization"],
+        "DCGM_FI_DEV_FB_USED": None if memory is None else memory / (1 << 20),
+        "DCGM_FI_DEV_GPU_TEMP": reading.get("temperature"),
+        "DCGM_FI_DEV_POWER_USAGE": reading.get("power_w"),
+        "DCGM_FI_DEV_XID_ERRORS": (reading["xid"] or 0) if reading else None,
+    }

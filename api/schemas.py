@@ -94,7 +94,8 @@ class JobOut(BaseModel):
     message: str = Field(description="the same as a sentence")
     pull_percent: float | None = Field(description="how far the fetch of its image is")
     attempt: int
-    restarts: int
+    restarts: int = Field(description="for whatever reason")
+    retries: int = Field(description="after failures of its command, which `max_restarts` bounds")
     exit_code: int | None
     submitted_at: str
     started_at: str | None
@@ -135,6 +136,29 @@ class EventPage(BaseModel):
     items: list[EventOut]
 
 
+class GpuProcessOut(BaseModel):
+    pid: int
+    name: str
+    memory_bytes: int | None = Field(description="of the GPU")
+    container: str = Field(description="id of its container; empty: none, or unknown")
+    uid: int | None = Field(description="of its user on the host")
+
+
+class GpuReadingOut(BaseModel):
+    """The latest second of a GPU; null: it does not tell."""
+
+    memory_bytes: float | None = Field(description="used")
+    temperature: float | None = Field(description="degrees Celsius")
+    power_w: float | None
+    energy_j: float | None = Field(description="a counter, since the driver was loaded")
+    sm_mhz: float | None
+    memory_mhz: float | None
+    ecc_errors: int | None = Field(description="uncorrected ones since the driver was loaded")
+    xid: int | None = Field(description="the last Xid error")
+    throttle: list[str] = Field(description="why its clocks are lowered")
+    processes: list[GpuProcessOut] | None
+
+
 class GpuOut(BaseModel):
     uuid: str
     host: str
@@ -142,7 +166,15 @@ class GpuOut(BaseModel):
     type: str
     memory_bytes: int
     simulated: bool
+    state: Literal["free", "used", "occupied", "unhealthy"] = Field(
+        description="occupied: somebody uses it who has it not from here; unhealthy: not given until it is returned"
+    )
+    fault: str = Field(description="why it is unhealthy")
+    occupied_by: str = Field(description="who uses it beside the jobs")
+    island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
+    numa: int | None
     utilization: float | None = Field(description="per cent; null where it can't be told")
+    reading: GpuReadingOut | None = Field(description="null where none came in the last seconds")
     jobs: list[str] = Field(description="ids of the jobs that hold it")
 
 
@@ -173,7 +205,7 @@ class ClusterOut(BaseModel):
     hosts: int
     gpus: int
     gpus_used: int
-    gpus_free: int = Field(description="not held, on hosts that are reachable and active")
+    gpus_free: int = Field(description="neither held, occupied nor unhealthy, on hosts that are reachable and active")
     jobs: dict[str, int] = Field(description="jobs in each state")
     desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")
 
@@ -301,7 +333,7 @@ _AS_THEY_ARE = (
         "reason",
         "message",
     ),
-    *("pull_percent", "attempt", "restarts", "exit_code", "run_seconds", "gpu_seconds"),
+    *("pull_percent", "attempt", "restarts", "retries", "exit_code", "run_seconds", "gpu_seconds"),
 )
 
 

@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
     )
+    keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")
 
     @classmethod
     def settings_customise_sources(

@@ -6,7 +6,9 @@ import importlib
 import os
 import sys
 
-NAMES = ("footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation", "allocation")
+NAMES = (
+    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation", "allocation", "telemetry",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -15,15 +15,17 @@ from sqlalchemy.engine import Connection
 from schedulearn.scheduler.checkpoints import CheckpointSweeper
 from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.fleet import Fleet, MakeRuntime
+from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
+from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.outlook import Outlook
+from schedulearn.scheduler.probes import Probe
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
-from schedulearn.scheduler.runtimes.base import Runtime
+from schedulearn.scheduler.runtimes.base import ObservedTask, Runtime
 from schedulearn.scheduler.service import Service
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -53,6 +55,8 @@ class Cluster:
         report_interval_s: float = 30.0,
         checkpoint_interval_s: float = 300.0,
         keep_checkpoints_s: float = 86_400.0,
+        keep_telemetry_days: float = 7.0,
+        make_probe: MakeProbe | None = None,
     ) -> None:
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
@@ -60,7 +64,15 @@ class Cluster:
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
-        self.fleet = Fleet(self.db, self.cluster_id, make_runtime or self._docker, lambda: self.loop.wake())
+        self.monitor = Monitor(self.db, self._tasks_on, lambda: self.loop.wake(), keep_days=keep_telemetry_days)
+        self.fleet = Fleet(
+            self.db,
+            self.cluster_id,
+            make_runtime or self._docker,
+            lambda: self.loop.wake(),
+            monitor=self.monitor,
+            make_probe=make_probe or (self._docker_probe if make_runtime is None else None),
+        )
         self.fleet.open(self.host, hosts)
         self.reports = ReportAccess(
             self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
@@ -74,7 +86,8 @@ class Cluster:
             interval_s=interval_s,
             host_grace_s=host_grace_s,
             scale_window_s=scale_window_s,
-            utilization=self.host.utilization,
+            utilization=self.utilization,
+            monitor=self.monitor,
             profiles=self.profiles,
             job_env=self.reports.env,
         )
@@ -83,7 +96,7 @@ class Cluster:
             lambda: self.service.policy,
             self.profiles,
             lambda: {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None},
-            self.host.utilization,
+            self.utilization,
         )
         self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
@@ -103,7 +116,24 @@ class Cluster:
         tls = Path(row.tls) if row.tls else None
         return DockerRuntime(row.id, row.address, self.data_dir, self.cluster_id, tls=tls)
 
+    def _docker_probe(self, row: Row[Any], fetch: FetchImage) -> Probe:
+        from schedulearn.scheduler.runtimes.docker_probe import ContainerProbe
+
+        tls = Path(row.tls) if row.tls else None
+        return ContainerProbe(row.address, self.cluster_id, fetch, tls=tls)
+
+    def _tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
+        agent = self.agents.get(host_id)
+        observation = agent.grip.observation if agent is not None else None
+        return observation.tasks if observation is not None else None
+
+    def utilization(self, uuid: str) -> float | None:
+        """Measured, in per cent; None where it can't be told, and for simulated GPUs."""
+        measured = self.monitor.utilization(uuid)
+        return measured if measured is not None else self.host.utilization(uuid)
+
     def start(self) -> None:
+        self.monitor.start()
         self.profiles.start()
         self.loop.start()
         self.fleet.start()
@@ -116,6 +146,7 @@ class Cluster:
         self.sweeper.close()
         self.loop.close()
         self.profiles.close()
+        self.monitor.close()
         self.fleet.close()
         self.db.close()
         self._lock.close()

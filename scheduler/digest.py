@@ -5,7 +5,7 @@ The loop hands in rows as it read them and writes down what comes out, guarded b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,12 @@ _CLOCKS_S = 1.0  # by which a host's clock may differ from ours here
 _CLEARING_S = 15.0  # in which an engine that has come back ends what an engine before it left running
 _KILLED = (137, 143, 255)  # SIGKILL, SIGTERM, and Docker's word for what ended while no engine ran
 
+LOOK_S = 1.5
+"""So long after the end of a task a look at its GPUs must be to tell whether they are to blame."""
+LOOK_AT_MOST_S = 5.0
+MAX_BLIND = 2
+"""How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
+_BLIND = "Its container can't reach its GPUs any more. It starts again in a new one."
 _NO_MEETING = "its hosts did not come together, see its log"
 
 SETTLE_S = 3.0
@@ -111,6 +117,18 @@ class TaskResumed:
     at: float
 
 
+@dataclass
+class GpuTrouble:
+    """What is known of unhealthy GPUs, to tell their failures from those of commands."""
+
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """GPU -> what is wrong with it."""
+    looked_at: Callable[[str], float | None] = lambda host_id: None
+    """host id -> when its GPUs were last looked at; None: nobody does."""
+    awaited: bool = False
+    """A task has failed and its GPUs are yet to be looked at."""
+
+
 Finding = TaskStarted | TaskPaused | TaskResumed | TaskEnded | JobMoved
 
 
@@ -133,13 +151,15 @@ def digest(
     now: float,
     service_started: float,
     gone: Mapping[str, str] | None = None,
+    gpus: GpuTrouble | None = None,
 ) -> list[Finding]:
     """Findings in the order in which they must be written.
 
     `tasks` are the live ones, `ended` those of a job's present attempt that had ended before, `observations` one a
     host that answered. A host that did not answer changes nothing for its tasks, until it is given up: then it is in
-    `gone`, with the reason.
+    `gone`, with the reason. `gpus.awaited` is set where a verdict waits for a look at a task's GPUs.
     """
+    gpus = gpus or GpuTrouble()
     findings: list[Finding] = []
     by_job: dict[str, list[Any]] = {}
     for task in tasks:
@@ -156,6 +176,9 @@ def digest(
             else:
                 seen = observations.get(task.host_id)
                 finding = _look_at(task, seen, refusals.get(task.id), now, service_started)
+                finding = _blame(finding, gpus, now)
+                if finding is None and job.status == JobStatus.RUNNING and _is_blind(task, seen, job):
+                    findings.append(JobMoved(job, Reason.EVICTED, _BLIND, {"losses": job.losses + 1}, stop_tasks=True))
             if isinstance(finding, TaskEnded):
                 if finding.exit_code == NO_MEETING and len(live) + len(ended.get(job_id, ())) > 1:
                     finding = replace(finding, outcome=Reason.LOST, error=_NO_MEETING)
@@ -187,6 +210,29 @@ def digest(
         if moved is not None:
             findings.append(moved)
     return findings
+
+
+def _blame(finding: Any, gpus: GpuTrouble, now: float) -> Any:
+    """A task that failed on an unhealthy GPU did so because of it. One that has just failed, and was not told to stop,
+    waits for the next look at its GPUs: a program notices a broken one before we do."""
+    if not isinstance(finding, TaskEnded) or finding.outcome is Reason.COMPLETED:
+        return finding
+    fault = next((gpus.faults[uuid] for uuid in finding.task.gpu_uuids if uuid in gpus.faults), "")
+    if fault:
+        return replace(finding, outcome=Reason.GPU_LOST, error=fault)
+    looked_at = gpus.looked_at(finding.task.host_id)
+    if finding.finished_at is not None and looked_at is not None and not finding.task.stop:
+        since = now - finding.finished_at
+        if looked_at < finding.finished_at + LOOK_S and 0 <= since < LOOK_AT_MOST_S:
+            gpus.awaited = True
+            return None
+    return finding
+
+
+def _is_blind(task: Any, observation: Observation | None, job: Any) -> bool:
+    if observation is None or task.stop or job.losses >= MAX_BLIND:
+        return False
+    return any(seen.task_id == task.id and seen.blind for seen in observation.tasks)
 
 
 def _look_at(
@@ -248,18 +294,19 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
     again = {"restarts": job.restarts + 1, "pull_percent": None}
     if job.status == JobStatus.RESIZING:
         return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", again)
-    if Reason.HOST_LOST in outcomes:  # no fault of the job: it does not count against it
-        why = next((e for outcome, _, e in results if outcome is Reason.HOST_LOST and e), "its host is lost")
-        return JobMoved(job, Reason.HOST_LOST, f"{why[:1].upper()}{why[1:]}. It starts again.", again)
+    for lost_part, what in ((Reason.HOST_LOST, "its host is lost"), (Reason.GPU_LOST, "its GPU is unhealthy")):
+        if lost_part in outcomes:  # no fault of the job: it does not count against it
+            why = next((e for outcome, _, e in results if outcome is lost_part and e), what)
+            return JobMoved(job, lost_part, f"{why[:1].upper()}{why[1:]}. It starts again.", again)
     # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
     lost = outcomes & {Reason.LOST, Reason.CANCELLED} or (code == KILLED and job.elastic and not error)
     if Reason.COMMAND_FAILED in outcomes and not lost:
         if code == PREEMPTED and job.losses < MAX_LOSSES:
             message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."
             return JobMoved(job, Reason.PREEMPTED, message, {**again, "losses": job.losses + 1})
-        if job.restarts < job.max_restarts:
-            message = f"The command ended with exit code {code}{detail} Try {job.restarts + 1} of {job.max_restarts}."
-            return JobMoved(job, Reason.RETRY, message, again)
+        if job.retries < job.max_restarts:
+            message = f"The command ended with exit code {code}{detail} Try {job.retries + 1} of {job.max_restarts}."
+            return JobMoved(job, Reason.RETRY, message, {**again, "retries": job.retries + 1})
         return JobMoved(
             job,
             Reason.COMMAND_FAILED,

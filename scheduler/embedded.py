@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.probes import LocalProbe, Probe
 from schedulearn.scheduler.runtimes.base import Runtime
 
 RuntimeChoice = Literal["auto", "docker", "process"]
@@ -28,7 +29,10 @@ class EmbeddedHost:
     runtime_name: str
     runtime: Runtime
     gpus: list[Mapping[str, Any]]
-    utilization: Callable[[str], float | None]
+    utilization: Callable[[str], float | None] = lambda uuid: None
+    """For GPUs that no probe watches."""
+    probe: Probe | None = None
+    """Finds and watches the GPUs, in place of `gpus`."""
 
 
 def embedded_host(
@@ -43,8 +47,13 @@ def embedded_host(
     Raises RuntimeFault if `runtime` is "docker" and no engine answers.
     """
     name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
-    gpus, utilization = _gpus(cluster_id, simulate_gpus)
-    return EmbeddedHost(HOST_ID, address, name, engine, gpus, utilization)
+    gpus, probe = _gpus(cluster_id, simulate_gpus)
+    if simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
+        # We can't see them ourselves, for instance in a container: a probe of their engine can.
+        from schedulearn.scheduler.runtimes.docker_probe import ContainerProbe
+
+        gpus, probe = [], ContainerProbe(address, cluster_id, engine.fetch_image)
+    return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
 
 
 def _runtime(
@@ -66,7 +75,14 @@ def _runtime(
     return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
 
 
-def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Callable[[str], float | None]]:
+def _gives_gpus(engine: Runtime) -> bool:
+    try:
+        return engine.survey().nvidia
+    except RuntimeFault:
+        return False
+
+
+def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:
     if simulate is None:
         from schedulearn.metrics import nvml
 
@@ -76,8 +92,8 @@ def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]
                 {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
                 for g in found
             ]
-            return rows, nvml.utilization
-    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), lambda _: None
+            return rows, LocalProbe()
+    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), None
 
 
 def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.states import JobStatus
@@ -9,23 +10,32 @@ from schedulearn.scheduler.states import JobStatus
 if TYPE_CHECKING:
     from schedulearn.scheduler.store.repository import Books
 
+_MOVABLE = (JobStatus.PULLING, JobStatus.STARTING, JobStatus.RUNNING)
+
 
 def evictions(books: Books, now: float) -> list[tuple[Any, str]]:
-    """(job, why) for running jobs that hold a faulty GPU, or are on a host that is drained: elastic ones at once, since
-    they lose nothing, rigid ones at its deadline."""
+    """(job, why) for jobs that hold a faulty GPU, and for running ones on a host that is drained: elastic ones at once,
+    since they lose nothing, rigid ones at its deadline."""
     drained = {host.id: host.drain_until for host in books.hosts if host.drain_until is not None}
     faults = {gpu.uuid: gpu for gpu in books.gpus if gpu.fault}
     found: dict[str, tuple[Any, str]] = {}
     for task in books.tasks:
         job = books.jobs.get(task.job_id)
-        if job is None or job.status != JobStatus.RUNNING:
+        if job is None or task.stop or job.status not in _MOVABLE:
             continue
         faulty = next((faults[uuid] for uuid in task.gpu_uuids if uuid in faults), None)
         if faulty is not None:
             found[job.id] = (job, f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves on.")
+        elif job.status != JobStatus.RUNNING:
+            continue
         elif task.host_id in drained and (job.elastic or now >= drained[task.host_id]):
             found.setdefault(job.id, (job, f"{task.host_id} is being drained. It moves on."))
     return list(found.values())
+
+
+def faults_of(gpus: Sequence[Any]) -> dict[str, str]:
+    """GPU -> what is wrong with it, as a sentence without its end; without those that are well."""
+    return {gpu.uuid: f"GPU {gpu.ordinal} of {gpu.host_id} is unhealthy ({gpu.fault})" for gpu in gpus if gpu.fault}
 
 
 def next_deadline(books: Books, now: float) -> list[float]:

@@ -14,6 +14,8 @@ from schedulearn.scheduler.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.monitor import Monitor
+from schedulearn.scheduler.probes import Probe
 from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
 from schedulearn.scheduler.store import hosts, repository
@@ -21,6 +23,10 @@ from schedulearn.scheduler.store.db import Database
 
 MakeRuntime = Callable[[Row[Any]], Runtime]
 """A host's row -> how to talk to it."""
+
+FetchImage = Callable[[str], Iterator[ImageProgress]]
+MakeProbe = Callable[[Row[Any], FetchImage], Probe]
+"""A host's row and its way to images -> its probe, which connects to nothing yet."""
 
 _OURS = "schedulearn/"  # images that take minutes to build: another host's copy is the better source
 _CLOSE_S = 10.0
@@ -36,8 +42,14 @@ class Fleet:
         make_runtime: MakeRuntime,
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.time,
+        *,
+        monitor: Monitor | None = None,
+        make_probe: MakeProbe | None = None,
     ) -> None:
+        """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
         self.db = db
+        self._monitor = monitor
+        self._make_probe = make_probe
         self.clock = clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
@@ -56,7 +68,7 @@ class Fleet:
         none of them yet. Raises ConflictError if two of `named` are the same."""
         self.db.write(lambda db: _register(db, embedded))
         self.db.write(lambda db: self._take_settings(db, named))
-        self._attach(embedded.id, embedded.runtime, None)
+        self._attach(embedded.id, embedded.runtime, None, lambda fetch: embedded.probe)
         with self.db.read() as db:
             rows = hosts.list_hosts(db)
         for row in rows:
@@ -111,6 +123,8 @@ class Fleet:
         with self._lock:
             agent = self._agents.get(host_id)
             self._agents = {key: value for key, value in self._agents.items() if key != host_id}
+        if self._monitor is not None:
+            self._monitor.leave(host_id)
         if agent is not None:  # in the background: it waits for what is under way there
             threading.Thread(target=agent.close, name=f"close-{host_id}", daemon=True).start()
         self._on_change()
@@ -129,18 +143,34 @@ class Fleet:
         return row
 
     def _connect(self, row: Row[Any]) -> None:
-        self._attach(row.id, self._make_runtime(row), row.simulated_gpus)
+        make_probe = self._make_probe
+        simulated = row.simulated_gpus is not None or make_probe is None
+        self._attach(
+            row.id,
+            self._make_runtime(row),
+            row.simulated_gpus,
+            lambda fetch: None if simulated or make_probe is None else make_probe(row, fetch),
+        )
 
-    def _attach(self, host_id: str, runtime: Runtime, simulate: int | None) -> None:
+    def _attach(
+        self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[FetchImage], Probe | None]
+    ) -> None:
+        def fetch(image: str) -> Iterator[ImageProgress]:
+            return self._fetch(host_id, runtime, image)
+
+        probe = make_probe(fetch)
+
         def contacted(facts: HostFacts) -> None:
             self.db.write(lambda db: self._record(db, host_id, facts, simulate))
+            if probe is not None and self._monitor is not None and host_id in self._agents:
+                self._monitor.follow(host_id, probe)
 
         agent = HostAgent(
             host_id,
             runtime,
             self._on_change,
             on_contact=contacted,
-            fetch_image=lambda image: self._fetch(host_id, runtime, image),
+            fetch_image=fetch,
         )
         with self._lock:
             self._agents = {**self._agents, host_id: agent}
@@ -198,7 +228,8 @@ class Fleet:
 
 def _register(db: Connection, host: EmbeddedHost) -> None:
     hosts.put_host(db, host.id, address=host.address, runtime=host.runtime_name, origin="embedded")
-    repository.sync_gpus(db, host.id, host.gpus)
+    if host.probe is None:
+        repository.sync_gpus(db, host.id, host.gpus)  # else it tells by itself
 
 
 def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from schedulearn.scheduler.digest import (
     SETTLE_S,
     Finding,
+    GpuTrouble,
     JobMoved,
     Observation,
     TaskEnded,
@@ -31,10 +32,11 @@ from schedulearn.scheduler.digest import (
 )
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
-from schedulearn.scheduler.evict import evictions, next_deadline
+from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
 from schedulearn.scheduler.explain import WaitingLog, code_of
 from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.placement import GpuState, Placement, place
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.profiles import Profiles
@@ -77,10 +79,12 @@ class SchedulerLoop:
         utilization: Callable[[str], float | None] = lambda uuid: None,
         profiles: Profiles | None = None,
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
+        monitor: Monitor | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.db = db
         self.agents = agents()
+        self._monitor = monitor
         self._agents_now = agents
         self.host_grace_s = host_grace_s
         self.policy = policy
@@ -100,6 +104,8 @@ class SchedulerLoop:
         """Jobs that pause, as of the last decision."""
         self._started_at = clock()
         self._fenced: set[str] = set()
+        self._judging = False
+        """A task has failed on a GPU that is yet to be looked at."""
         self._wake = threading.Event()
         self._stopping = False
         self._rest_s = interval_s
@@ -184,8 +190,10 @@ class SchedulerLoop:
                 self._waiting_log.tell({job_id: why for job_id, why in plan.reasons.items() if job_id in queued}, now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
+        if self._monitor is not None:
+            self._monitor.notice(books.gpus, books.tasks, observations)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
-        resync = [_RESYNC_S] if books.tasks else []
+        resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
         due = [*_time_left(books, now), *next_deadline(books, now)]
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
@@ -195,7 +203,10 @@ class SchedulerLoop:
         refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
         held = {job_id: job for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS}
         gone = self._given_up({task.host_id for task in books.tasks}, observations, now)
-        return digest(held, books.tasks, ended, observations, refusals, now, self._started_at, gone)
+        gpus = GpuTrouble(faults_of(books.gpus), self._monitor.looked_at if self._monitor else lambda host_id: None)
+        found = digest(held, books.tasks, ended, observations, refusals, now, self._started_at, gone, gpus)
+        self._judging = gpus.awaited
+        return found
 
     def _given_up(self, concerned: Set[str], observations: Mapping[str, Observation], now: float) -> Mapping[str, str]:
         """Hosts whose tasks are taken for lost, with the reason: they were removed, or are silent for too long while
@@ -244,7 +255,7 @@ class SchedulerLoop:
         gpus = [
             GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), self.utilization(g.uuid))
             for g in found.gpus
-            if g.host_id in open_hosts and not g.fault
+            if g.host_id in open_hosts and not g.fault and not g.occupied
         ]
         wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]
         placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
@@ -370,7 +381,9 @@ def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
 
 def _evict(db: Connection, leaving: Sequence[tuple[Any, str]], now: float) -> None:
     for job, why in leaving:
-        if repository.move_job(db, job, Reason.EVICTED, why, now):
+        # What does not run yet has nothing to save: its containers end, or never start, and it waits anew.
+        reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
+        if repository.move_job(db, job, reason, why, now):
             repository.stop_tasks(db, job.id)
 
 

@@ -220,6 +220,7 @@ def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "version": 0,
         "attempt": 0,
         "restarts": 0,
+        "retries": 0,
         "losses": 0,
         "exit_code": None,
         "started_at": None,

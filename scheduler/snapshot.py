@@ -54,7 +54,7 @@ def build_snapshot(
             gpu
             for gpu in mine
             if not any(task in passive for task in leases[gpu.uuid].values())
-            and (leases[gpu.uuid] or (is_open and not gpu.fault))
+            and (leases[gpu.uuid] or (is_open and not gpu.fault and not gpu.occupied))
         ]
         hosts.append(
             HostView(

@@ -72,6 +72,7 @@ class Reason(StrEnum):
     BEHIND_OTHERS = "behind_others"
     LOST = "lost"
     HOST_LOST = "host_lost"
+    GPU_LOST = "gpu_lost"
     EVICTED = "evicted"
     RETRY = "retry"
     RESIZED = "resized"
@@ -102,6 +103,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.BEHIND_OTHERS: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
+    Reason.GPU_LOST: _Q,
     Reason.EVICTED: _Z,
     Reason.RETRY: _Q,
     Reason.RESIZED: _Q,

@@ -1,4 +1,4 @@
-"""hosts ls, add, cordon, uncordon, drain and rm."""
+"""hosts ls, add, cordon, uncordon, drain, return and rm."""
 
 from __future__ import annotations
 
@@ -46,8 +46,15 @@ def _row(host: Json) -> list[Cell]:
         ",".join(types),
         host["runtime"],
         host["address"],
-        ("; ".join(filter(None, [host["error"], *(problem["message"] for problem in host["problems"])])), "red"),
+        ("; ".join(filter(None, [host["error"], *(p["message"] for p in host["problems"]), *_of_gpus(host)])), "red"),
     ]
+
+
+def _of_gpus(host: Json) -> list[str]:
+    """What keeps GPUs from being given."""
+    unhealthy = [f"GPU {gpu['index']} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
+    taken = [f"GPU {gpu['index']} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
+    return unhealthy + taken
 
 
 @hosts.command("add")
@@ -163,6 +170,20 @@ def uncordon(session: Session, host: str) -> None:
       schedulearn hosts uncordon local
     """
     _print(session, session.client.uncordon(host))
+
+
+@hosts.command("return")
+@click.argument("host")
+@click.argument("gpu")
+@pass_session
+def return_gpu(session: Session, host: str, gpu: str) -> None:
+    """Gives an unhealthy GPU, by its index or UUID, back to service. One that was taken out is forgotten.
+
+    \b
+    Example:
+      schedulearn hosts return gpu2 3
+    """
+    _print(session, session.client.return_gpu(host, gpu))
 
 
 def _print(session: Session, host: Json) -> None:

@@ -150,7 +150,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("GPUs", f"{job['required_gpus']} asked for{bounds}"),
         ("holds", gpus),
         ("priority", str(job["priority"])),
-        ("attempt", f"{job['attempt']}, {job['restarts']} of {job['max_restarts']} restarts used"),
+        ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
         ("deadline", show_time(job["deadline"]) if job["deadline"] else ""),
         ("shared memory", f"{job['shm_size'] / (1 << 20):.0f} MiB"),

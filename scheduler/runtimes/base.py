@@ -74,6 +74,10 @@ class ObservedTask:
     """The engine's own words, where it has any (e.g. the command was not found)."""
     paused: bool = False
     """It runs, but all its processes are suspended."""
+    container: str = ""
+    """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
+    blind: bool = False
+    """It runs, and says that it can't reach its GPUs any more."""
 
 
 @dataclass(frozen=True)

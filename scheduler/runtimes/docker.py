@@ -33,7 +33,9 @@ from schedulearn.scheduler.runtimes.docker_container import (
     NOT_FOUND,
     create_arguments,
     failed_to_start,
+    has_real_gpus,
     read_task,
+    says_blind,
     why_not_run,
 )
 from schedulearn.scheduler.runtimes.docker_logs import Follower
@@ -44,6 +46,7 @@ __all__ = ["DockerRuntime", "ping"]
 
 LOG_S = 30.0  # for the rest of a log, once its container has ended
 SETTLE_S = 1.0  # in which a start that a crashed service asked for takes place
+_LAST_WORDS = 40  # lines, where a program that failed says why
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 # What an engine says of a command that it can't run, where it does not leave that to the container's init.
@@ -106,6 +109,8 @@ class DockerRuntime:
             if task.state is not TaskState.CREATED:
                 known[key] = task
                 self._follow(task_id, row["Id"])
+            if task.state is TaskState.RUNNING and self._is_blind(task_id):
+                task = replace(task, blind=True)
             if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
                 task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
             tasks.append(task)
@@ -340,12 +345,24 @@ class DockerRuntime:
             try:
                 inspected = self._engine.api.inspect_container(container)
                 task = read_task(task_id, inspected)
+                if task.exit_code and has_real_gpus(inspected) and says_blind(self._tail(container)):
+                    task = replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
                 if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:
                     tail = self._engine.api.logs(container, stdout=False, tail=1)
                     task = replace(task, error=why_not_run(tail, task.exit_code))
             except docker.errors.NotFound:
                 return None
         return task
+
+    def _tail(self, container: str) -> bytes:
+        """The last lines that it wrote."""
+        tail: bytes = self._engine.api.logs(container, tail=_LAST_WORDS)
+        return tail
+
+    def _is_blind(self, task_id: str) -> bool:
+        with self._lock:
+            follower = self._followers.get(task_id)
+        return follower is not None and follower.blind
 
     def _follow(self, task_id: str, container: str) -> Follower | None:
         """Makes sure that the container's output is being copied; None if all of it was."""

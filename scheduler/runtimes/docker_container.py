@@ -75,17 +75,31 @@ def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
     return {"device_requests": [DeviceRequest(device_ids=list(task.gpu_uuids), capabilities=[["gpu"]])]}
 
 
+def has_real_gpus(inspected: Mapping[str, Any]) -> bool:
+    """Whether the container was given GPUs that are more than a number in the books."""
+    env = dict(entry.partition("=")[::2] for entry in inspected["Config"].get("Env") or ())
+    return bool(env.get("CUDA_VISIBLE_DEVICES"))
+
+
+def says_blind(output: bytes) -> bool:
+    """Whether a program says what it does once its container's access to the devices was taken away, as a reload of
+    systemd does with some versions of the NVIDIA container toolkit. It goes on so until it gets a new container."""
+    return b"Failed to initialize NVML" in output
+
+
 def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
     """The task behind an answer to `inspect`."""
     state = inspected["State"]
+    container = str(inspected.get("Id", ""))
     code = int(state.get("ExitCode") or 0)
     error = str(state.get("Error") or "")
     match state["Status"]:
         case "created" if not failed_to_start(inspected):
-            return ObservedTask(task_id, TaskState.CREATED)
+            return ObservedTask(task_id, TaskState.CREATED, container=container)
         case "running" | "paused" | "restarting" as status:
             started_at = _time(state.get("StartedAt"))
-            return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=status == "paused")
+            paused = status == "paused"
+            return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
     return ObservedTask(
         task_id,
         TaskState.EXITED,
@@ -94,6 +108,7 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
         error=error,
         started_at=_time(state.get("StartedAt")),
         finished_at=_time(state.get("FinishedAt")),
+        container=container,
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import queue
 import re
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,9 +21,11 @@ from docker.utils import parse_repository_tag
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.base import ImageProgress
 from schedulearn.scheduler.runtimes.docker_api import Engine, Stream, explain
+from schedulearn.scheduler.runtimes.probe_image import probe_image, write_probe_files
 from schedulearn.scheduler.runtimes.recipes import recipe_path, run_recipe
 
 SCRIPT = "build-image.sh"
+PROBE_SCRIPT = "build-probe.sh"
 HEARTBEAT_S = 2.0
 _OURS = re.compile(r"(?:(?:index\.)?docker\.io/)?schedulearn/(.*)")
 _BUILT = re.compile(r"horovod-(cpu|cuda)(?::latest)?")
@@ -46,6 +50,8 @@ def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
     ours = _OURS.fullmatch(image)
     if ours is None:
         return _pull(engine, image)
+    if image == probe_image():
+        return _build_probe(engine, image)
     flavour = _BUILT.fullmatch(ours[1])
     if flavour is None:
         raise ImageUnavailable(
@@ -80,8 +86,21 @@ def load_image(engine: Engine, archive: Iterable[bytes]) -> None:
 
 def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:
     yield from run_recipe(
-        recipe_path(SCRIPT), flavour, env={"DOCKER_HOST": engine.url}, what=f"the image {image} on {engine.url}"
+        recipe_path(SCRIPT), flavour, env=_for_scripts(engine), what=f"the image {image} on {engine.url}"
     )
+
+
+def _build_probe(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    with tempfile.TemporaryDirectory(prefix="schedulearn-probe-") as folder:
+        write_probe_files(Path(folder))
+        script = recipe_path(PROBE_SCRIPT)
+        yield from run_recipe(script, image, folder, env=_for_scripts(engine), what=f"the probe on {engine.url}")
+
+
+def _for_scripts(engine: Engine) -> dict[str, str]:
+    """What the docker command needs to reach this engine."""
+    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(engine.tls)} if engine.tls is not None else {}
+    return {"DOCKER_HOST": engine.url, **tls}
 
 
 def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:

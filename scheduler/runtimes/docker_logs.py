@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -23,6 +23,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.logs import LogStore, LogWriter
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.docker_api import Engine, Frame, Stream
+from schedulearn.scheduler.runtimes.docker_container import has_real_gpus, says_blind
 
 CURSOR = "cursor.json"
 SAVE_S = 1.0
@@ -44,6 +45,9 @@ class Follower(threading.Thread):
         self._container_id = container_id
         self._stopping = threading.Event()
         self._stream: Stream | None = None
+        self._watched: bool | None = None
+        self.blind = False
+        """The container has GPUs, and says that it can't reach them."""
 
     def stop(self) -> None:
         """Ends the thread soon, not waiting for it. The log stays resumable."""
@@ -80,7 +84,10 @@ class Follower(threading.Thread):
         """One request's worth. True when the container had ended before it, so that nothing can follow."""
         with self._engine.errors("show a log"):
             try:
-                state = self._engine.api.inspect_container(self._container_id)["State"]
+                inspected = self._engine.api.inspect_container(self._container_id)
+                state = inspected["State"]
+                if self._watched is None:
+                    self._watched = has_real_gpus(inspected)
                 if state["Status"] == "created" and not state.get("Error"):
                     self._stopping.wait(0.2)
                     return False
@@ -89,12 +96,17 @@ class Follower(threading.Thread):
                 path = f"/containers/{self._container_id}/logs"
                 with self._engine.stream("GET", path, params=parameters) as self._stream:
                     if not self._stopping.is_set():
-                        copier.copy(self._stream.frames())
+                        copier.copy(self._watch(self._stream.frames()) if self._watched else self._stream.frames())
             except docker.errors.NotFound:
                 return True  # removed by somebody: what we have is all there will be
             finally:
                 self._stream = None
         return not goes_on
+
+    def _watch(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            self.blind = self.blind or says_blind(frame[1])
+            yield frame
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,12 @@ class FakeRuntime:
         """The task is gone, and nobody saw how it ended."""
         self._end(task_id, state=TaskState.LOST)
 
+    def blind(self, task_id: str) -> None:
+        """The task runs on, but says that it can't reach its GPUs."""
+        with self._changed:
+            self._tasks[task_id].seen = replace(self._tasks[task_id].seen, blind=True)
+            self._notify()
+
     def vanish(self, task_id: str) -> None:
         """Somebody removed the task behind our back, with its log."""
         with self._changed:

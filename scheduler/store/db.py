@@ -27,7 +27,7 @@ from schedulearn.scheduler.store import models
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 _GROUP = 512  # changes that share one commit, at most
@@ -201,13 +201,25 @@ def migrate(engine: Engine, url: str) -> None:
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Runs the migrations up to `revision`."""
     from alembic import command
+
+    _migrate(engine, command.upgrade, revision)
+
+
+def downgrade(engine: Engine, revision: str) -> None:
+    """Takes the migrations after `revision` back, with what only they could hold."""
+    from alembic import command
+
+    _migrate(engine, command.downgrade, revision)
+
+
+def _migrate(engine: Engine, run: Callable[[Any, str], None], revision: str) -> None:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        run(config, revision)
 
 
 def _create(connection: Connection) -> None:

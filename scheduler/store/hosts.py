@@ -12,7 +12,7 @@ from sqlmodel import col
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Host, Task
+from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Task
 
 HostRow = Row[Any]
 
@@ -96,5 +96,7 @@ def live_tasks(db: Connection, host_id: str) -> Sequence[Row[Any]]:
 
 def delete_host(db: Connection, host_id: str, now: float) -> None:
     """Forgets a host on which nothing lives; its tasks stay in the history of their jobs."""
+    gone = select(col(Gpu.uuid)).where(col(Gpu.host_id) == host_id)
+    db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid).in_(gone)))
     db.execute(delete(Host).where(col(Host.id) == host_id))
     repository.add_event(db, now, "host.removed", host_id=host_id, message=f"{host_id} was removed.")

@@ -82,6 +82,8 @@ class Job(SQLModel, table=True):
     """Raised by every change; a change that was decided on another version is dropped."""
     attempt: int = 0
     restarts: int = 0
+    retries: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Restarts after failures of the command, which `max_restarts` bounds; `restarts` counts all."""
     losses: int = 0
     exit_code: int | None = None
     submitted_at: float
@@ -177,6 +179,12 @@ class Gpu(SQLModel, table=True):
     island: int | None = None
     """GPUs of a host with the same number reach each other by NVLink; None: unknown."""
     numa: int | None = None
+    occupied: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Who computes on it without having it from us; empty: nobody."""
+    cleared_at: float | None = None
+    """Xid errors up to then are forgiven, by the clock of its host: an operator returned it."""
+    ecc_accepted: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """So many uncorrected errors are forgiven likewise."""
 
 
 class Lease(SQLModel, table=True):
@@ -199,17 +207,18 @@ class PortLease(SQLModel, table=True):
 
 
 class GpuMinute(SQLModel, table=True):
-    """Averages of one GPU over one minute; kept for some days."""
+    """Averages of one GPU over one minute, as far as it measures; kept for some days."""
 
     __tablename__ = "gpu_minute"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
     gpu_uuid: str = Field(primary_key=True)
     minute: int = Field(primary_key=True)
     """Minutes since the epoch."""
-    utilization: float
-    memory_bytes: float
-    temperature: float
-    power_w: float
+    utilization: float | None = None
+    memory_bytes: float | None = None
+    temperature: float | None = None
+    power_w: float | None = None
 
 
 class Event(SQLModel, table=True):

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import uvicorn
 from clusters import wait_for
+from probes import FakeProbe
 
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
@@ -60,7 +61,7 @@ class Api:
 
 
 @contextmanager
-def serve_api(directory: Path, gpus: int = 4, **settings: Any) -> Iterator[Api]:
+def serve_api(directory: Path, gpus: int = 4, probe: FakeProbe | None = None, **settings: Any) -> Iterator[Api]:
     runtime = FakeRuntime("local")
     rows = [
         {"uuid": f"GPU-{i}", "ordinal": i, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
@@ -68,7 +69,7 @@ def serve_api(directory: Path, gpus: int = 4, **settings: Any) -> Iterator[Api]:
     ]
     app = create_app(
         load_settings(data=directory, **settings),
-        lambda _: EmbeddedHost("local", "fake", "fake", runtime, list(rows), lambda _: None),
+        lambda _: EmbeddedHost("local", "fake", "fake", runtime, list(rows), lambda _: None, probe),
     )
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)

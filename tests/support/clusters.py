@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from probes import FakeProbe
 from sqlalchemy import select
+from sqlmodel import col
 
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost
@@ -15,7 +17,7 @@ from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Lease
+from schedulearn.scheduler.store.models import Gpu, Lease
 
 T = TypeVar("T")
 
@@ -50,8 +52,12 @@ class FakeCluster:
         runtime: FakeRuntime | None = None,
         others: dict[str, FakeRuntime] | None = None,
         host_grace_s: float = 60.0,
+        probe: FakeProbe | None = None,
+        other_probes: dict[str, FakeProbe] | None = None,
     ) -> None:
-        """`others`: runtimes of hosts that may be added by `add`."""
+        """`others`: runtimes of hosts that may be added by `add`. `probe` has real GPUs in place of simulated ones."""
+        self.probe = probe
+        self.other_probes = other_probes
         self.directory = directory
         self.gpus = gpus
         self.runtime = runtime or FakeRuntime("local")
@@ -66,8 +72,9 @@ class FakeCluster:
         ]
         self.cluster = Cluster(
             self.directory,
-            lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None),
+            lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None, self.probe),
             make_runtime=lambda row: self.others[row.id],
+            make_probe=self._probe_of if self.other_probes is not None else None,
             host_grace_s=self.host_grace_s,
         )
         self.cluster.start()
@@ -78,12 +85,21 @@ class FakeCluster:
         for runtime in (self.runtime, *self.others.values()):
             runtime.check()
 
-    def add(self, *host_ids: str, gpus: int = 4) -> None:
-        """Adds hosts of `others` and waits until they can be used."""
+    def _probe_of(self, row: Any, fetch: object) -> FakeProbe:
+        assert self.other_probes is not None
+        return self.other_probes[row.id]
+
+    def add(self, *host_ids: str, gpus: int | None = 4) -> None:
+        """Adds hosts of `others` and waits until they can be used. With `gpus` None their probes find real ones."""
         for host_id in host_ids:
             address = f"tcp://{host_id}.lab:2375"
             self.cluster.fleet.add(HostSpec(address=address, name=host_id, simulate_gpus=gpus))
         wait_for(lambda: all(self.cluster.agents[h].grip.observation for h in host_ids), what=f"contact to {host_ids}")
+
+    def gpu(self, uuid: str) -> Any:
+        """Its row; None if there is none."""
+        with self.cluster.db.read() as db:
+            return db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
 
     def poke(self) -> bool:
         """Has every host observed and the loop take a turn: for conditions that only time makes true."""

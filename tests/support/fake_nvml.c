@@ -1,45 +1,166 @@
-/* A stand-in for libnvidia-ml.so.1, so that nvidia-ml-py can be tried without a GPU: two GPUs. */
+/* A stand-in for libnvidia-ml.so.1, so that nvidia-ml-py can be tried without a GPU.
+ *
+ * FAKE_NVML_GPUS   how many (2)
+ * FAKE_NVML_MIG    this GPU is split into two MIG devices
+ * FAKE_NVML_STATE  a file that is read at every call, with lines `lost INDEX`, `ecc INDEX COUNT`,
+ *                  `process INDEX PID BYTES`, `xid INDEX CODE` (each code is told once), `blind 0`
+ *
+ * Compiled with BARE it has only what every driver had ten years ago. */
 #include <stdio.h>
-typedef struct { int index; } Device;
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15, UNKNOWN = 999 };
+enum { MAX = 16 };
+typedef struct { int index, part; } Device; /* part: 0 for a whole GPU, else which MIG device */
 typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned long long total, free, used; } Memory;
-static Device devices[2] = {{0}, {1}};
+typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; } Process;
+typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
+typedef struct { unsigned counts[6], gpu_slices, compute_slices; unsigned long long megabytes; } Attributes;
+static Device devices[MAX][3];
 
-int nvmlInit_v2(void) { return 0; }
-int nvmlInitWithFlags(unsigned flags) { (void)flags; return 0; }
-int nvmlShutdown(void) { return 0; }
-const char *nvmlErrorString(int code) { return code == 2 ? "Invalid Argument" : "Unknown Error"; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+static int number(const char *name, int usual) {
+  const char *text = getenv(name);
+  return text && *text ? atoi(text) : usual;
+}
+static int count(void) { return number("FAKE_NVML_GPUS", 2); }
+
+/* The n-th line `word INDEX a b` of the state file; 0 if there is none. */
+static int state(const char *word, int index, int nth, long long *a, long long *b) {
+  const char *path = getenv("FAKE_NVML_STATE");
+  FILE *file = path ? fopen(path, "r") : NULL;
+  char line[200], found[50];
+  int which, hit = 0;
+  while (file && !hit && fgets(line, sizeof line, file)) {
+    long long x = 0, y = 0;
+    if (sscanf(line, "%49s %d %lld %lld", found, &which, &x, &y) < 2) continue;
+    if (strcmp(found, word) || which != index || nth--) continue;
+    *a = x; *b = y; hit = 1;
+  }
+  if (file) fclose(file);
+  return hit;
+}
+static int trouble(Device *device) {
+  long long a, b;
+  if (state("blind", 0, 0, &a, &b)) return UNKNOWN;
+  return state("lost", device->index, 0, &a, &b) ? LOST : OK;
+}
+
+int nvmlInit_v2(void) { return OK; }
+int nvmlInitWithFlags(unsigned flags) { (void)flags; return OK; }
+int nvmlShutdown(void) { return OK; }
+const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : "Stand-in Error"; }
+int nvmlDeviceGetCount_v2(unsigned *found) { *found = count(); return OK; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **device) {
-  if (index > 1) return 2;
-  *device = &devices[index];
-  return 0;
+  if ((int)index >= count()) return INVALID;
+  for (int part = 0; part < 3; part++) devices[index][part] = (Device){(int)index, part};
+  *device = &devices[index][0];
+  return trouble(*device);
 }
 int nvmlDeviceGetUUID(Device *device, char *text, unsigned length) {
-  snprintf(text, length, "GPU-00000000-0000-0000-0000-%012d", device->index);
-  return 0;
-}
-int nvmlDeviceGetHandleByUUID(const char *uuid, Device **device) {
-  char own[80];
-  for (int i = 0; i < 2; i++) {
-    nvmlDeviceGetUUID(&devices[i], own, sizeof own);
-    int k = 0;
-    while (own[k] && own[k] == uuid[k]) k++;
-    if (!own[k] && !uuid[k]) { *device = &devices[i]; return 0; }
-  }
-  return 6; /* not found */
+  if (device->part) snprintf(text, length, "MIG-%08d-0000-0000-0000-%012d", device->part, device->index);
+  else snprintf(text, length, "GPU-00000000-0000-0000-0000-%012d", device->index);
+  return OK;
 }
 int nvmlDeviceGetName(Device *device, char *text, unsigned length) {
-  (void)device;
   snprintf(text, length, "Stand-in GPU");
-  return 0;
+  (void)device;
+  return OK;
 }
 int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
-  (void)device;
-  memory->total = 16ULL << 30; memory->used = 1ULL << 30; memory->free = memory->total - memory->used;
-  return 0;
+  memory->total = (device->part ? 4ULL : 16ULL) << 30;
+  memory->used = (unsigned long long)(device->part ? device->part : 1) << 30;
+  memory->free = memory->total - memory->used;
+  return trouble(device);
 }
 int nvmlDeviceGetUtilizationRates(Device *device, Utilization *utilization) {
-  utilization->gpu = 10 * (device->index + 1); utilization->memory = 5;
-  return 0;
+  utilization->gpu = 10 * (device->index + 1);
+  utilization->memory = 5;
+  return device->part ? UNSUPPORTED : trouble(device);
 }
+#ifndef BARE
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "999.1"); return OK; }
+int nvmlDeviceGetTemperature(Device *device, int sensor, unsigned *degrees) {
+  (void)sensor;
+  *degrees = 40 + device->index;
+  return trouble(device);
+}
+int nvmlDeviceGetPowerUsage(Device *device, unsigned *milliwatts) { *milliwatts = 100500; return trouble(device); }
+int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *millijoules) {
+  *millijoules = 7000500;
+  return trouble(device);
+}
+int nvmlDeviceGetClockInfo(Device *device, int kind, unsigned *mhz) {
+  *mhz = kind == 1 ? 1410 : 1593;
+  return trouble(device);
+}
+int nvmlDeviceGetTotalEccErrors(Device *device, int kind, int counter, unsigned long long *errors) {
+  long long a, b;
+  (void)counter;
+  *errors = kind == 1 && state("ecc", device->index, 0, &a, &b) ? a : 0;
+  return trouble(device);
+}
+int nvmlDeviceGetCurrentClocksEventReasons(Device *device, unsigned long long *reasons) {
+  *reasons = 0x1 | (device->index ? 0 : 0x44);
+  return trouble(device);
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *found, Process *processes) {
+  unsigned room = *found;
+  long long pid, bytes;
+  if (trouble(device)) return trouble(device);
+  for (*found = 0; state("process", device->index, *found, &pid, &bytes); ++*found)
+    if (*found < room) processes[*found] = (Process){pid, bytes, 0, 0};
+  return *found > room ? TOO_SMALL : OK;
+}
+int nvmlDeviceGetMigMode(Device *device, unsigned *now, unsigned *next) {
+  *now = *next = number("FAKE_NVML_MIG", -1) == device->index;
+  return OK;
+}
+int nvmlDeviceGetMaxMigDeviceCount(Device *device, unsigned *most) { (void)device; *most = 7; return OK; }
+int nvmlDeviceGetMigDeviceHandleByIndex(Device *device, unsigned index, Device **mig) {
+  if (index > 1) return NOT_FOUND;
+  *mig = &devices[device->index][index + 1];
+  return OK;
+}
+int nvmlDeviceGetAttributes_v2(Device *device, Attributes *attributes) {
+  (void)device;
+  attributes->gpu_slices = 1;
+  attributes->megabytes = 4864;
+  return OK;
+}
+/* NVLink between neighbours: 0-1, 2-3, ... */
+int nvmlDeviceGetP2PStatus(Device *a, Device *b, int what, int *status) {
+  *status = what == 2 && a->index / 2 == b->index / 2 ? 0 : 5;
+  return OK;
+}
+int nvmlDeviceGetTopologyCommonAncestor(Device *a, Device *b, int *level) {
+  *level = a->index / 4 == b->index / 4 ? 30 : 50;
+  return OK;
+}
+int nvmlDeviceGetNumaNodeId(Device *device, int *node) { *node = device->index / 4; return OK; }
+int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
+  snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", device->index + 1);
+  return OK;
+}
+int nvmlDeviceGetMaxPcieLinkGeneration(Device *device, unsigned *value) { (void)device; *value = 4; return OK; }
+int nvmlDeviceGetMaxPcieLinkWidth(Device *device, unsigned *value) { (void)device; *value = 16; return OK; }
+int nvmlEventSetCreate(void **set) { *set = devices; return OK; }
+int nvmlDeviceRegisterEvents(Device *device, unsigned long long types, void *set) {
+  (void)device; (void)set;
+  return types == 8 ? OK : INVALID;
+}
+int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout) {
+  static int told[MAX];
+  long long code, b;
+  (void)set; (void)timeout;
+  for (int index = 0; index < count() && index < MAX; index++)
+    if (state("xid", index, told[index], &code, &b)) {
+      told[index]++;
+      *event = (Event){&devices[index][0], 8, code, 0, 0};
+      return OK;
+    }
+  return TIMEOUT;
+}
+#endif

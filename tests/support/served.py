@@ -30,7 +30,10 @@ def free_port() -> int:
 class Served:
     """`start`, `kill` (-9) and `start` again over the same data; `stop` ends it in order."""
 
-    def __init__(self, data: Path, runtime: str = "process", gpus: int = 4, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, runtime: str = "process", gpus: int | None = 4, env: dict[str, str] | None = None
+    ) -> None:
+        """`gpus`: so many simulated ones; None: those that NVML shows."""
         self.data = data
         self.runtime = runtime
         self.gpus = gpus
@@ -48,7 +51,9 @@ class Served:
         self.http.close()
 
     def start(self, *, wait: bool = True) -> None:
-        flags = {"port": self.port, "data": self.data, "runtime": self.runtime, "simulate-gpus": self.gpus}
+        flags = {"port": self.port, "data": self.data, "runtime": self.runtime}
+        if self.gpus is not None:
+            flags["simulate-gpus"] = self.gpus
         command = [str(Path(sys.executable).parent / "schedulearn"), "serve"]
         command += [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         self.data.mkdir(parents=True, exist_ok=True)

@@ -9,16 +9,18 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, select, text, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, col
 
+from schedulearn.metrics.readings import GpuInfo
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
-from schedulearn.scheduler.store import models, repository
+from schedulearn.scheduler.store import gpus, models, repository
+from schedulearn.scheduler.store import hosts as repository_hosts
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
-from schedulearn.scheduler.store.models import Gpu, Host, Lease, Meta, Task
+from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Meta, Task
 
 
 @pytest.fixture
@@ -183,3 +185,80 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(StoreError, match=r"schedulearn\.db"):
         Database(sqlite_url(tmp_path))
     assert file.read_bytes() == before
+
+
+def test_the_migration_to_telemetry_keeps_jobs_and_goes_back(tmp_path: Path) -> None:
+    engine = store._engine(f"sqlite:///{tmp_path / 'old.db'}")
+    store.upgrade(engine, "0005")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO host (id, address, runtime, state, labels, position) "
+                "VALUES ('h', 'x', 'd', 'active', '{}', 0)"
+            )
+        )
+        connection.execute(
+            text("INSERT INTO gpu (uuid, host_id, ordinal, type, memory_bytes, simulated, present) "
+                 "VALUES ('GPU-1', 'h', 0, 'A100', 1, 0, 1)")
+        )  # fmt: skip
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        gpu = connection.execute(select(Gpu)).one()
+        assert (gpu.uuid, gpu.occupied, gpu.cleared_at, gpu.ecc_accepted) == ("GPU-1", "", None, 0)
+        connection.rollback()
+        store.downgrade(engine, "0005")
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT uuid, type FROM gpu")).all() == [("GPU-1", "A100")]
+        assert MigrationContext.configure(connection).get_current_revision() == "0005"
+    engine.dispose()
+
+
+def test_averages_are_kept_for_a_time_once_a_minute_and_go_with_their_host(database: Database) -> None:
+    def rows(*minutes: int) -> list[dict[str, Any]]:
+        return [{"gpu_uuid": f"GPU-{gpu}", "minute": minute, "power_w": 1.0} for gpu in range(2) for minute in minutes]
+
+    def left() -> list[int]:
+        with database.read() as db:
+            return sorted(set(db.execute(select(col(GpuMinute.minute))).scalars()))
+
+    def prepare(db: Connection) -> None:
+        repository_hosts.put_host(db, "h", address="x", runtime="docker")
+        infos = [GpuInfo(f"GPU-{gpu}", gpu, "A100", 1) for gpu in range(2)]
+        assert gpus.found_gpus(db, "h", infos, 1.0) == {"GPU-0", "GPU-1"}
+        gpus.add_minutes(db, rows(1, 2, 3))
+
+    database.write(prepare)
+    database.write(lambda db: gpus.add_minutes(db, rows(3, 4)))  # a clock that was set back
+    assert left() == [1, 2, 3, 4]
+    database.write(lambda db: gpus.drop_minutes(db, 3))
+    assert left() == [3, 4]
+    database.write(lambda db: repository_hosts.delete_host(db, "h", 2.0))
+    assert left() == []
+
+
+def test_energy_goes_to_the_tasks_that_held_a_gpu_while_they_held_it(books: Database) -> None:
+    def prepare(db: Connection) -> None:
+        _task(db, "early", gpu_uuids=["a"], state="ended", started_at=0.0, finished_at=50.0, attempt=2)
+        _task(db, "whole", gpu_uuids=["a", "b"], state="running", started_at=90.0, rank=1)
+        _task(db, "beside", gpu_uuids=["b"], state="running", started_at=110.0, rank=2)
+
+    def energy() -> dict[str, float]:
+        with books.read() as db:
+            return {task.id: task.energy_joules for task in db.execute(select(Task))}
+
+    def joules(uuid: str, since: float, until: float) -> float:
+        return 10 * (until - since)
+
+    books.write(prepare)
+    with books.read() as db:
+        before = gpus.live_tasks(db)
+    assert set(before[0]) == {"t1", "whole", "beside"}
+    seen = books.write(lambda db: gpus.add_energy(db, joules, 100.0, 120.0, before))
+    assert {name: energy()[name] for name in ("early", "whole", "beside")} == {
+        "early": 0.0, "whole": 300.0, "beside": 50.0
+    }  # fmt: skip
+    change = update(Task).where(col(Task.id) == "whole").values(state="ended", finished_at=130.0)
+    books.write(lambda db: db.execute(change))
+    books.write(lambda db: gpus.add_energy(db, joules, 120.0, 180.0, seen))
+    assert energy()["whole"] == 300.0 + 100.0 + 50.0
+    assert energy()["beside"] == 50.0 + 300.0

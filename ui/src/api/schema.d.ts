@@ -162,6 +162,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts/{host_id}/gpus/{gpu}/return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return Gpu
+         * @description Gives an unhealthy GPU, by its index or UUID, back to service: its errors up to now are forgiven. One that the
+         *     host does not show any more is forgotten.
+         */
+        post: operations["return_gpu_api_v1_hosts__host_id__gpus__gpu__return_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{host_id}/telemetry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Host Telemetry
+         * @description The GPUs of a host.
+         */
+        get: operations["host_telemetry_api_v1_hosts__host_id__telemetry_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/hosts/{host_id}/uncordon": {
         parameters: {
             query?: never;
@@ -321,6 +362,26 @@ export interface paths {
          * @description Observations, fit, predictions for 1 to 16 GPUs, the knee, and the batch with its reason.
          */
         get: operations["get_profile_api_v1_jobs__job_id__profile_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/telemetry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job Telemetry
+         * @description The GPUs that a job held, each while it held it.
+         */
+        get: operations["job_telemetry_api_v1_jobs__job_id__telemetry_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -641,7 +702,7 @@ export interface components {
             gpus: number;
             /**
              * Gpus Free
-             * @description not held, on hosts that are reachable and active
+             * @description neither held, occupied nor unhealthy, on hosts that are reachable and active
              */
             gpus_free: number;
             /** Gpus Used */
@@ -735,10 +796,20 @@ export interface components {
         };
         /** GpuOut */
         GpuOut: {
+            /**
+             * Fault
+             * @description why it is unhealthy
+             */
+            fault: string;
             /** Host */
             host: string;
             /** Index */
             index: number;
+            /**
+             * Island
+             * @description GPUs of a host with the same number reach each other by NVLink
+             */
+            island: number | null;
             /**
              * Jobs
              * @description ids of the jobs that hold it
@@ -746,8 +817,23 @@ export interface components {
             jobs: string[];
             /** Memory Bytes */
             memory_bytes: number;
+            /** Numa */
+            numa: number | null;
+            /**
+             * Occupied By
+             * @description who uses it beside the jobs
+             */
+            occupied_by: string;
+            /** @description null where none came in the last seconds */
+            reading: components["schemas"]["GpuReadingOut"] | null;
             /** Simulated */
             simulated: boolean;
+            /**
+             * State
+             * @description occupied: somebody uses it who has it not from here; unhealthy: not given until it is returned
+             * @enum {string}
+             */
+            state: "free" | "used" | "occupied" | "unhealthy";
             /** Type */
             type: string;
             /**
@@ -758,12 +844,92 @@ export interface components {
             /** Uuid */
             uuid: string;
         };
+        /** GpuProcessOut */
+        GpuProcessOut: {
+            /**
+             * Container
+             * @description id of its container; empty: none, or unknown
+             */
+            container: string;
+            /**
+             * Memory Bytes
+             * @description of the GPU
+             */
+            memory_bytes: number | null;
+            /** Name */
+            name: string;
+            /** Pid */
+            pid: number;
+            /**
+             * Uid
+             * @description of its user on the host
+             */
+            uid: number | null;
+        };
+        /**
+         * GpuReadingOut
+         * @description The latest second of a GPU; null: it does not tell.
+         */
+        GpuReadingOut: {
+            /**
+             * Ecc Errors
+             * @description uncorrected ones since the driver was loaded
+             */
+            ecc_errors: number | null;
+            /**
+             * Energy J
+             * @description a counter, since the driver was loaded
+             */
+            energy_j: number | null;
+            /**
+             * Memory Bytes
+             * @description used
+             */
+            memory_bytes: number | null;
+            /** Memory Mhz */
+            memory_mhz: number | null;
+            /** Power W */
+            power_w: number | null;
+            /** Processes */
+            processes: components["schemas"]["GpuProcessOut"][] | null;
+            /** Sm Mhz */
+            sm_mhz: number | null;
+            /**
+             * Temperature
+             * @description degrees Celsius
+             */
+            temperature: number | null;
+            /**
+             * Throttle
+             * @description why its clocks are lowered
+             */
+            throttle: string[];
+            /**
+             * Xid
+             * @description the last Xid error
+             */
+            xid: number | null;
+        };
         /** GpuRef */
         GpuRef: {
             /** Host */
             host: string;
             /** Index */
             index: number;
+            /** Uuid */
+            uuid: string;
+        };
+        /** GpuSeries */
+        GpuSeries: {
+            /** Host */
+            host: string;
+            /** Index */
+            index: number;
+            /**
+             * Points
+             * @description [seconds since the epoch, then the `metrics`], oldest first; null: it was not measured
+             */
+            points: (number | null)[][];
             /** Uuid */
             uuid: string;
         };
@@ -959,8 +1125,16 @@ export interface components {
             reason: string;
             /** Required Gpus */
             required_gpus: number;
-            /** Restarts */
+            /**
+             * Restarts
+             * @description for whatever reason
+             */
             restarts: number;
+            /**
+             * Retries
+             * @description after failures of its command, which `max_restarts` bounds
+             */
+            retries: number;
             /**
              * Run Seconds
              * @description of the attempts that have ended
@@ -1068,8 +1242,16 @@ export interface components {
             reason: string;
             /** Required Gpus */
             required_gpus: number;
-            /** Restarts */
+            /**
+             * Restarts
+             * @description for whatever reason
+             */
             restarts: number;
+            /**
+             * Retries
+             * @description after failures of its command, which `max_restarts` bounds
+             */
+            retries: number;
             /**
              * Run Seconds
              * @description of the attempts that have ended
@@ -1596,6 +1778,28 @@ export interface components {
             /** State */
             state: string;
         };
+        /**
+         * TelemetryOut
+         * @description At most 600 points a GPU: seconds where those are still in memory, else averages over minutes or longer.
+         */
+        TelemetryOut: {
+            /** Gpus */
+            gpus: components["schemas"]["GpuSeries"][];
+            /**
+             * Metrics
+             * @description utilization (per cent), memory_bytes (used), temperature (Celsius), power_w
+             */
+            metrics: string[];
+            /** Since */
+            since: string;
+            /**
+             * Step S
+             * @description what a point stands for; 1: single readings
+             */
+            step_s: number;
+            /** Until */
+            until: string;
+        };
         /** TotalsOut */
         TotalsOut: {
             /**
@@ -2016,6 +2220,101 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    return_gpu_api_v1_hosts__host_id__gpus__gpu__return_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                gpu: string;
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    host_telemetry_api_v1_hosts__host_id__telemetry_get: {
+        parameters: {
+            query?: {
+                /** @description default: 10 minutes ago, or the start of the job */
+                from?: string | null;
+                /** @description default: now, or the end of the job */
+                to?: string | null;
+            };
+            header?: never;
+            path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TelemetryOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -2608,6 +2907,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    job_telemetry_api_v1_jobs__job_id__telemetry_get: {
+        parameters: {
+            query?: {
+                /** @description default: 10 minutes ago, or the start of the job */
+                from?: string | null;
+                /** @description default: now, or the end of the job */
+                to?: string | null;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TelemetryOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -23,7 +23,7 @@ export function HostCard({ host, names }: Props) {
     onError: (error) => notifications.show({ color: "red", message: error.message }),
     onSettled: () => queries.invalidateQueries({ queryKey: [keys.hosts] }),
   });
-  const free = host.gpus.filter((gpu) => gpu.jobs.length === 0).length;
+  const free = host.gpus.filter((gpu) => gpu.state === "free").length;
   return (
     <section className={`card ${classes.host}`} aria-label={`Host ${host.id}`}>
       <div className={classes.head}>
@@ -68,7 +68,9 @@ function GpuTile({ gpu, names }: { gpu: Gpu; names: Record<string, string> }) {
         {gpu.type}
         {gpu.memory_bytes > 0 && ` · ${size(gpu.memory_bytes)}`}
       </span>
-      {gpu.jobs.length === 0 && <span className={classes.free}>free</span>}
+      {gpu.state === "free" && <span className={classes.free}>free</span>}
+      {gpu.fault && <span className={classes.taken}>unhealthy: {gpu.fault}</span>}
+      {gpu.occupied_by && <span className={classes.taken}>used by {gpu.occupied_by}</span>}
       {gpu.jobs.map((id) => (
         <Link key={id} to={`/jobs/${id}`} className={classes.job}>
           {names[id] ?? id}

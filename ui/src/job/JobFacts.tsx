@@ -56,7 +56,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
           )}
           {job.max_duration !== null && <Fact name="Time limit">{duration(job.max_duration)}</Fact>}
           <Fact name="Restarts">
-            {job.restarts} of {job.max_restarts}
+            {job.retries} of {job.max_restarts}
           </Fact>
           <Fact name="Shared memory">{size(job.shm_size)}</Fact>
           {labels.map(([key, value]) => (

@@ -1,0 +1,137 @@
+"""What GPUs did over time, by host and by job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from sqlalchemy import select
+from sqlmodel import col
+from starlette.responses import Response
+
+from schedulearn.api.answers import JsonResponse
+from schedulearn.api.schemas import Problem, iso
+from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.store import gpus as store
+from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store.models import Gpu
+from schedulearn.scheduler.telemetry import METRICS, SECONDS
+
+router = APIRouter(prefix="/api/v1", tags=["telemetry"])
+_REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 422: {"model": Problem}}
+_YEAR_S = 366 * 86_400.0
+
+Span = tuple[float, float]
+From = Annotated[datetime | None, Query(alias="from", description="default: 10 minutes ago, or the start of the job")]
+To = Annotated[datetime | None, Query(alias="to", description="default: now, or the end of the job")]
+
+
+class GpuSeries(BaseModel):
+    uuid: str
+    index: int
+    host: str
+    points: list[list[float | None]] = Field(
+        description="[seconds since the epoch, then the `metrics`], oldest first; null: it was not measured"
+    )
+
+
+class TelemetryOut(BaseModel):
+    """At most 600 points a GPU: seconds where those are still in memory, else averages over minutes or longer."""
+
+    since: str
+    until: str
+    step_s: int = Field(description="what a point stands for; 1: single readings")
+    metrics: list[str] = Field(
+        description="utilization (per cent), memory_bytes (used), temperature (Celsius), power_w"
+    )
+    gpus: list[GpuSeries]
+
+
+@router.get("/hosts/{host_id}/telemetry", response_model=TelemetryOut, responses=_REFUSED)
+def host_telemetry(request: Request, host_id: str, since: From = None, until: To = None) -> Response:
+    """The GPUs of a host."""
+    cluster, now = cluster_of(request), time.time()
+    with cluster.db.read() as db:
+        hosts.get_host(db, host_id)
+        gpus = store.of_host(db, host_id)
+    end = _seconds(until, now)
+    begin = _seconds(since, end - SECONDS)
+    return _answer(cluster, gpus, {gpu.uuid: [(begin, end)] for gpu in gpus}, begin, end, now)
+
+
+@router.get("/jobs/{job_id}/telemetry", response_model=TelemetryOut, responses=_REFUSED)
+def job_telemetry(request: Request, job_id: str, since: From = None, until: To = None) -> Response:
+    """The GPUs that a job held, each while it held it."""
+    cluster, now = cluster_of(request), time.time()
+    with cluster.db.read() as db:
+        job = repository.get_job(db, job_id)
+        tasks = [task for task in repository.tasks_of(db, [job_id]) if task.started_at is not None]
+        uuids = {uuid for task in tasks for uuid in task.gpu_uuids}
+        gpus = db.execute(
+            select(Gpu).where(col(Gpu.uuid).in_(uuids)).order_by(col(Gpu.host_id), col(Gpu.ordinal))
+        ).all()
+    end = _seconds(until, job.finished_at or now)
+    begin = _seconds(since, min([task.started_at for task in tasks], default=end - 1))
+    spans: dict[str, list[Span]] = {}
+    for task in tasks:
+        for uuid in task.gpu_uuids:
+            spans.setdefault(uuid, []).append((task.started_at, task.finished_at or now))
+    return _answer(cluster, gpus, spans, begin, end, now)
+
+
+def _answer(
+    cluster: Cluster, gpus: Sequence[Any], spans: Mapping[str, Sequence[Span]], begin: float, end: float, now: float
+) -> Response:
+    if not 0 < end - begin <= _YEAR_S:
+        raise InvalidError("from must be before to, by a year at most", field="from")
+    step, points = 1, _from_memory(cluster, gpus, begin, end) if begin >= now - SECONDS - 60 else {}
+    if not any(points.values()):
+        step, points = _from_database(cluster, gpus, begin, end)
+    series = [
+        {
+            "uuid": gpu.uuid,
+            "index": gpu.ordinal,
+            "host": gpu.host_id,
+            "points": [point for point in points[gpu.uuid] if _within(point[0], spans.get(gpu.uuid, ()), step)],
+        }
+        for gpu in gpus
+    ]
+    return JsonResponse(
+        {"since": iso(begin), "until": iso(end), "step_s": step, "metrics": list(METRICS), "gpus": series}
+    )
+
+
+def _from_memory(cluster: Cluster, gpus: Sequence[Any], begin: float, end: float) -> dict[str, list[list[Any]]]:
+    telemetry = cluster.monitor.telemetry
+    return {
+        gpu.uuid: [[round(point.at, 3), *point.values] for point in telemetry.points(gpu.uuid, begin, end)]
+        for gpu in gpus
+    }
+
+
+def _from_database(
+    cluster: Cluster, gpus: Sequence[Any], begin: float, end: float
+) -> tuple[int, dict[str, list[list[Any]]]]:
+    minutes, found = 1, {}
+    with cluster.db.read() as db:
+        for gpu in gpus:
+            minutes, rows = store.minutes(db, gpu.uuid, int(begin // 60), int(-(-end // 60)))
+            found[gpu.uuid] = [[row.minute * 60.0, *(getattr(row, name) for name in METRICS)] for row in rows]
+    return 60 * minutes, found
+
+
+def _within(at: float, spans: Sequence[Span], step: int) -> bool:
+    """Whether a point that stands for `step` seconds from `at` on touches one of the spans."""
+    length = step if step > 1 else 0
+    return any(begin <= at + length and at <= end for begin, end in spans)
+
+
+def _seconds(given: datetime | None, default: float) -> float:
+    if given is None:
+        return default
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,88 @@
+"""Readings of 100 hosts of 8 GPUs, one a second: they cost an idle service at most 5 % of a core.
+
+The probes are in memory, but each has its thread and its lines of JSON to be read, as a container's log has.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from bench.service import verdict
+from schedulearn.metrics.readings import GpuInfo, GpuProcess, GpuReading, Inventory, Reading, Sample, from_line, to_line
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store.models import GpuMinute
+
+HOSTS, GPUS = 100, 8
+SECONDS = 125.0  # with two ends of minutes in it
+
+
+class _LineProbe:
+    """Says the same lines again and again: making them costs nothing here, as it does where containers do it."""
+
+    def __init__(self, name: str) -> None:
+        gpus = [GpuInfo(f"GPU-{name}-{index}-0000-000000000000", index, "A100", 80 << 30) for index in range(GPUS)]
+        self._inventory = to_line(Inventory("bench", "550.1", tuple(gpus))).encode()
+        readings = [
+            GpuReading(
+                gpu.uuid, 87.0, 5e10, 61.0, 287.5, 1.5e9, 1410.0, 1593.0, 0, throttle=("power_cap",),
+                processes=(GpuProcess(1234, "python", 5 << 34, "c" * 64, "", 0),),
+            )
+            for gpu in gpus
+        ]  # fmt: skip
+        self._sample = to_line(Sample(time.time(), tuple(readings))).encode()
+        self._closed = threading.Event()
+
+    def readings(self) -> Iterator[Reading]:
+        yield from_line(self._inventory)
+        while not self._closed.wait(1.0):
+            yield from_line(self._sample)
+
+    def interrupt(self, *, renew: bool = False) -> None:
+        pass
+
+    def close(self, *, remove: bool = False) -> None:
+        self._closed.set()
+
+
+def main() -> bool:
+    names = [f"h{index:03}" for index in range(HOSTS)]
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(
+            Path(folder),
+            lambda _: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
+            hosts=[HostSpec(address=f"tcp://{name}.lab:2375", name=name) for name in names],
+            make_runtime=lambda row: FakeRuntime(row.id),
+            make_probe=lambda row, fetch: _LineProbe(row.id),
+        )
+        cluster.start()
+        while not all(cluster.monitor.telemetry.heard_at(name) for name in names):
+            time.sleep(0.1)
+        time.sleep(3)
+        began, used = time.perf_counter(), time.process_time()
+        time.sleep(SECONDS)
+        share = 100 * (time.process_time() - used) / (time.perf_counter() - began)
+        uuid = f"GPU-{names[0]}-0-0000-000000000000"
+        kept = len(cluster.monitor.telemetry.points(uuid, time.time() - 60, time.time()))
+        with cluster.db.read() as db:
+            rows = db.execute(select(func.count()).select_from(GpuMinute)).scalar() or 0
+            minutes = len(db.execute(select(GpuMinute.minute).distinct()).all())
+        cluster.close()
+    print(f"  {rows} averages of {minutes} minutes were stored")
+    return all(
+        [
+            verdict(f"processor share, {HOSTS} hosts x {GPUS} GPUs at 1 Hz", f"{share:.1f} %", "<= 5 %", share <= 5),
+            verdict("readings of a GPU in the last minute", str(kept), ">= 57", kept >= 57),
+            verdict(
+                "averages a minute", f"{rows / max(1, minutes):.0f}", f"{HOSTS * GPUS}", rows == HOSTS * GPUS * minutes
+            ),
+        ]
+    )

@@ -1,0 +1,67 @@
+"""Tells what the GPUs of this machine do: one line of JSON a second on stdout, each described in readings.py.
+
+The service runs it in a container on each of its hosts and follows its log (docs/hosts.md). It opens no port, takes no
+input and needs nothing but NVML.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Callable, Iterator, Protocol
+
+from schedulearn.metrics.readings import Inventory, Reading, Sample, to_line
+
+INTERVAL_S = 1.0
+INVENTORY_S = 60.0
+BLIND = 5  # samples
+VERSION_VARIABLE = "SCHEDULEARN_PROBE_VERSION"
+
+
+class Reader(Protocol):
+    """What `nvml.NvmlReader` is."""
+
+    def inventory(self) -> Inventory: ...
+
+    def sample(self) -> Sample: ...
+
+
+def readings(
+    reader: Reader, wait: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Reading]:
+    """An inventory first, when it changed, and once a minute; a sample a second. `wait` takes seconds; a sample that
+    took longer than that is followed by the next at once, and none is made up for.
+
+    Ends when no GPU answers any more although some did: that is how a container looks from inside whose access to the
+    devices was taken away (a reload of systemd does it). A new one has it again."""
+    told: Inventory | None = None
+    told_at = looked_at = 0.0
+    seeing, blind = False, 0
+    while blind < BLIND:
+        began = clock()
+        sample = None if told is None else reader.sample()
+        lost = sample is not None and any(gpu.lost for gpu in sample.gpus)
+        if told is None or began - looked_at >= (INTERVAL_S * 5 if lost or not told.gpus else INVENTORY_S):
+            found, looked_at = reader.inventory(), began
+            if found != told or began - told_at >= INVENTORY_S:
+                told, told_at = found, began
+                yield found
+        sample = reader.sample() if sample is None else sample
+        sees = any(gpu.memory_bytes is not None or gpu.lost for gpu in sample.gpus)
+        seeing, blind = seeing or sees, blind + 1 if seeing and not sees else 0
+        yield sample
+        wait(max(0.0, INTERVAL_S - (clock() - began)))
+
+
+def main() -> int:
+    from schedulearn.metrics.nvml import NvmlReader
+
+    for reading in readings(NvmlReader(os.environ.get(VERSION_VARIABLE, ""))):
+        sys.stdout.write(to_line(reading) + "\n")
+        sys.stdout.flush()
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""What is known of a machine's GPUs, and the lines by which a probe tells it (docs/hosts.md has the schema).
+
+Standard library only, and Python 3.8: the probe's container runs this file too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Mapping, Union
+
+PROTOCOL = 1
+MAX_GPUS = 128  # of one machine, MIG devices counted one by one
+MAX_PROCESSES = 16  # of one GPU that a line names
+MAX_LINE = 1 << 20  # bytes; longer ones are no probe's
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """A GPU, or one MIG device, as the driver names it. `uuid` is what NVIDIA_VISIBLE_DEVICES takes."""
+
+    uuid: str
+    index: int
+    """Its place among those of the machine. It may change with a reboot; the UUID does not."""
+    type: str
+    memory_bytes: int
+    parent: str = ""
+    """UUID of the GPU that a MIG device is a part of; empty for whole GPUs."""
+    island: int | None = None
+    """GPUs with the same number reach each other by NVLink; None: no NVLink, or unknown."""
+    numa: int | None = None
+    pci: str = ""
+    """Bus id, as in 00000000:3B:00.0."""
+    pcie: str = ""
+    """Generation and width of its PCIe link, as in 4x16."""
+
+
+@dataclass(frozen=True)
+class GpuLink:
+    """How two GPUs, given by their `index`, reach each other: nvlink, or the nearest thing that they share (internal,
+    single, multiple, hostbridge, node, system), as NVML calls it."""
+
+    a: int
+    b: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process that computes on a GPU. What can't be told is empty."""
+
+    pid: int
+    name: str = ""
+    memory_bytes: int | None = None
+    container: str = ""
+    """Id of its container, 64 hexadecimal digits."""
+    task: str = ""
+    """Its variable SCHEDULEARN_TASK."""
+    uid: int | None = None
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One GPU at one time. None: it, or its driver, does not tell."""
+
+    uuid: str
+    utilization: float | None = None
+    """Share of the last sample period in which a kernel ran, in per cent."""
+    memory_bytes: float | None = None
+    """Used."""
+    temperature: float | None = None
+    """Degrees Celsius."""
+    power_w: float | None = None
+    energy_j: float | None = None
+    """A counter, since the driver was loaded."""
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    ecc_errors: int | None = None
+    """Uncorrected ones since the driver was loaded."""
+    xid: int | None = None
+    """The last Xid error that the probe saw."""
+    xid_at: float | None = None
+    """When, by the clock of the machine."""
+    throttle: tuple[str, ...] = ()
+    """Why its clocks are lower than they could be."""
+    processes: tuple[GpuProcess, ...] | None = None
+    lost: bool = False
+    """The driver says that it has fallen off the bus."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What there is. Told first, when it changes, and once a minute."""
+
+    version: str = ""
+    """Of the probe."""
+    driver: str = ""
+    gpus: tuple[GpuInfo, ...] = ()
+    links: tuple[GpuLink, ...] = ()
+    problem: str = ""
+    """Why there are no GPUs, if that is odd."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All GPUs at one time."""
+
+    at: float
+    """Seconds since the epoch, by the clock of the machine."""
+    gpus: tuple[GpuReading, ...] = ()
+
+
+Reading = Union[Inventory, Sample]
+
+
+def to_line(reading: Reading) -> str:
+    """One line of JSON; fields that are at their default are left out."""
+    if isinstance(reading, Inventory):
+        content = {"schedulearn_probe": PROTOCOL, **_short(asdict(reading))}
+    else:
+        content = {"at": round(reading.at, 3), "gpus": [_short(asdict(gpu)) for gpu in reading.gpus]}
+    return json.dumps(content, separators=(",", ":"))
+
+
+def from_line(line: str | bytes) -> Reading:
+    """Raises ValueError for what no probe of this protocol has written."""
+    if len(line) > MAX_LINE:
+        raise ValueError("the line is too long")
+    found = json.loads(line, parse_constant=_refuse)
+    if not isinstance(found, dict):
+        raise ValueError("the line is no object")
+    gpus = found.get("gpus", [])
+    if not isinstance(gpus, list) or len(gpus) > MAX_GPUS:
+        raise ValueError("gpus is no list, or too long")
+    if "schedulearn_probe" not in found:
+        return Sample(_number(found.get("at")), tuple(_gpu_reading(gpu) for gpu in gpus))
+    if found["schedulearn_probe"] != PROTOCOL:
+        raise ValueError(f"a probe of protocol {found['schedulearn_probe']!r}")
+    return Inventory(
+        _text(found.get("version", "")),
+        _text(found.get("driver", "")),
+        tuple(_gpu_info(gpu) for gpu in gpus),
+        tuple(_link(link) for link in found.get("links", ())),
+        _text(found.get("problem", "")),
+    )
+
+
+def _short(fields: Mapping[str, Any]) -> Any:
+    """Without what is at its default."""
+    default: tuple[Any, ...] = (None, "", (), [])
+    short = {key: _rounded(value) for key, value in fields.items() if value not in default and value is not False}
+    if fields.get("processes") is not None:  # none is not the same as unknown
+        short["processes"] = [_short(process) for process in fields["processes"]]
+    for name in ("gpus", "links"):
+        if name in short:
+            short[name] = [_short(each) for each in short[name]]
+    for name in ("index", "a", "b"):
+        if name in fields:
+            short[name] = fields[name]
+    return short
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def _gpu_info(fields: Any) -> GpuInfo:
+    return GpuInfo(
+        _uuid(fields),
+        _whole(fields.get("index")),
+        _text(fields.get("type", "")),
+        _whole(fields.get("memory_bytes", 0)),
+        _text(fields.get("parent", "")),
+        _maybe_whole(fields.get("island")),
+        _maybe_whole(fields.get("numa")),
+        _text(fields.get("pci", "")),
+        _text(fields.get("pcie", "")),
+    )
+
+
+def _gpu_reading(fields: Any) -> GpuReading:
+    uuid, get = _uuid(fields), fields.get
+    processes = get("processes")
+    return GpuReading(
+        uuid,
+        _maybe_number(get("utilization")),
+        _maybe_number(get("memory_bytes")),
+        _maybe_number(get("temperature")),
+        _maybe_number(get("power_w")),
+        _maybe_number(get("energy_j")),
+        _maybe_number(get("sm_mhz")),
+        _maybe_number(get("memory_mhz")),
+        _maybe_whole(get("ecc_errors")),
+        _maybe_whole(get("xid")),
+        _maybe_number(get("xid_at")),
+        tuple(_text(word) for word in get("throttle", ())),
+        None if processes is None else tuple(_process(process) for process in processes[:MAX_PROCESSES]),
+        get("lost") is True,
+    )
+
+
+def _process(fields: Any) -> GpuProcess:
+    return GpuProcess(
+        _whole(fields.get("pid")),
+        _text(fields.get("name", "")),
+        _maybe_whole(fields.get("memory_bytes")),
+        _text(fields.get("container", "")),
+        _text(fields.get("task", "")),
+        _maybe_whole(fields.get("uid")),
+    )
+
+
+def _link(fields: Any) -> GpuLink:
+    return GpuLink(_whole(fields.get("a")), _whole(fields.get("b")), _text(fields.get("kind", "")))
+
+
+def _uuid(fields: Any) -> str:
+    if not isinstance(fields, dict):
+        raise ValueError("a GPU is no object")
+    uuid = _text(fields.get("uuid", ""))
+    if not uuid.startswith(("GPU-", "MIG-")):
+        raise ValueError(f"{uuid!r} is no UUID of a GPU")
+    return uuid
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 500:
+        raise ValueError(f"{str(value)[:50]!r} is no text, or too long")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _maybe_number(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 62) < value < 1 << 62:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _maybe_whole(value: Any) -> int | None:
+    return None if value is None else _whole(value)
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number")

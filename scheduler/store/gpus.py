@@ -1,0 +1,185 @@
+"""GPUs as probes find them: which there are, which are unhealthy or used by others, and their averages by the minute.
+
+Every function takes the connection of its caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.metrics.readings import GpuInfo
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Task
+
+VANISHED = "it is not there any more"
+MAX_POINTS = 600  # of one GPU in one answer
+
+
+def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float) -> set[str]:
+    """Notes the real GPUs that a host shows; the UUIDs of those that are new. One that it showed before and does not
+    now is unhealthy, unless it is split into MIG devices, or was one, and nobody holds it. Raises ConflictError for a
+    GPU of another host: it would be given twice."""
+    before = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).where(col(Gpu.host_id) == host_id))}
+    names = [gpu.uuid for gpu in gpus]
+    others = select(Gpu).where(col(Gpu.uuid).in_(names), col(Gpu.host_id) != host_id)
+    elsewhere = {gpu.uuid: gpu for gpu in db.execute(others)}
+    if taken := next((gpu for gpu in elsewhere.values() if gpu.present), None):
+        raise ConflictError(
+            f"GPU {taken.uuid} is one of host {taken.host_id!r} already: remove one of the two hosts, or return the "
+            "GPU there if it was moved"
+        )
+    for gpu in gpus:
+        values = {
+            "host_id": host_id, "ordinal": gpu.index, "type": gpu.type, "memory_bytes": gpu.memory_bytes,
+            "simulated": False, "present": True, "island": gpu.island, "numa": gpu.numa,
+        }  # fmt: skip
+        old = before.get(gpu.uuid) or elsewhere.get(gpu.uuid)
+        if old is None:
+            db.execute(insert(Gpu).values(uuid=gpu.uuid, fault="", **values))
+        elif any(getattr(old, key) != value for key, value in values.items()):
+            db.execute(update(Gpu).where(col(Gpu.uuid) == gpu.uuid).values(**values))
+    split = {gpu.parent for gpu in gpus}
+    held = set(db.execute(select(col(Lease.gpu_uuid))).scalars())
+    for old in before.values():
+        if old.uuid in names or not old.present:
+            continue
+        if old.uuid not in held and (old.simulated or old.uuid.startswith("MIG-") or old.uuid in split):
+            db.execute(update(Gpu).where(col(Gpu.uuid) == old.uuid).values(present=False))
+        elif not old.fault:
+            set_fault(db, old.uuid, VANISHED, now)
+    return set(names) - before.keys()
+
+
+def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
+    """Present ones, by index."""
+    query = select(Gpu).where(col(Gpu.host_id) == host_id, col(Gpu.present))
+    return db.execute(query.order_by(col(Gpu.ordinal), col(Gpu.uuid))).all()
+
+
+def set_fault(db: Connection, uuid: str, fault: str, now: float) -> None:
+    """Makes a GPU unhealthy; one that is already keeps its first fault."""
+    row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
+    if row is None or row.fault:
+        return
+    db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(fault=fault))
+    message = f"GPU {row.ordinal} of {row.host_id} is unhealthy: {fault}."
+    data = {"gpu": uuid, "fault": fault}
+    repository.add_event(db, now, "gpu.unhealthy", host_id=row.host_id, message=message, data=data)
+
+
+def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
+    """`who` uses the GPU beside us; empty: nobody does any more."""
+    row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
+    if row is None or row.occupied == who:
+        return
+    db.execute(update(Gpu).where(col(Gpu.uuid) == uuid).values(occupied=who))
+    kind = "gpu.occupied" if who else "gpu.free"
+    what = f"is used by {who}" if who else "is not used by others any more"
+    message = f"GPU {row.ordinal} of {row.host_id} {what}."
+    repository.add_event(db, now, kind, host_id=row.host_id, message=message, data={"gpu": uuid, "who": who})
+
+
+def return_gpu(
+    db: Connection, host_id: str, name: str, forgive: Callable[[str], tuple[bool, float | None, int]], now: float
+) -> str:
+    """An operator's word that an unhealthy GPU is well, given by its index or UUID; its UUID. `forgive`: UUID ->
+    (whether the host shows it now, up to when its Xid errors are forgiven by the host's clock, how many ECC errors).
+    One that is not shown is forgotten until it is. Raises NotFoundError, or ConflictError for one that is not unhealthy
+    or still held."""
+    if db.execute(select(col(Host.id)).where(col(Host.id) == host_id)).scalar() is None:
+        raise NotFoundError(f"there is no host {host_id!r}")
+    matches = [gpu for gpu in of_host(db, host_id) if name in (gpu.uuid, str(gpu.ordinal))]
+    # After a card has gone two may have the same index for a while.
+    row = next((gpu for gpu in matches if gpu.fault), matches[0] if matches else None)
+    if row is None:
+        raise NotFoundError(f"{host_id} has no GPU {name!r}: give its index or its UUID")
+    if not row.fault:
+        raise ConflictError(f"GPU {row.ordinal} of {host_id} is not unhealthy")
+    if db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None:
+        raise ConflictError(f"a job is still about to leave GPU {row.ordinal} of {host_id}: try again in a moment")
+    shown, until, ecc = forgive(row.uuid)
+    db.execute(
+        update(Gpu)
+        .where(col(Gpu.uuid) == row.uuid)
+        .values(fault="", present=shown, cleared_at=until if until is not None else row.cleared_at, ecc_accepted=ecc)
+    )
+    what = "was returned." if shown else "was returned, and is forgotten until it is seen again."
+    message = f"GPU {row.ordinal} of {host_id} {what}"
+    repository.add_event(db, now, "gpu.returned", host_id=host_id, message=message, data={"gpu": row.uuid})
+    return str(row.uuid)
+
+
+def add_minutes(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Averages, as rows of GpuMinute; those of a minute that is there already are left out."""
+    if rows:
+        db.execute(insert(GpuMinute).prefix_with("OR IGNORE", dialect="sqlite"), list(rows))
+
+
+def drop_minutes(db: Connection, before: int) -> None:
+    """Forgets averages of minutes before this one."""
+    # By GPU, since that is what the table is sorted by: no scan of all of it.
+    for uuid in db.execute(select(col(Gpu.uuid))).scalars().all():
+        db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid) == uuid, col(GpuMinute.minute) < before))
+
+
+def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
+    """(minutes a row stands for, the rows of minutes in [since, until)): at most about MAX_POINTS, so that long spans
+    come in longer steps. A row has the first minute of its step and the columns of GpuMinute."""
+    step = max(1, -(-(until - since) // MAX_POINTS))
+    group = func.min(GpuMinute.minute)
+    means = [func.avg(col(getattr(GpuMinute, name))).label(name) for name in _AVERAGES]
+    query = (
+        select(group.label("minute"), *means)
+        .where(col(GpuMinute.gpu_uuid) == uuid, col(GpuMinute.minute) >= since, col(GpuMinute.minute) < until)
+        .group_by(col(GpuMinute.minute) // step)
+        .order_by(group)
+    )
+    return step, list(db.execute(query))
+
+
+def live_tasks(db: Connection) -> tuple[Sequence[str], int]:
+    """(tasks that have not ended, number of the last task): where the first `add_energy` begins."""
+    live = db.execute(select(col(Task.id)).where(col(Task.state).in_(("wanted", "running")))).scalars().all()
+    return live, db.execute(select(func.max(col(Task.seq)))).scalar() or 0
+
+
+def add_energy(
+    db: Connection,
+    joules: Callable[[str, float, float], float],
+    since: float,
+    until: float,
+    before: tuple[Sequence[str], int],
+) -> tuple[Sequence[str], int]:
+    """Adds to each task what its GPUs drew from `since` to `until` while it held them; who share one share that too.
+    `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that have ended since."""
+    live, last = before
+    query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > last))
+    found = {task.id: task for task in db.execute(query)}
+    for begin in range(0, len(live), 500):
+        some = [each for each in live[begin : begin + 500] if each not in found]
+        found |= {task.id: task for task in db.execute(select(Task).where(col(Task.id).in_(some)))}
+    tasks = [
+        task for task in found.values()
+        if task.started_at is not None and task.started_at < until and (task.finished_at or until) > since
+    ]  # fmt: skip
+    sharers: dict[str, int] = {}
+    for task in tasks:
+        for uuid in task.gpu_uuids:
+            sharers[uuid] = sharers.get(uuid, 0) + 1
+    for task in tasks:
+        begin, end = max(since, task.started_at), min(until, task.finished_at or until)
+        drawn = sum(joules(uuid, begin, end) / sharers[uuid] for uuid in task.gpu_uuids)
+        if drawn > 0:
+            where = col(Task.id) == task.id
+            db.execute(update(Task).where(where).values(energy_joules=col(Task.energy_joules) + drawn))
+    still = [task.id for task in found.values() if task.state != "ended"]
+    return still, max([last, *(task.seq for task in found.values())])
+
+
+_AVERAGES = ("utilization", "memory_bytes", "temperature", "power_w")

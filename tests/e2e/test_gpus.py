@@ -1,0 +1,109 @@
+"""The service as users run it, over a stand-in for the NVIDIA driver: its GPUs are found, used, lost and returned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import wait_for
+from nvml_library import build_library
+from served import Served, check_intervals, check_leases
+from services import run
+
+UUID = "GPU-00000000-0000-0000-0000-00000000000{}"
+
+
+class Machine:
+    def __init__(self, served: Served, state: Path) -> None:
+        self.served = served
+        self.state = state
+
+    def says(self, *lines: str) -> None:
+        self.state.with_suffix(".new").write_text("\n".join(lines) + "\n")
+        self.state.with_suffix(".new").replace(self.state)
+
+    def gpu(self, index: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.served.http.get("/api/v1/hosts/local").json()["gpus"][index]
+        return found
+
+    def wait(self, index: int, state: str) -> dict[str, Any]:
+        wait_for(lambda: self.gpu(index)["state"] == state, seconds=30, what=f"GPU {index} to be {state}")
+        return self.gpu(index)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    library = build_library(tmp_path / "library")
+    state = tmp_path / "state"
+    env = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_GPUS": "3", "FAKE_NVML_STATE": str(state)}
+    with Served(tmp_path / "data", gpus=None, env=env) as served:
+        yield Machine(served, state)
+        check_leases(served)
+        check_intervals(served)
+
+
+def test_real_gpus_are_used_by_uuid_and_what_jobs_do_on_them_is_not_foreign(machine: Machine) -> None:
+    wait_for(lambda: machine.served.http.get("/api/v1/gpus").json(), what="GPUs")
+    job = machine.served.submit("sh -c 'echo $NVIDIA_VISIBLE_DEVICES $$; sleep 60'", gpus=2)
+    machine.served.wait(job, "running")
+    words = wait_for(lambda: machine.served.logs(job).split(), seconds=10)
+    assert words[0] == f"{UUID.format(0)},{UUID.format(1)}"
+    machine.says(f"process 0 {words[1]} 1000", f"process 2 {os.getpid()} 1000")
+    assert str(os.getpid()) in machine.wait(2, "occupied")["occupied_by"]
+    mine = machine.gpu(0)
+    assert (mine["state"], mine["occupied_by"]) == ("used", "")
+    assert [process["pid"] for process in mine["reading"]["processes"]] == [int(words[1])]
+    # Nobody gets the one that others use.
+    other = machine.served.submit("true")
+    machine.says(f"process 0 {words[1]} 1000")
+    ended = machine.served.wait(other, "succeeded", seconds=40)
+    assert ended["tasks"][0]["gpu_uuids"] == [UUID.format(2)]
+
+
+def test_a_job_whose_gpu_falls_off_the_bus_goes_on_elsewhere_until_an_operator_returns_it(machine: Machine) -> None:
+    url = str(machine.served.http.base_url)
+    job = machine.served.submit("sleep 60")
+    machine.served.wait(job, "running")
+    machine.says("xid 0 79", "lost 0")
+    assert machine.wait(0, "unhealthy")["fault"] == "Xid 79"
+    wait_for(lambda: (now := machine.served.job(job))["attempt"] == 2 and now["state"] == "running", seconds=30)
+    now = machine.served.job(job)
+    assert [gpu["uuid"] for gpu in now["gpus"]] == [UUID.format(1)]
+    assert now["retries"] == 0
+    # A crash of the service forgets nothing of it.
+    machine.served.kill()
+    machine.served.start()
+    assert machine.gpu(0)["state"] == "unhealthy"
+    machine.says("")
+    run("hosts", "return", "local", "0", url=url)
+    machine.wait(0, "free")
+    wait_for(lambda: len(machine.served.http.get("/api/v1/gpus").json()) == 3, seconds=20)
+    three = machine.served.submit("true", gpus=2)
+    assert machine.served.wait(three, "succeeded", seconds=30)["tasks"][0]["gpu_uuids"] == [
+        UUID.format(0), UUID.format(2)
+    ]  # fmt: skip
+
+
+@pytest.mark.docker
+def test_a_docker_host_that_gives_no_gpus_is_added_and_says_what_is_missing(tmp_path: Path, docker_url: str) -> None:
+    words = ["docker", "-H", docker_url, "info", "--format", "{{json .Runtimes}}"]
+    if "nvidia" in subprocess.run(words, capture_output=True, text=True, check=False).stdout:
+        pytest.skip("this engine does give GPUs")
+    with Served(tmp_path / "data", gpus=0) as served:
+        answer = served.http.post("/api/v1/hosts", json={"address": docker_url, "name": "far"}, timeout=60)
+        assert answer.status_code == 201, answer.text
+        found = wait_for(
+            lambda: [p for p in served.http.get("/api/v1/hosts/far").json()["problems"] if "toolkit" in p["message"]],
+            seconds=180,
+            what="the missing toolkit to be told",
+        )
+        assert found[0]["code"] == "gpus"
+        assert served.process is not None
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=20) == 0
+        served.process = None

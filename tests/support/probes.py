@@ -1,0 +1,63 @@
+"""A probe in memory: tests say what it reads."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from schedulearn.metrics.readings import GpuInfo, GpuReading, Inventory, Reading, Sample
+from schedulearn.scheduler.errors import RuntimeFault
+
+
+class FakeProbe:
+    """Keeps to `Probe`. `set` changes what a GPU reads from now on, `vanish` takes one away; a sample comes every
+    `interval_s`."""
+
+    def __init__(self, count: int = 2, prefix: str = "GPU-real", interval_s: float = 0.02) -> None:
+        self.prefix = prefix
+        self.gpus = [GpuInfo(f"{prefix}-{index}", index, "A100", 1 << 34) for index in range(count)]
+        self.fields: dict[str, dict[str, Any]] = {}
+        self.interval_s = interval_s
+        self.closed = self.removed = False
+        self.fault: str = ""
+        self.renewals = 0
+        self._poke: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def uuid(self, index: int) -> str:
+        return f"{self.prefix}-{index}"
+
+    def set(self, index: int, **fields: Any) -> None:
+        self.fields[self.uuid(index)] = fields
+
+    def vanish(self, index: int) -> None:
+        self.gpus = [gpu for gpu in self.gpus if gpu.index != index]
+
+    def readings(self) -> Iterator[Reading]:
+        told = None
+        while not self.closed:
+            if self.fault:
+                raise RuntimeFault(self.fault)
+            inventory = Inventory("fake", "1.0", tuple(self.gpus))
+            if inventory != told:
+                told = inventory
+                yield inventory
+            yield Sample(time.time(), tuple(self._reading(gpu.uuid) for gpu in inventory.gpus))
+            try:
+                self._poke.get(timeout=self.interval_s)
+                return
+            except queue.Empty:
+                pass
+
+    def _reading(self, uuid: str) -> GpuReading:
+        base: dict[str, Any] = {"utilization": 0.0, "memory_bytes": 1e9, "power_w": 100.0, "ecc_errors": 0}
+        return GpuReading(uuid, **{**base, "processes": (), **self.fields.get(uuid, {})})
+
+    def interrupt(self, *, renew: bool = False) -> None:
+        self.renewals += renew
+        self._poke.put(None)
+
+    def close(self, *, remove: bool = False) -> None:
+        self.closed, self.removed = True, remove
+        self._poke.put(None)

@@ -7,7 +7,8 @@ import os
 import sys
 
 NAMES = (
-    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "simulation", "allocation", "telemetry",
+    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "simulation",
+    "allocation",
 )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import IntegrityError
 
+from schedulearn.scheduler.claims import changes_of, claim
 from schedulearn.scheduler.digest import (
     SETTLE_S,
     Finding,
@@ -34,14 +34,11 @@ from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
 from schedulearn.scheduler.explain import WaitingLog, code_of
-from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.monitor import Monitor
-from schedulearn.scheduler.placement import GpuState, Placement, place
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
-from schedulearn.scheduler.runtimes.base import task_id
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
@@ -91,6 +88,8 @@ class SchedulerLoop:
         self.interval_s = interval_s
         self.utilization = utilization
         self.profiles = profiles
+        self._profile_of = profiles.get if profiles is not None else lambda job_id: None
+        self._work_of = profiles.work_of if profiles is not None else lambda job_id: None
         self.job_env = job_env
         self.clock = clock
         self.stats = LoopStats()
@@ -163,25 +162,25 @@ class SchedulerLoop:
             host for host, seen in observations.items() if is_fenced(seen.tasks, live, host in self._fenced)
         }
         ready = set(observations) - self._fenced
-        profiles = self.profiles
-        if profiles is not None:
-            profiles.follow(books.jobs)
+        if self.profiles is not None:
+            self.profiles.follow(books.jobs)
+        policy = self.policy()
         snapshot = build_snapshot(
             books,
             ready,
             self.utilization,
             now,
-            profiles.get if profiles is not None else lambda _: None,
-            resizes(self.policy()),
-            work_of=profiles.work_of if profiles is not None else lambda _: None,
+            self._profile_of,
+            resizes(policy),
+            work_of=self._work_of,
         )
-        plan = self._decide(snapshot)
+        plan = self._decide(policy, snapshot)
         # 3. Claim it.
         if plan is not None:
             self.waiting, self._suspended = plan.reasons, plan.suspended
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
-            if changes := _changes(books, snapshot, plan, ready):
-                self.db.write(lambda db: self._apply(db, changes, plan, ready, now))
+            if changes := changes_of(books, snapshot, plan, ready):
+                self.db.write(lambda db: claim(db, changes, plan, self.agents, ready, self.utilization, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
             # Before the hosts have shown themselves all seem to lack GPUs.
@@ -220,11 +219,11 @@ class SchedulerLoop:
                 gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({agent.grip.error})"
         return gone
 
-    def _decide(self, snapshot: Snapshot) -> Plan | None:
+    def _decide(self, policy: Policy, snapshot: Snapshot) -> Plan | None:
         """The policy's plan; None if it failed or broke a rule, which leaves everything as it is."""
         began = time.perf_counter()
         try:
-            plan = self.policy().allocate(snapshot)
+            plan = policy.allocate(snapshot)
             faults = plan_faults(snapshot, plan)
         except Exception as error:
             log.exception("the policy failed")
@@ -241,57 +240,6 @@ class SchedulerLoop:
             )
         self.stats.policy_error = problem
         return None if problem else plan
-
-    def _apply(self, db: Connection, changes: _Changes, plan: Plan, reachable: set[str], now: float) -> None:
-        """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
-        found, leases = repository.load_hosts(db), repository.load_leases(db)
-        places = {host.id: place_of(host.address, host.network) for host in found.hosts}
-        for job in changes.resize:
-            message = plan.reasons.get(job.id, "The policy gives it another allocation.")
-            decided = {"decision": code_of(message), "allocation": dict(plan.allocations.get(job.id, {}))}
-            if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now, data=decided):
-                repository.stop_tasks(db, job.id)
-        open_hosts = {host.id for host in found.hosts if host.state == "active"} & reachable
-        gpus = [
-            GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), self.utilization(g.uuid))
-            for g in found.gpus
-            if g.host_id in open_hosts and not g.fault and not g.occupied
-        ]
-        wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]
-        placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
-        for job in changes.start:
-            if job.id not in placements:
-                continue
-            try:
-                with db.begin_nested():
-                    self._start(db, job, placements[job.id], places, plan.reasons.get(job.id, ""), now)
-            except IntegrityError:
-                log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
-
-    def _start(
-        self, db: Connection, job: Any, placement: Placement, places: Mapping[str, Place], why: str, now: float
-    ) -> None:
-        hosts = in_order(placement, places)
-        attempt = job.attempt + 1
-        missing = [host for host in hosts if not self.agents[host].has_image(job.container_image)]
-        where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
-        reason = Reason.IMAGE_PULL if missing else Reason.PLACED
-        message = (
-            f"Given GPUs: {where}."
-            + (f" {why}" if why else "")
-            + (f" Fetching {job.container_image}." if missing else "")
-        )
-        fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None}
-        if not repository.move_job(db, job, reason, message, now, **fields):
-            return
-        for rank, host in enumerate(hosts):
-            claims = [(claim.gpu_uuid, claim.slot) for claim in placement[host]]
-            repository.add_task(
-                db, claims, now,
-                id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
-            )  # fmt: skip
-        if len(hosts) > 1:
-            repository.lease_port(db, hosts[0], task_id(job.id, attempt, 0), attempt)
 
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
@@ -360,15 +308,6 @@ class SchedulerLoop:
         return self.db.submit(lambda db: repository.move_job(db, job, reason, message, now, **fields))
 
 
-@dataclass(frozen=True)
-class _Changes:
-    start: list[Any]
-    resize: list[Any]
-
-    def __bool__(self) -> bool:
-        return bool(self.start or self.resize)
-
-
 def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:
     """Tasks of a gang that ended before its others did."""
     gangs = [job_id for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS]
@@ -385,28 +324,6 @@ def _evict(db: Connection, leaving: Sequence[tuple[Any, str]], now: float) -> No
         reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
         if repository.move_job(db, job, reason, why, now):
             repository.stop_tasks(db, job.id)
-
-
-def _changes(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> _Changes:
-    """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
-    once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
-    up: it can't be stopped anyway."""
-    start, resize = [], []
-    for view in snapshot.jobs:
-        job = books.jobs[view.id]
-        wanted = dict(plan.allocations.get(view.id, {}))
-        if job.status == JobStatus.QUEUED and wanted:
-            start.append(job)
-        elif (
-            job.status == JobStatus.RUNNING
-            and view.elastic
-            and wanted != dict(view.allocation)
-            and ready >= set(view.allocation)
-        ):
-            resize.append(job)
-    order = {job_id: place for place, job_id in enumerate(plan.allocations)}
-    start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
-    return _Changes(start, resize)
 
 
 def _time_left(books: Books, now: float) -> list[float]:

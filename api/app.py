@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, usage
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, timeline, usage
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
@@ -77,7 +77,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage):
+    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage, timeline):
         app.include_router(module.router)
     _page(app, settings)
     _describe_bodies(app)

@@ -143,6 +143,7 @@ class GpuOut(BaseModel):
     memory_bytes: int
     simulated: bool
     utilization: float | None = Field(description="per cent; null where it can't be told")
+    fault: str = Field(description="why it is given to no job; empty: it is healthy")
     jobs: list[str] = Field(description="ids of the jobs that hold it")
 
 
@@ -174,6 +175,7 @@ class ClusterOut(BaseModel):
     gpus: int
     gpus_used: int
     gpus_free: int = Field(description="not held, on hosts that are reachable and active")
+    gpus_wanted: int = Field(description="required by the jobs in the queue, together")
     jobs: dict[str, int] = Field(description="jobs in each state")
     desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")
 
@@ -198,6 +200,13 @@ class PolicyOut(BaseModel):
     since: str | None
     problem: str = Field(description="why the policy does not decide now; empty if all is well")
     available: list[PolicyKind]
+
+
+class ChoiceOut(BaseModel):
+    at: str
+    algorithm: str
+    metric: str
+    params: dict[str, Any]
 
 
 class ChangeOut(BaseModel):

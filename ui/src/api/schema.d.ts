@@ -62,6 +62,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events:search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search
+         * @description Events that match all of it, newest first. Without `job` the last 100,000 are searched.
+         */
+        get: operations["search_api_v1_events_search_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gpus": {
         parameters: {
             query?: never;
@@ -191,7 +211,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Newest first.
+         * @description Newest first, or with `order=oldest` as they wait in a queue.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -353,6 +373,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Policies In Force
+         * @description Since when which policy was in force, oldest first.
+         */
+        get: operations["policies_in_force_api_v1_policy_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy/preview": {
         parameters: {
             query?: never;
@@ -430,6 +470,26 @@ export interface paths {
          * @description Trades the token for a cookie, for the page: its event streams can't send headers.
          */
         post: operations["session_api_v1_session_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Timeline
+         * @description Which jobs held which GPUs at some time between the two.
+         */
+        get: operations["timeline_api_v1_timeline_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -630,6 +690,19 @@ export interface components {
             /** Reason */
             reason: string;
         };
+        /** ChoiceOut */
+        ChoiceOut: {
+            /** Algorithm */
+            algorithm: string;
+            /** At */
+            at: string;
+            /** Metric */
+            metric: string;
+            /** Params */
+            params: {
+                [key: string]: unknown;
+            };
+        };
         /** ClusterOut */
         ClusterOut: {
             /**
@@ -646,6 +719,11 @@ export interface components {
             gpus_free: number;
             /** Gpus Used */
             gpus_used: number;
+            /**
+             * Gpus Wanted
+             * @description required by the jobs in the queue, together
+             */
+            gpus_wanted: number;
             /** Hosts */
             hosts: number;
             /**
@@ -735,6 +813,11 @@ export interface components {
         };
         /** GpuOut */
         GpuOut: {
+            /**
+             * Fault
+             * @description why it is given to no job; empty: it is healthy
+             */
+            fault: string;
             /** Host */
             host: string;
             /** Index */
@@ -1242,6 +1325,20 @@ export interface components {
          * @enum {string}
          */
         JobStatus: "queued" | "pulling" | "starting" | "running" | "resizing" | "stopping" | "succeeded" | "failed" | "cancelled" | "timeout";
+        /** LaneOut */
+        LaneOut: {
+            /** Host */
+            host: string;
+            /** Index */
+            index: number;
+            /**
+             * Present
+             * @description false: its host no longer shows it
+             */
+            present: boolean;
+            /** Uuid */
+            uuid: string;
+        };
         /** MetricIn */
         MetricIn: {
             /**
@@ -1567,6 +1664,35 @@ export interface components {
             progress?: components["schemas"]["ProgressIn"] | null;
         };
         /**
+         * SpanOut
+         * @description One container, from when it was given its GPUs until it was seen gone.
+         */
+        SpanOut: {
+            /** Attempt */
+            attempt: number;
+            /** Claimed At */
+            claimed_at: string;
+            /** Finished At */
+            finished_at: string | null;
+            /** Job */
+            job: string;
+            /**
+             * Lanes
+             * @description its GPUs, as positions in `lanes` of the answer
+             */
+            lanes: number[];
+            /** Name */
+            name: string;
+            /** Outcome */
+            outcome: string;
+            /** Rank */
+            rank: number;
+            /** Started At */
+            started_at: string | null;
+            /** User */
+            user: string;
+        };
+        /**
          * TaskOut
          * @description One container of one attempt.
          */
@@ -1595,6 +1721,28 @@ export interface components {
             started_at: string | null;
             /** State */
             state: string;
+        };
+        /** TimelineOut */
+        TimelineOut: {
+            /**
+             * Complete
+             * @description false: there are more spans than `limit`; the oldest are left out
+             */
+            complete: boolean;
+            /**
+             * Lanes
+             * @description every GPU that there is or was, by host and index
+             */
+            lanes: components["schemas"]["LaneOut"][];
+            /** Since */
+            since: string;
+            /**
+             * Spans
+             * @description newest first
+             */
+            spans: components["schemas"]["SpanOut"][];
+            /** Until */
+            until: string;
         };
         /** TotalsOut */
         TotalsOut: {
@@ -1738,6 +1886,46 @@ export interface operations {
                 /** @description only events with a larger id */
                 after?: number | null;
                 limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    search_api_v1_events_search_get: {
+        parameters: {
+            query?: {
+                /** @description only events with a smaller id */
+                before?: number | null;
+                host?: string | null;
+                /** @description id of a job */
+                job?: string | null;
+                /** @description beginnings of kinds, e.g. `job.` */
+                kind?: string[] | null;
+                limit?: number;
+                /** @description part of the sentence, or a code */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2065,6 +2253,8 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description which come first */
+                order?: "newest" | "oldest";
                 /** @description part of a name or id */
                 q?: string | null;
                 /** @description only these states */
@@ -2665,6 +2855,37 @@ export interface operations {
             };
         };
     };
+    policies_in_force_api_v1_policy_history_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChoiceOut"][];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     preview_api_v1_policy_preview_get: {
         parameters: {
             query: {
@@ -2806,6 +3027,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+        };
+    };
+    timeline_api_v1_timeline_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description default: a day ago */
+                since?: string | null;
+                /** @description default: now */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TimelineOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

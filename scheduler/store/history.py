@@ -28,7 +28,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
         .order_by(col(Task.seq).desc())
         .limit(limit + 1)
     )  # fmt: skip
-    rows = list(db.execute(query))
+    rows: list[Row[Any]] = list(db.execute(query))
     return rows[:limit], len(rows) <= limit
 
 

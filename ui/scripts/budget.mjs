@@ -18,7 +18,7 @@ function add(file) {
 const html = readFileSync(`${out}index.html`, "utf8");
 const [, entry] = html.match(/src="\/ui\/assets\/([^"]+\.js)"/);
 add(entry);
-const [first] = readFileSync(`${out}assets/${entry}`, "utf8").match(/JobsScreen-[\w-]+\.js/) ?? [];
+const [first] = readFileSync(`${out}assets/${entry}`, "utf8").match(/OverviewScreen-[\w-]+\.js/) ?? [];
 if (!first) throw new Error("the first screen's chunk is not where it was: mend scripts/budget.mjs");
 add(first);
 

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { keys } from "./keys";
-import type { Job, JobState } from "./types";
+import type { Job, JobState, PolicyChoice } from "./types";
 
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
 const UNANNOUNCED_MS = 5_000;
@@ -42,6 +42,29 @@ export function jobQuery(id: string) {
   });
 }
 
+/** The queue, in its order, as far as it is shown. */
+export const queueQuery = queryOptions({
+  queryKey: [keys.jobs, "queue"],
+  queryFn: ({ signal }) =>
+    unwrap(
+      client.GET("/api/v1/jobs", {
+        params: { query: { state: ["queued"], order: "oldest", limit: 8 } },
+        signal,
+      }),
+    ),
+  refetchInterval: ({ state }) => (state.data?.items.length ? UNANNOUNCED_MS : false),
+});
+
+/** What a job reports of itself comes without an event; one that has ended reports no more. */
+export function profileQuery(id: string, running: boolean) {
+  return queryOptions({
+    queryKey: [keys.job, id, "profile"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}/profile", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: running ? UNANNOUNCED_MS : false,
+  });
+}
+
 export function jobEventsQuery(id: string) {
   return queryOptions({
     queryKey: [keys.jobEvents, id],
@@ -70,6 +93,60 @@ export const runningNamesQuery = queryOptions({
     unwrap(client.GET("/api/v1/jobs", { params: { query: { state: HOLDERS, limit: 1000 } }, signal })),
   select: (page) => Object.fromEntries(page.items.map((job) => [job.id, job.name])),
 });
+
+export const clusterQuery = queryOptions({
+  queryKey: [keys.cluster],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
+});
+
+/** Who had which GPU between two times (epoch ms); null: until now. */
+export function timelineQuery(since: number, until: number | null) {
+  return queryOptions({
+    queryKey: [keys.timeline, String(since), String(until)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/timeline", {
+          params: {
+            query: {
+              since: new Date(since).toISOString(),
+              until: until === null ? undefined : new Date(until).toISOString(),
+              limit: 20_000,
+            },
+          },
+          signal,
+        }),
+      ),
+    placeholderData: (before) => before,
+    structuralSharing: false,
+  });
+}
+
+export const policyHistoryQuery = queryOptions({
+  queryKey: [keys.policyHistory],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),
+});
+
+/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
+export function previewQuery(choice: PolicyChoice) {
+  return queryOptions({
+    queryKey: ["preview", choice],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/policy/preview", {
+          params: {
+            query: {
+              algorithm: choice.algorithm,
+              metric: choice.metric,
+              params: JSON.stringify(choice.params ?? {}),
+            },
+          },
+          signal,
+        }),
+      ),
+    gcTime: 0,
+    retry: false,
+  });
+}
 
 export const policyQuery = queryOptions({
   queryKey: [keys.policy],

@@ -7,6 +7,7 @@ import { Missing } from "./Missing";
 import { Shell } from "./Shell";
 import { TokenForm } from "./TokenForm";
 
+const OverviewScreen = lazy(() => import("../overview/OverviewScreen"));
 const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
 const JobScreen = lazy(() => import("../job/JobScreen"));
 const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
@@ -21,7 +22,8 @@ export function App() {
       <Shell>
         <Suspense fallback={<Loading />}>
           <Routes>
-            <Route index element={<JobsScreen />} />
+            <Route index element={<OverviewScreen />} />
+            <Route path="jobs" element={<JobsScreen />} />
             <Route path="jobs/:id" element={<JobScreen />} />
             <Route path="submit" element={<SubmitScreen />} />
             <Route path="hosts" element={<HostsScreen />} />

@@ -6,11 +6,16 @@ import { LiveBadge } from "../live/LiveBadge";
 import { ColorScheme } from "./ColorScheme";
 import classes from "./Shell.module.css";
 
-const SCREENS = [
-  { to: "/", name: "Jobs" },
+export const SCREENS = [
+  { to: "/", name: "Overview" },
+  { to: "/jobs", name: "Jobs" },
+  { to: "/timeline", name: "Timeline" },
   { to: "/hosts", name: "Hosts" },
   { to: "/policy", name: "Policy" },
+  { to: "/usage", name: "Usage" },
+  { to: "/events", name: "Events" },
   { to: "/submit", name: "Submit" },
+  { to: "/settings", name: "Settings" },
 ];
 
 export function Shell({ children }: { children: ReactNode }) {

@@ -1,5 +1,5 @@
 import { client, unwrap } from "./client";
-import type { Host, Job, JobSpec, Policy, PolicyChoice } from "./types";
+import type { Host, HostSpec, Job, JobSpec, Policy, PolicyChoice } from "./types";
 
 const AT_ONCE = 6;
 
@@ -32,6 +32,31 @@ export function submitJob({ body, key }: { body: JobBody; key: string }): Promis
 
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {
   return unwrap(client.PUT("/api/v1/policy", { body: choice }));
+}
+
+/** Takes effect at the next decision. */
+export function setPriority({ id, priority }: { id: string; priority: number }): Promise<Job> {
+  return unwrap(
+    client.PATCH("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, body: { priority } }),
+  );
+}
+
+/** No job comes any more; elastic ones leave now, others are stopped after so many seconds and start elsewhere. */
+export function drainHost({ id, seconds }: { id: string; seconds: number }): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/drain", {
+      params: { path: { host_id: id } },
+      body: { deadline_s: seconds },
+    }),
+  );
+}
+
+export function addHost(spec: HostSpec): Promise<Host> {
+  return unwrap(client.POST("/api/v1/hosts", { body: spec }));
+}
+
+export async function removeHost(id: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/hosts/{host_id}", { params: { path: { host_id: id } } }));
 }
 
 /** A cordoned host keeps its jobs and gets no others. */

@@ -121,6 +121,73 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
+export interface UsageChoice {
+  /** Epoch ms. */
+  since: number;
+  by: ("user" | "day" | "label")[];
+  /** Which label, where `by` names it. */
+  label: string;
+  price: number;
+}
+
+const usageParameters = ({ since, by, label, price }: UsageChoice) => ({
+  since: new Date(since).toISOString(),
+  by,
+  label: by.includes("label") ? label : undefined,
+  gpu_hour_price: price || undefined,
+});
+
+export function usageQuery(choice: UsageChoice) {
+  return queryOptions({
+    queryKey: [keys.usage, JSON.stringify(choice)],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/usage", { params: { query: usageParameters(choice) }, signal })),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Where the same is to be had as a file. */
+export function usageFile(choice: UsageChoice): string {
+  const query = new URLSearchParams({ format: "csv" });
+  for (const [name, value] of Object.entries(usageParameters(choice))) {
+    for (const each of [value].flat()) if (each !== undefined) query.append(name, String(each));
+  }
+  return `/api/v1/usage?${query}`;
+}
+
+export interface EventsFilter {
+  text: string;
+  /** Beginning of the kind; empty: all. */
+  kind: string;
+  job: string;
+  host: string;
+}
+
+export function eventsQuery({ text, kind, job, host }: EventsFilter) {
+  return infiniteQueryOptions({
+    queryKey: [keys.events, text, kind, job, host],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        client.GET("/api/v1/events:search", {
+          params: {
+            query: {
+              q: text || undefined,
+              kind: kind ? [kind] : undefined,
+              job: job || undefined,
+              host: host || undefined,
+              before: pageParam ?? undefined,
+              limit: 100,
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: null as number | null,
+    getNextPageParam: (last) => (last.items.length < 100 ? null : (last.items.at(-1)?.id ?? null)),
+    placeholderData: (before) => before,
+  });
+}
+
 export const policyHistoryQuery = queryOptions({
   queryKey: [keys.policyHistory],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),

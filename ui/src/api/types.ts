@@ -10,6 +10,7 @@ export type JobState = Schemas["JobStatus"];
 export type Task = Schemas["TaskOut"];
 export type ServiceEvent = Schemas["EventOut"];
 export type Host = Schemas["HostOut"];
+export type HostSpec = Schemas["HostSpec"];
 export type Gpu = Schemas["GpuOut"];
 export type Cluster = Schemas["ClusterOut"];
 export type Eta = Schemas["EtaOut"];

@@ -10,7 +10,10 @@ import { TokenForm } from "./TokenForm";
 const OverviewScreen = lazy(() => import("../overview/OverviewScreen"));
 const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
 const JobScreen = lazy(() => import("../job/JobScreen"));
+const UsageScreen = lazy(() => import("../usage/UsageScreen"));
+const EventsScreen = lazy(() => import("../events/EventsScreen"));
 const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
+const TimelineScreen = lazy(() => import("../timeline/TimelineScreen"));
 const HostsScreen = lazy(() => import("../hosts/HostsScreen"));
 const PolicyScreen = lazy(() => import("../policy/PolicyScreen"));
 
@@ -26,8 +29,11 @@ export function App() {
             <Route path="jobs" element={<JobsScreen />} />
             <Route path="jobs/:id" element={<JobScreen />} />
             <Route path="submit" element={<SubmitScreen />} />
+            <Route path="timeline" element={<TimelineScreen />} />
             <Route path="hosts" element={<HostsScreen />} />
             <Route path="policy" element={<PolicyScreen />} />
+            <Route path="usage" element={<UsageScreen />} />
+            <Route path="events" element={<EventsScreen />} />
             <Route path="*" element={<Missing />} />
           </Routes>
         </Suspense>

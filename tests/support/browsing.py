@@ -82,9 +82,9 @@ class Service:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
-    def submit(self, name: str, command: str, gpus: int = 1) -> str:
+    def submit(self, name: str, command: str, gpus: int = 1, **fields: Any) -> str:
         job = {"name": name, "type": "shell", "container_image": IMAGE, "command": command}
-        return str(self.call("POST", "/jobs", {**job, "required_gpus": gpus, "launcher": "none"})["id"])
+        return str(self.call("POST", "/jobs", {**job, "required_gpus": gpus, "launcher": "none", **fields})["id"])
 
     def job(self, job_id: str) -> Any:
         return self.call("GET", f"/api/v1/jobs/{job_id}")

@@ -35,6 +35,12 @@ NAMES = ("resnet50-imagenet", "bert-squad", "gpt2-wikitext", "yolo-coco", "deeps
          "vit-cifar", "unet-lungs")  # fmt: skip
 USERS = ("ada", "ben", "chiara", "dmitri", "emeka")
 HOST_NAMES = ("atlas", "boreas", "calypso", "daphne", "echo", "fama", "gaia", "hera")
+LOG = (
+    b"".join(
+        b"[0] epoch %3d  loss %.4f  accuracy %.3f\n" % (n, 6 * 0.97**n, 0.74 - 0.7 * 0.95**n) for n in range(1, 33)
+    )
+    + b"[0] WARNING: the last batch of the epoch is smaller than the others\n"
+)
 DAYS = 7
 DAY_S = 86_400.0
 
@@ -221,15 +227,19 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
     def held() -> set[str]:
         return {uuid for spec in runtime.tasks() for uuid in spec.gpu_uuids}
 
-    runtime = FakeRuntime(names[0])
+    runtimes = {name: FakeRuntime(name) for name in names}
+    runtime = runtimes[names[0]]
     gpus = simulated_gpus(CLUSTER, names[0], GPUS_A_HOST)
     embedded = EmbeddedHost(names[0], "fake", "fake", runtime, list(gpus), utilization)
-    Cluster._docker = lambda self, row: FakeRuntime(row.id)  # type: ignore[method-assign, assignment]
+    Cluster._docker = lambda self, row: runtimes[row.id]  # type: ignore[method-assign, assignment]
     start = Cluster.start
 
     def started(cluster: Cluster) -> None:
         start(cluster)
         populate(cluster, hosts)
+        for fake in runtimes.values():
+            for task in fake.tasks():
+                fake.write(task.task_id, LOG)
 
     Cluster.start = started  # type: ignore[method-assign]
     settings = load_settings(

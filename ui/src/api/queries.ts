@@ -6,6 +6,9 @@ import type { Job, JobState, PolicyChoice } from "./types";
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
 const UNANNOUNCED_MS = 5_000;
 
+/** When a job that runs will end is predicted anew without an event as well, about so often. */
+const PREDICTED_MS = 10_000;
+
 const HOLDERS: JobState[] = ["pulling", "starting", "running", "resizing", "stopping"];
 
 export interface JobsFilter {
@@ -38,7 +41,10 @@ export function jobQuery(id: string) {
     queryKey: [keys.job, id],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
-    refetchInterval: ({ state }) => (state.data && isQueued(state.data) ? UNANNOUNCED_MS : false),
+    refetchInterval: ({ state }) => {
+      if (!state.data || state.data.finished_at !== null) return false;
+      return isQueued(state.data) ? UNANNOUNCED_MS : PREDICTED_MS;
+    },
   });
 }
 

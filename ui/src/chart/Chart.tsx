@@ -30,6 +30,8 @@ export interface ChartProps {
   height?: number;
   /** The axis begins at 0. */
   fromZero?: boolean;
+  /** The values are counts: no ticks between them. */
+  whole?: boolean;
   format?: (value: number) => string;
 }
 

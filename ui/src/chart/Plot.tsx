@@ -12,6 +12,8 @@ const plain = (value: number) =>
     ? value.toLocaleString(undefined, { maximumFractionDigits: 0 })
     : String(Number(value.toPrecision(4)));
 
+const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+
 export default function Plot({
   label,
   series,
@@ -21,6 +23,7 @@ export default function Plot({
   markers = [],
   height = 200,
   fromZero = true,
+  whole = false,
   format = plain,
 }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
@@ -58,7 +61,12 @@ export default function Plot({
         },
         axes: [
           { ...axis, space: 70, size: 32, values: time ? (_, ticks) => timeLabels(ticks) : undefined },
-          { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => shown.current.format(tick)) },
+          {
+            ...axis,
+            size: 56,
+            incrs: whole ? COUNTS : undefined,
+            values: (_, ticks) => ticks.map((tick) => shown.current.format(tick)),
+          },
         ],
         series: [
           { label: xName || (time ? "Time" : "x"), value: (_, x) => pointLabel(x, time) },
@@ -89,7 +97,7 @@ export default function Plot({
       made.destroy();
       plot.current = null;
     };
-  }, [dark, shape, time, xName, height, fromZero]);
+  }, [dark, shape, time, xName, height, fromZero, whole]);
 
   useEffect(() => plot.current?.setData(aligned), [aligned]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while it draws.

@@ -7,7 +7,7 @@ export function Starts({ eta }: { eta: Eta | null }) {
   const now = useNow();
   if (!eta?.start) return null;
   const left = (Date.parse(eta.start) - now) / 1000;
-  return <time dateTime={eta.start} title={moment(eta.start)}>{`· starts ${within(left)}`}</time>;
+  return <time dateTime={eta.start} title={moment(eta.start)}>{`starts ${within(left)}`}</time>;
 }
 
 const BASIS = {

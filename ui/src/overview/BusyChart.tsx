@@ -51,6 +51,7 @@ export function BusyChart({ gpus }: { gpus: number }) {
           ]}
           markers={markers}
           height={190}
+          whole
         />
       )}
       {data && !data.complete && <p className={classes.note}>Only the newest attempts are counted.</p>}

@@ -30,7 +30,9 @@ export function Queue({ waiting }: { waiting: number }) {
             </Link>{" "}
             <span className={classes.why}>
               {plural(job.required_gpus, "GPU")}
-              {job.user && ` · ${job.user}`} <Starts eta={job.eta} />
+              {job.user && ` · ${job.user}`}
+              {job.eta?.start && " · "}
+              <Starts eta={job.eta} />
             </span>
             <div className={classes.why}>{job.message}</div>
           </li>

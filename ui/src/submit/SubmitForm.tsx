@@ -9,10 +9,11 @@ import { submitJob } from "../api/commands";
 import { keys } from "../api/keys";
 import { CopyButton } from "../shell/CopyButton";
 import { Icon } from "../shell/Icon";
+import { asCurl } from "./copies";
 import { idempotencyKey } from "./idempotencyKey";
 import { OptionalFields } from "./OptionalFields";
 import classes from "./SubmitForm.module.css";
-import { asCurl, EMPTY, parsePairs, toBody, type Values } from "./values";
+import { EMPTY, parsePairs, toBody, type Values } from "./values";
 
 /** Says what is wrong with a field of NAME=value lines. */
 function pairsFault(text: string): string | null {

@@ -5,7 +5,7 @@ import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import { SubmitForm } from "./SubmitForm";
-import { EMPTY, fromJob } from "./values";
+import { EMPTY, fromBody, specOf } from "./values";
 
 export default function SubmitScreen() {
   const [address] = useSearchParams();
@@ -23,6 +23,6 @@ function FromJob({ id }: { id: string }) {
   if (error)
     return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
   if (!data) return <Loading />;
-  const { values, hidden } = fromJob(data);
-  return <SubmitForm initial={values} hidden={hidden} />;
+  const { body, hidden } = specOf(data);
+  return <SubmitForm initial={fromBody(body)} hidden={hidden} />;
 }

@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.schemas import (
     Batch,
+    EtaOut,
     EventPage,
     JobDetail,
     JobOut,
@@ -81,6 +82,13 @@ async def submit_batch(request: Request) -> Response:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
     rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key(request)))
     return JsonResponse({"items": [job_view(row) for row in rows]}, status_code=201)
+
+
+@router.post("/jobs:preview", response_model=EtaOut, responses=_PROBLEMS)
+def preview_job(request: Request, body: JobSpec) -> Response:
+    """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
+    eta, until = cluster_of(request).outlook.expect(body)
+    return JsonResponse(eta_view(eta, until))
 
 
 @router.get("/jobs", response_model=JobPage)

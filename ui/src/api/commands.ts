@@ -1,5 +1,5 @@
 import { client, unwrap } from "./client";
-import type { Host, HostSpec, Job, JobSpec, Policy, PolicyChoice } from "./types";
+import type { Eta, Host, HostSpec, Job, JobSpec, Policy, PolicyChoice } from "./types";
 
 const AT_ONCE = 6;
 
@@ -28,6 +28,11 @@ export function submitJob({ body, key }: { body: JobBody; key: string }): Promis
   return unwrap(
     client.POST("/api/v1/jobs", { body: body as JobSpec, params: { header: { "Idempotency-Key": key } } }),
   );
+}
+
+/** When such a job would start and end if it were submitted now. */
+export function expectJob(body: JobBody): Promise<Eta> {
+  return unwrap(client.POST("/api/v1/jobs:preview", { body: body as JobSpec }));
 }
 
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {

@@ -221,6 +221,11 @@ export function previewQuery(choice: PolicyChoice) {
   });
 }
 
+export const healthQuery = queryOptions({
+  queryKey: ["health"],
+  queryFn: ({ signal }) => unwrap(client.GET("/healthz", { signal })),
+});
+
 export const policyQuery = queryOptions({
   queryKey: [keys.policy],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy", { signal })),

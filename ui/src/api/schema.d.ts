@@ -246,6 +246,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Job
+         * @description When this job would start and end if it were submitted now. Stores nothing; takes a second at most.
+         */
+        post: operations["preview_job_api_v1_jobs_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}": {
         parameters: {
             query?: never;
@@ -1216,7 +1236,6 @@ export interface components {
             /**
              * Deadline
              * @description when it should be done, for deadline policies
-             * @default null
              */
             deadline?: string | null;
             /**
@@ -1235,13 +1254,11 @@ export interface components {
             /**
              * Family
              * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
-             * @default null
              */
             family?: string | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
-             * @default null
              */
             grace_period?: number | null;
             /**
@@ -1260,13 +1277,11 @@ export interface components {
             /**
              * Max Duration
              * @description seconds of running, then it is ended
-             * @default null
              */
             max_duration?: number | null;
             /**
              * Max Gpus
              * @description elastic jobs only; default: no bound
-             * @default null
              */
             max_gpus?: number | null;
             /**
@@ -1278,7 +1293,6 @@ export interface components {
             /**
              * Min Gpus
              * @description elastic jobs only; default 1
-             * @default null
              */
             min_gpus?: number | null;
             /**
@@ -2464,6 +2478,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Batch"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_job_api_v1_jobs_preview_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EtaOut"];
                 };
             };
             /** @description Conflict */

@@ -12,6 +12,7 @@ const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
 const JobScreen = lazy(() => import("../job/JobScreen"));
 const UsageScreen = lazy(() => import("../usage/UsageScreen"));
 const EventsScreen = lazy(() => import("../events/EventsScreen"));
+const SettingsScreen = lazy(() => import("../settings/SettingsScreen"));
 const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
 const TimelineScreen = lazy(() => import("../timeline/TimelineScreen"));
 const HostsScreen = lazy(() => import("../hosts/HostsScreen"));
@@ -34,6 +35,7 @@ export function App() {
             <Route path="policy" element={<PolicyScreen />} />
             <Route path="usage" element={<UsageScreen />} />
             <Route path="events" element={<EventsScreen />} />
+            <Route path="settings" element={<SettingsScreen />} />
             <Route path="*" element={<Missing />} />
           </Routes>
         </Suspense>

@@ -5,8 +5,9 @@ import { policyQuery } from "../api/queries";
 import { LiveBadge } from "../live/LiveBadge";
 import { ColorScheme } from "./ColorScheme";
 import classes from "./Shell.module.css";
+import { useShortcuts } from "./useShortcuts";
 
-export const SCREENS = [
+const SCREENS = [
   { to: "/", name: "Overview" },
   { to: "/jobs", name: "Jobs" },
   { to: "/timeline", name: "Timeline" },
@@ -19,6 +20,7 @@ export const SCREENS = [
 ];
 
 export function Shell({ children }: { children: ReactNode }) {
+  useShortcuts();
   return (
     <>
       <a className={classes.skip} href="#main">

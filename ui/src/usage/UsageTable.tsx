@@ -19,7 +19,8 @@ export function UsageTable({ rows, by, priced }: Props) {
   const most = Math.max(...rows.map((row) => row.gpu_hours), 1e-9);
   const total = (key: "gpu_hours" | "energy_kwh" | "cost") => rows.reduce((sum, row) => sum + row[key], 0);
   return (
-    <div className={`card ${classes.frame}`}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    <section className={`card ${classes.frame}`} tabIndex={0} aria-label="Usage">
       <table className={classes.table}>
         <thead>
           <tr>
@@ -68,6 +69,6 @@ export function UsageTable({ rows, by, priced }: Props) {
           </tr>
         </tfoot>
       </table>
-    </div>
+    </section>
   );
 }

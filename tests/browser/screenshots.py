@@ -67,7 +67,7 @@ def shoot(page: Page, url: str, path: str, file: Path) -> None:
     page.wait_for_load_state("load")
     page.wait_for_timeout(1500)
     if file.suffix == ".png":
-        page.screenshot(path=file, full_page=True)
+        page.screenshot(path=file)
         return
     session = page.context.new_cdp_session(page)
     taken: dict[str, Any] = session.send("Page.captureScreenshot", {"format": "webp", "quality": 80})

@@ -69,7 +69,7 @@ def test_what_a_job_reports_is_drawn(service: Service, page: Page) -> None:
     expect(page.get_by_label("Batch and noise")).to_contain_text(SCRIPT_IN_NAME)
 
     page.get_by_role("tab", name="Attempts and events").click()
-    expect(page.get_by_label("Events")).to_contain_text("running")
+    expect(page.get_by_role("region", name="Events")).to_contain_text("running")
     expect(page).to_have_url(re.compile("tab=events"))
     assert_clean(watch)
 

@@ -11,6 +11,10 @@ const PREDICTED_MS = 10_000;
 
 const HOLDERS: JobState[] = ["pulling", "starting", "running", "resizing", "stopping"];
 
+/** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
+const PAGE = 100;
+export const LIVE_PAGES = 5;
+
 export interface JobsFilter {
   states: JobState[];
   text: string;
@@ -23,7 +27,7 @@ export function jobsQuery({ states, text }: JobsFilter) {
       unwrap(
         client.GET("/api/v1/jobs", {
           params: {
-            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: 50 },
+            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: PAGE },
           },
           signal,
         }),

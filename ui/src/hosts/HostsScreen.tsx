@@ -1,8 +1,9 @@
 import { Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useDeferredValue, useEffect, useState } from "react";
 import { useLocation } from "react-router";
 import { runningNamesQuery, watchedHostsQuery } from "../api/queries";
+import type { Host } from "../api/types";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -41,11 +42,19 @@ export default function HostsScreen() {
           onChange={(event) => setText(event.currentTarget.value)}
         />
       )}
-      <div className={classes.hosts}>
-        {shown?.map((host) => (
-          <HostCard key={host.id} host={host} names={names ?? NO_NAMES} />
-        ))}
-      </div>
+      {shown && <HostList hosts={shown} names={names ?? NO_NAMES} />}
     </Screen>
+  );
+}
+
+/** The first hosts at once, the others as there is time: a hundred of them must not hold up a frame. */
+function HostList({ hosts, names }: { hosts: Host[]; names: Record<string, string> }) {
+  const ready = useDeferredValue(hosts, hosts.slice(0, MANY));
+  return (
+    <div className={classes.hosts}>
+      {ready.map((host) => (
+        <HostCard key={host.id} host={host} names={names} />
+      ))}
+    </div>
   );
 }

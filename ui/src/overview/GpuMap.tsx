@@ -1,5 +1,5 @@
 import { useComputedColorScheme } from "@mantine/core";
-import { memo } from "react";
+import { memo, useDeferredValue } from "react";
 import { Link } from "react-router";
 import type { Gpu, Host } from "../api/types";
 import { jobColor } from "../format/color";
@@ -18,6 +18,8 @@ const FEW = 12;
 /** Every GPU of every host: its job by colour, how busy it is by how far it is filled, and what is wrong with it. */
 export function GpuMap({ hosts, names }: Props) {
   const dark = useComputedColorScheme("light") === "dark";
+  // The first hosts at once, the others as there is time.
+  const ready = useDeferredValue(hosts, hosts.slice(0, FEW));
   return (
     <section className={`card ${classes.panel}`} aria-label="GPUs">
       <div className={classes.head}>
@@ -43,7 +45,7 @@ export function GpuMap({ hosts, names }: Props) {
         </p>
       )}
       <ul className={classes.hosts} data-testid="gpu-map" data-few={hosts.length <= FEW}>
-        {hosts.map((host) => (
+        {ready.map((host) => (
           <HostGpus key={host.id} host={host} names={names} dark={dark} />
         ))}
       </ul>

@@ -23,6 +23,7 @@ from schedulearn.api.settings import load_settings
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec, new_job_id
 from schedulearn.scheduler.store.db import Database, sqlite_url
@@ -217,7 +218,11 @@ def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:
 
 def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
     data.mkdir(parents=True, exist_ok=True)
-    seed(data, hosts, jobs)
+    reporter = seed(data, hosts, jobs)
+    for attempt in (1, 2, 3):
+        writer = LogStore(data / "logs").writer(f"schedulearn-{reporter}-{attempt}-0")
+        writer.append(b"attempt %d begins from its checkpoint\n" % attempt + (LOG if attempt == 3 else b""))
+        writer.close()
     names = host_names(hosts)
     busy: dict[str, float] = {}
 
@@ -239,7 +244,9 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
         populate(cluster, hosts)
         for fake in runtimes.values():
             for task in fake.tasks():
-                fake.write(task.task_id, LOG)
+                writer = cluster.logs.writer(task.task_id)  # as the runtime of a real host does
+                writer.append(LOG)
+                writer.abandon()
 
     Cluster.start = started  # type: ignore[method-assign]
     settings = load_settings(

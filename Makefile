@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup run demo test test-hosts test-training check lint unit lock ui images wheel clean bench
+.PHONY: help setup run demo test test-hosts test-training screenshots check lint unit lock ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -12,6 +12,7 @@ help:
 	@echo "make test    set up what is missing and run all checks and tests"
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
 	@echo "make test-training  real training that is resized and killed, about 10 minutes"
+	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
 	@echo "make bench   measure the budgets of docs/performance.md"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
@@ -47,6 +48,9 @@ test-training: setup $(VENV)/.dev
 
 test-hosts: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) tests/hosts $(ARGS)
+
+screenshots: setup $(VENV)/.dev
+	@$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 lint: $(VENV)/.dev
 	@scripts/test.sh $(BIN) --lint-only

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI, Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, telemetry, usage
+from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, telemetry, timeline, usage
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
@@ -27,9 +28,10 @@ STATIC = Path(__file__).parent / "static"
 _BODY_LIMIT = 32 << 20
 
 _CSP = (
-    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'{nonce}; img-src 'self'; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+_NONCE = "STYLE_NONCE"  # in index.html; the page's own components make style elements with it
 
 
 def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | None = None) -> ASGIApp:
@@ -78,7 +80,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage, telemetry):
+    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage, telemetry, timeline):
         app.include_router(module.router)
     _page(app, settings)
     _describe_bodies(app)
@@ -120,12 +122,20 @@ def _page(app: FastAPI, settings: Settings) -> None:
     def page(path: str) -> Response:
         """A file of the built page; any other path is a deep link, which the page itself resolves."""
         file = (STATIC / path).resolve()
-        if path and file.is_relative_to(STATIC.resolve()) and file.is_file():
+        if path not in ("", "index.html") and file.is_relative_to(STATIC.resolve()) and file.is_file():
             lasting = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
             return FileResponse(file, headers={"cache-control": lasting})
         if (STATIC / "index.html").is_file():
-            return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+            return _index()
         return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")
+
+
+def _index() -> Response:
+    """The page's frame, with a nonce of its own: without `unsafe-inline` no style of an attacker counts."""
+    nonce = secrets.token_urlsafe(16)
+    text = (STATIC / "index.html").read_text().replace(_NONCE, nonce)
+    policy = _CSP.format(nonce=f" 'nonce-{nonce}'")
+    return HTMLResponse(text, headers={"cache-control": "no-store", "content-security-policy": policy})
 
 
 def _describe_bodies(app: FastAPI) -> None:
@@ -156,9 +166,11 @@ class _Headers:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                given = list(message.get("headers", ()))
+                if not any(name == b"content-security-policy" for name, _ in given):
+                    given.append((b"content-security-policy", _CSP.format(nonce="").encode()))
                 message["headers"] = [
-                    *message.get("headers", ()),
-                    (b"content-security-policy", _CSP.encode()),
+                    *given,
                     (b"x-content-type-options", b"nosniff"),
                     (b"referrer-policy", b"no-referrer"),
                 ]

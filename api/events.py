@@ -12,7 +12,7 @@ from schedulearn.api.jobs import last_event_id, sse_response, wants_sse
 from schedulearn.api.schemas import EventPage, event_view
 from schedulearn.api.state import cluster_of, pulse_of
 from schedulearn.api.stream import event_stream
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import history, repository
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
 
@@ -30,4 +30,22 @@ async def list_events(
         newest = await db.aread(repository.last_event_id) if after is None else after
         return sse_response(event_stream(db, pulse_of(request), last_event_id(request, newest)))
     rows = await db.aread(lambda c: repository.list_events(c, after=after or 0, limit=limit, newest=after is None))
+    return JsonResponse({"items": [event_view(row) for row in rows]})
+
+
+@router.get("/events:search", response_model=EventPage)
+def search(
+    request: Request,
+    q: Annotated[str, Query(max_length=200, description="part of the sentence, or a code")] = "",
+    kind: Annotated[list[str] | None, Query(description="beginnings of kinds, e.g. `job.`")] = None,
+    job: Annotated[str | None, Query(description="id of a job")] = None,
+    host: str | None = None,
+    before: Annotated[int | None, Query(ge=0, description="only events with a smaller id")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Events that match all of it, newest first. Without `job` the last 100,000 are searched."""
+    with cluster_of(request).db.read() as db:
+        rows = history.search_events(
+            db, before=before, kinds=kind or (), job_id=job, host_id=host, text=q.strip(), limit=limit
+        )
     return JsonResponse({"items": [event_view(row) for row in rows]})

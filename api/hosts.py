@@ -52,8 +52,9 @@ async def cluster_totals(request: Request) -> Response:
     used = sum(1 for _, gpu in gpus if gpu["jobs"])
     free = sum(1 for host, gpu in gpus if gpu["state"] == "free" and host["reachable"] and host["state"] == "active")
     jobs = await cluster.db.aread(repository.count_jobs)
-    totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "jobs": jobs}
-    return JsonResponse({**totals, "desired_hosts": cluster.loop.desired_hosts})
+    wanted = await cluster.db.aread(repository.gpus_wanted)
+    totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "gpus_wanted": wanted}
+    return JsonResponse({**totals, "jobs": jobs, "desired_hosts": cluster.loop.desired_hosts})
 
 
 @router.post("/hosts", status_code=201, response_model=HostOut, responses=_REFUSED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.schemas import (
     Batch,
+    EtaOut,
     EventPage,
     JobDetail,
     JobOut,
@@ -83,6 +84,13 @@ async def submit_batch(request: Request) -> Response:
     return JsonResponse({"items": [job_view(row) for row in rows]}, status_code=201)
 
 
+@router.post("/jobs:preview", response_model=EtaOut, responses=_PROBLEMS)
+def preview_job(request: Request, body: JobSpec) -> Response:
+    """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
+    eta, until = cluster_of(request).outlook.expect(body)
+    return JsonResponse(eta_view(eta, until))
+
+
 @router.get("/jobs", response_model=JobPage)
 async def list_jobs(
     request: Request,
@@ -91,13 +99,16 @@ async def list_jobs(
     q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
 ) -> Response:
-    """Newest first."""
+    """Newest first, or with `order=oldest` as they wait in a queue."""
     cluster = cluster_of(request)
     states = [s.value for s in state or ()]
 
     def page(db: Connection) -> dict[str, Any]:
-        rows = repository.list_jobs(db, states=states, user=user, text=q, before=cursor, limit=limit + 1)
+        rows = repository.list_jobs(
+            db, states=states, user=user, text=q, after=cursor, limit=limit + 1, oldest_first=order == "oldest"
+        )
         more, rows = len(rows) > limit, rows[:limit]
         items = job_views(cluster, db, rows)
         return {"items": items, "next": rows[-1].id if more else None, "counts": repository.count_jobs(db)}

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view, iso
+from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view, iso
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of
 from schedulearn.scheduler.service import DEFAULT_POLICY
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import history, repository
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Forecast, Totals
@@ -80,6 +80,15 @@ def preview(
                 for job_id in facts
             ],
         }
+    )
+
+
+@router.get("/policy/history", response_model=list[ChoiceOut])
+async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> Response:
+    """Since when which policy was in force, oldest first."""
+    rows = await cluster_of(request).db.aread(lambda db: history.policies_in_force(db, limit))
+    return JsonResponse(
+        [{"at": iso(row.at), "algorithm": row.algorithm, "metric": row.metric, "params": row.params} for row in rows]
     )
 
 

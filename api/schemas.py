@@ -206,6 +206,7 @@ class ClusterOut(BaseModel):
     gpus: int
     gpus_used: int
     gpus_free: int = Field(description="neither held, occupied nor unhealthy, on hosts that are reachable and active")
+    gpus_wanted: int = Field(description="required by the jobs in the queue, together")
     jobs: dict[str, int] = Field(description="jobs in each state")
     desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")
 
@@ -230,6 +231,13 @@ class PolicyOut(BaseModel):
     since: str | None
     problem: str = Field(description="why the policy does not decide now; empty if all is well")
     available: list[PolicyKind]
+
+
+class ChoiceOut(BaseModel):
+    at: str
+    algorithm: str
+    metric: str
+    params: dict[str, Any]
 
 
 class ChangeOut(BaseModel):

@@ -7,14 +7,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from schedulearn.scheduler.domain import Snapshot
+from schedulearn.scheduler.domain import JobView, Snapshot
 from schedulearn.scheduler.errors import PolicyFault
+from schedulearn.scheduler.lengths import by_family
 from schedulearn.scheduler.policy import Policy, resizes
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.snapshot import build_snapshot
+from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
@@ -28,6 +30,7 @@ PREVIEW_S = 1.0  # of computing, a policy
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
 STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
+_UNBORN = "~"  # sorts behind every id: a job that is submitted now comes after those that there are
 _BUSY_S = 5.0  # for so long at most, a prediction waits until nothing more changes
 _LOOK_S = 0.5  # between looks at whether anything did: one small query
 _SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
@@ -96,6 +99,42 @@ class Outlook:
             log.exception("a preview failed")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found, facts
+
+    def expect(self, spec: JobSpec) -> tuple[Eta, float]:
+        """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
+        at most; raises PolicyFault if the policy can't be played."""
+        from schedulearn.scheduler.sim.forecast import Facts, forecast
+
+        policy = self._policy()
+        snapshot, facts = self._look(policy)
+        length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
+        least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
+        view = JobView(
+            id=_UNBORN,
+            submitted_at=snapshot.now,
+            required_gpus=spec.required_gpus,
+            min_gpus=least,
+            max_gpus=least if spec.elastic and resizes(policy) else most,
+            elastic=spec.elastic,
+            priority=spec.priority,
+            weight=spec.weight,
+            deadline=spec.deadline.timestamp() if spec.deadline else None,
+            remaining=length.seconds if length else None,
+            basis=length.basis if length else None,
+        )
+        about = Facts(name=spec.name, max_gpus=most, started_at=None, profiled_gpus=0, max_duration=spec.max_duration)
+        try:
+            found = forecast(
+                policy,
+                replace(snapshot, jobs=(*snapshot.jobs, view)),
+                {**facts, _UNBORN: about},
+                horizon_s=HORIZON_S,
+                out_of_time=self._within(ETA_S),
+            )
+        except Exception as error:
+            log.exception("the start of a job could not be foreseen")
+            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+        return found.etas[_UNBORN], found.until
 
     def _look(self, policy: Policy) -> tuple[Snapshot, Mapping[str, Facts]]:
         """The cluster as `policy` would see it now, from one read."""

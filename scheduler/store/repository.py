@@ -119,11 +119,13 @@ def list_jobs(
     states: Sequence[str] = (),
     user: str | None = None,
     text: str | None = None,
-    before: str | None = None,
+    after: str | None = None,
     limit: int = 50,
+    oldest_first: bool = False,
 ) -> list[JobRow]:
-    """Newest first; `before` is the id that the page before ended with."""
-    query = select(Job).order_by(col(Job.submitted_at).desc(), col(Job.id).desc()).limit(limit)
+    """By time of submission; `after` is the id that the page before ended with."""
+    order = [col(Job.submitted_at), col(Job.id)]
+    query = select(Job).order_by(*(order if oldest_first else [key.desc() for key in order])).limit(limit)
     if states:
         query = query.where(col(Job.status).in_(states))
     if user is not None:
@@ -132,9 +134,13 @@ def list_jobs(
         query = query.where(
             or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
         )
-    if before is not None:
-        at = get_job(db, before).submitted_at
-        query = query.where(or_(col(Job.submitted_at) < at, and_(col(Job.submitted_at) == at, col(Job.id) < before)))
+    if after is not None:
+        at = get_job(db, after).submitted_at
+        if oldest_first:
+            further = or_(col(Job.submitted_at) > at, and_(col(Job.submitted_at) == at, col(Job.id) > after))
+        else:
+            further = or_(col(Job.submitted_at) < at, and_(col(Job.submitted_at) == at, col(Job.id) < after))
+        query = query.where(further)
     return list(db.execute(query))
 
 
@@ -149,6 +155,12 @@ def count_jobs(db: Connection) -> dict[str, int]:
     rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
     found = dict(rows.all())
     return {state.value: found.get(state.value, 0) for state in JobStatus}
+
+
+def gpus_wanted(db: Connection) -> int:
+    """GPUs that the jobs in the queue require, together."""
+    query = select(func.sum(col(Job.required_gpus))).where(col(Job.status) == JobStatus.QUEUED)
+    return int(db.execute(query).scalar() or 0)
 
 
 def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[TaskRow]:

@@ -1,11 +1,12 @@
 """Predictions of the live service: each job's eta, and what another policy would change."""
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apis import Api
+from apis import FIVE_KEYS, Api
 from builders import host
 from clusters import wait_for
 
@@ -102,3 +103,25 @@ def test_an_empty_cluster_has_an_empty_preview(api: Api) -> None:
 )
 def test_a_preview_of_what_does_not_exist_names_the_field(api: Api, query: dict[str, Any], field: str) -> None:
     assert field in str(preview(api, 422, **query))
+
+
+def test_a_job_is_told_when_it_would_start_before_it_is_submitted(api: Api) -> None:
+    def expect(**fields: Any) -> dict[str, Any]:
+        answer = api.http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, **fields})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    at_once = expect()
+    late = abs((datetime.fromisoformat(at_once["start"]) - datetime.now(UTC)).total_seconds())
+    assert late < 30, "there is room for it"
+    assert at_once["start"] < at_once["end"]
+    holder = api.submit(required_gpus=3, max_duration=3000.0)
+    api.wait(holder, "running")
+    wait_for(lambda: api.job(holder)["eta"], seconds=30, what="a prediction")
+    assert expect(required_gpus=1)["start"] < expect(required_gpus=2)["start"], "it waits for the holder"
+    assert expect(required_gpus=99)["start"] is None
+    assert len(api.http.get("/api/v1/jobs").json()["items"]) == 1
+    refused = api.http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, "required_gpus": 0})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "required_gpus"

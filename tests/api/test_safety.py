@@ -89,7 +89,9 @@ def test_without_a_token_only_this_machines_own_pages_may_use_the_service(api: A
 def test_every_answer_carries_the_security_headers(api: Api) -> None:
     for path in ("/", "/healthz", "/api/v1/jobs", "/api/v1/nothing", "/ui/"):
         headers = api.http.get(path).headers
-        assert "default-src 'self'" in headers["content-security-policy"]
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
 
 

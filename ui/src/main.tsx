@@ -14,9 +14,18 @@ import { theme, variables } from "./theme";
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 
+const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
+// What dialogs use to lock the scrolling behind them asks for it by this name.
+Object.assign(window, { __webpack_nonce__: nonce });
+
 createRoot(root).render(
   <StrictMode>
-    <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto">
+    <MantineProvider
+      theme={theme}
+      cssVariablesResolver={variables}
+      defaultColorScheme="auto"
+      getStyleNonce={() => nonce}
+    >
       <Notifications position="bottom-right" />
       <QueryClientProvider client={queryClient}>
         <BrowserRouter basename="/ui">

@@ -1,5 +1,5 @@
 import { client, unwrap } from "./client";
-import type { Host, Job, JobSpec, Policy, PolicyChoice } from "./types";
+import type { Eta, Gpu, Host, HostSpec, Job, JobSpec, Policy, PolicyChoice } from "./types";
 
 const AT_ONCE = 6;
 
@@ -30,12 +30,51 @@ export function submitJob({ body, key }: { body: JobBody; key: string }): Promis
   );
 }
 
+/** When such a job would start and end if it were submitted now. */
+export function expectJob(body: JobBody): Promise<Eta> {
+  return unwrap(client.POST("/api/v1/jobs:preview", { body: body as JobSpec }));
+}
+
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {
   return unwrap(client.PUT("/api/v1/policy", { body: choice }));
+}
+
+/** Takes effect at the next decision. */
+export function setPriority({ id, priority }: { id: string; priority: number }): Promise<Job> {
+  return unwrap(
+    client.PATCH("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, body: { priority } }),
+  );
+}
+
+/** No job comes any more; elastic ones leave now, others are stopped after so many seconds and start elsewhere. */
+export function drainHost({ id, seconds }: { id: string; seconds: number }): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/drain", {
+      params: { path: { host_id: id } },
+      body: { deadline_s: seconds },
+    }),
+  );
+}
+
+export function addHost(spec: HostSpec): Promise<Host> {
+  return unwrap(client.POST("/api/v1/hosts", { body: spec }));
+}
+
+export async function removeHost(id: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/hosts/{host_id}", { params: { path: { host_id: id } } }));
 }
 
 /** A cordoned host keeps its jobs and gets no others. */
 export function setCordon({ id, cordoned }: { id: string; cordoned: boolean }): Promise<Host> {
   const path = cordoned ? "/api/v1/hosts/{host_id}/cordon" : "/api/v1/hosts/{host_id}/uncordon";
   return unwrap(client.POST(path, { params: { path: { host_id: id } } }));
+}
+
+/** An operator's word that an unhealthy GPU is well again. */
+export function returnGpu(gpu: Gpu): Promise<Host> {
+  return unwrap(
+    client.POST("/api/v1/hosts/{host_id}/gpus/{gpu}/return", {
+      params: { path: { host_id: gpu.host, gpu: gpu.uuid } },
+    }),
+  );
 }

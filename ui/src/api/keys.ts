@@ -4,5 +4,10 @@ export const keys = {
   job: "job",
   jobEvents: "job-events",
   hosts: "hosts",
+  cluster: "cluster",
   policy: "policy",
+  policyHistory: "policy-history",
+  timeline: "timeline",
+  usage: "usage",
+  events: "events",
 } as const;

@@ -1,12 +1,19 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { keys } from "./keys";
-import type { Job, JobState } from "./types";
+import type { Job, JobState, PolicyChoice } from "./types";
 
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
 const UNANNOUNCED_MS = 5_000;
 
+/** When a job that runs will end is predicted anew without an event as well, about so often. */
+const PREDICTED_MS = 10_000;
+
 const HOLDERS: JobState[] = ["pulling", "starting", "running", "resizing", "stopping"];
+
+/** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
+const PAGE = 100;
+export const LIVE_PAGES = 5;
 
 export interface JobsFilter {
   states: JobState[];
@@ -20,7 +27,7 @@ export function jobsQuery({ states, text }: JobsFilter) {
       unwrap(
         client.GET("/api/v1/jobs", {
           params: {
-            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: 50 },
+            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: PAGE },
           },
           signal,
         }),
@@ -38,7 +45,33 @@ export function jobQuery(id: string) {
     queryKey: [keys.job, id],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
-    refetchInterval: ({ state }) => (state.data && isQueued(state.data) ? UNANNOUNCED_MS : false),
+    refetchInterval: ({ state }) => {
+      if (!state.data || state.data.finished_at !== null) return false;
+      return isQueued(state.data) ? UNANNOUNCED_MS : PREDICTED_MS;
+    },
+  });
+}
+
+/** The queue, in its order, as far as it is shown. */
+export const queueQuery = queryOptions({
+  queryKey: [keys.jobs, "queue"],
+  queryFn: ({ signal }) =>
+    unwrap(
+      client.GET("/api/v1/jobs", {
+        params: { query: { state: ["queued"], order: "oldest", limit: 8 } },
+        signal,
+      }),
+    ),
+  refetchInterval: ({ state }) => (state.data?.items.length ? UNANNOUNCED_MS : false),
+});
+
+/** What a job reports of itself comes without an event; one that has ended reports no more. */
+export function profileQuery(id: string, running: boolean) {
+  return queryOptions({
+    queryKey: [keys.job, id, "profile"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}/profile", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: running ? UNANNOUNCED_MS : false,
   });
 }
 
@@ -69,6 +102,132 @@ export const runningNamesQuery = queryOptions({
   queryFn: ({ signal }) =>
     unwrap(client.GET("/api/v1/jobs", { params: { query: { state: HOLDERS, limit: 1000 } }, signal })),
   select: (page) => Object.fromEntries(page.items.map((job) => [job.id, job.name])),
+});
+
+export const clusterQuery = queryOptions({
+  queryKey: [keys.cluster],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
+});
+
+/** Who had which GPU between two times (epoch ms); null: until now. */
+export function timelineQuery(since: number, until: number | null) {
+  return queryOptions({
+    queryKey: [keys.timeline, String(since), String(until)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/timeline", {
+          params: {
+            query: {
+              since: new Date(since).toISOString(),
+              until: until === null ? undefined : new Date(until).toISOString(),
+              limit: 20_000,
+            },
+          },
+          signal,
+        }),
+      ),
+    placeholderData: (before) => before,
+    structuralSharing: false,
+  });
+}
+
+export interface UsageChoice {
+  /** Epoch ms. */
+  since: number;
+  by: ("user" | "day" | "label")[];
+  /** Which label, where `by` names it. */
+  label: string;
+  price: number;
+}
+
+const usageParameters = ({ since, by, label, price }: UsageChoice) => ({
+  since: new Date(since).toISOString(),
+  by,
+  label: by.includes("label") ? label : undefined,
+  gpu_hour_price: price || undefined,
+});
+
+export function usageQuery(choice: UsageChoice) {
+  return queryOptions({
+    queryKey: [keys.usage, JSON.stringify(choice)],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/usage", { params: { query: usageParameters(choice) }, signal })),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Where the same is to be had as a file. */
+export function usageFile(choice: UsageChoice): string {
+  const query = new URLSearchParams({ format: "csv" });
+  for (const [name, value] of Object.entries(usageParameters(choice))) {
+    for (const each of [value].flat()) if (each !== undefined) query.append(name, String(each));
+  }
+  return `/api/v1/usage?${query}`;
+}
+
+export interface EventsFilter {
+  text: string;
+  /** Beginning of the kind; empty: all. */
+  kind: string;
+  job: string;
+  host: string;
+}
+
+export function eventsQuery({ text, kind, job, host }: EventsFilter) {
+  return infiniteQueryOptions({
+    queryKey: [keys.events, text, kind, job, host],
+    queryFn: ({ pageParam, signal }) =>
+      unwrap(
+        client.GET("/api/v1/events:search", {
+          params: {
+            query: {
+              q: text || undefined,
+              kind: kind ? [kind] : undefined,
+              job: job || undefined,
+              host: host || undefined,
+              before: pageParam ?? undefined,
+              limit: 100,
+            },
+          },
+          signal,
+        }),
+      ),
+    initialPageParam: null as number | null,
+    getNextPageParam: (last) => (last.items.length < 100 ? null : (last.items.at(-1)?.id ?? null)),
+    placeholderData: (before) => before,
+  });
+}
+
+export const policyHistoryQuery = queryOptions({
+  queryKey: [keys.policyHistory],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),
+});
+
+/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
+export function previewQuery(choice: PolicyChoice) {
+  return queryOptions({
+    queryKey: ["preview", choice],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/policy/preview", {
+          params: {
+            query: {
+              algorithm: choice.algorithm,
+              metric: choice.metric,
+              params: JSON.stringify(choice.params ?? {}),
+            },
+          },
+          signal,
+        }),
+      ),
+    gcTime: 0,
+    retry: false,
+  });
+}
+
+export const healthQuery = queryOptions({
+  queryKey: ["health"],
+  queryFn: ({ signal }) => unwrap(client.GET("/healthz", { signal })),
 });
 
 export const policyQuery = queryOptions({

@@ -62,6 +62,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/events:search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search
+         * @description Events that match all of it, newest first. Without `job` the last 100,000 are searched.
+         */
+        get: operations["search_api_v1_events_search_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gpus": {
         parameters: {
             query?: never;
@@ -232,7 +252,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Newest first.
+         * @description Newest first, or with `order=oldest` as they wait in a queue.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -261,6 +281,26 @@ export interface paths {
          * @description Stores many jobs, all or none.
          */
         post: operations["submit_batch_api_v1_jobs_batch_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Job
+         * @description When this job would start and end if it were submitted now. Stores nothing; takes a second at most.
+         */
+        post: operations["preview_job_api_v1_jobs_preview_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -414,6 +454,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Policies In Force
+         * @description Since when which policy was in force, oldest first.
+         */
+        get: operations["policies_in_force_api_v1_policy_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy/preview": {
         parameters: {
             query?: never;
@@ -491,6 +551,26 @@ export interface paths {
          * @description Trades the token for a cookie, for the page: its event streams can't send headers.
          */
         post: operations["session_api_v1_session_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Timeline
+         * @description Which jobs held which GPUs at some time between the two.
+         */
+        get: operations["timeline_api_v1_timeline_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -691,6 +771,19 @@ export interface components {
             /** Reason */
             reason: string;
         };
+        /** ChoiceOut */
+        ChoiceOut: {
+            /** Algorithm */
+            algorithm: string;
+            /** At */
+            at: string;
+            /** Metric */
+            metric: string;
+            /** Params */
+            params: {
+                [key: string]: unknown;
+            };
+        };
         /** ClusterOut */
         ClusterOut: {
             /**
@@ -707,6 +800,11 @@ export interface components {
             gpus_free: number;
             /** Gpus Used */
             gpus_used: number;
+            /**
+             * Gpus Wanted
+             * @description required by the jobs in the queue, together
+             */
+            gpus_wanted: number;
             /** Hosts */
             hosts: number;
             /**
@@ -1315,7 +1413,6 @@ export interface components {
             /**
              * Deadline
              * @description when it should be done, for deadline policies
-             * @default null
              */
             deadline?: string | null;
             /**
@@ -1334,13 +1431,11 @@ export interface components {
             /**
              * Family
              * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
-             * @default null
              */
             family?: string | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
-             * @default null
              */
             grace_period?: number | null;
             /**
@@ -1359,13 +1454,11 @@ export interface components {
             /**
              * Max Duration
              * @description seconds of running, then it is ended
-             * @default null
              */
             max_duration?: number | null;
             /**
              * Max Gpus
              * @description elastic jobs only; default: no bound
-             * @default null
              */
             max_gpus?: number | null;
             /**
@@ -1377,7 +1470,6 @@ export interface components {
             /**
              * Min Gpus
              * @description elastic jobs only; default 1
-             * @default null
              */
             min_gpus?: number | null;
             /**
@@ -1424,6 +1516,20 @@ export interface components {
          * @enum {string}
          */
         JobStatus: "queued" | "pulling" | "starting" | "running" | "resizing" | "stopping" | "succeeded" | "failed" | "cancelled" | "timeout";
+        /** LaneOut */
+        LaneOut: {
+            /** Host */
+            host: string;
+            /** Index */
+            index: number;
+            /**
+             * Present
+             * @description false: its host no longer shows it
+             */
+            present: boolean;
+            /** Uuid */
+            uuid: string;
+        };
         /** MetricIn */
         MetricIn: {
             /**
@@ -1749,6 +1855,35 @@ export interface components {
             progress?: components["schemas"]["ProgressIn"] | null;
         };
         /**
+         * SpanOut
+         * @description One container, from when it was given its GPUs until it was seen gone.
+         */
+        SpanOut: {
+            /** Attempt */
+            attempt: number;
+            /** Claimed At */
+            claimed_at: string;
+            /** Finished At */
+            finished_at: string | null;
+            /** Job */
+            job: string;
+            /**
+             * Lanes
+             * @description its GPUs, as positions in `lanes` of the answer
+             */
+            lanes: number[];
+            /** Name */
+            name: string;
+            /** Outcome */
+            outcome: string;
+            /** Rank */
+            rank: number;
+            /** Started At */
+            started_at: string | null;
+            /** User */
+            user: string;
+        };
+        /**
          * TaskOut
          * @description One container of one attempt.
          */
@@ -1797,6 +1932,28 @@ export interface components {
              * @description what a point stands for; 1: single readings
              */
             step_s: number;
+            /** Until */
+            until: string;
+        };
+        /** TimelineOut */
+        TimelineOut: {
+            /**
+             * Complete
+             * @description false: there are more spans than `limit`; the oldest are left out
+             */
+            complete: boolean;
+            /**
+             * Lanes
+             * @description every GPU that there is or was, by host and index
+             */
+            lanes: components["schemas"]["LaneOut"][];
+            /** Since */
+            since: string;
+            /**
+             * Spans
+             * @description newest first
+             */
+            spans: components["schemas"]["SpanOut"][];
             /** Until */
             until: string;
         };
@@ -1942,6 +2099,46 @@ export interface operations {
                 /** @description only events with a larger id */
                 after?: number | null;
                 limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    search_api_v1_events_search_get: {
+        parameters: {
+            query?: {
+                /** @description only events with a smaller id */
+                before?: number | null;
+                host?: string | null;
+                /** @description id of a job */
+                job?: string | null;
+                /** @description beginnings of kinds, e.g. `job.` */
+                kind?: string[] | null;
+                limit?: number;
+                /** @description part of the sentence, or a code */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -2364,6 +2561,8 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description which come first */
+                order?: "newest" | "oldest";
                 /** @description part of a name or id */
                 q?: string | null;
                 /** @description only these states */
@@ -2573,6 +2772,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Batch"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_job_api_v1_jobs_preview_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EtaOut"];
                 };
             };
             /** @description Conflict */
@@ -3009,6 +3250,37 @@ export interface operations {
             };
         };
     };
+    policies_in_force_api_v1_policy_history_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChoiceOut"][];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     preview_api_v1_policy_preview_get: {
         parameters: {
             query: {
@@ -3150,6 +3422,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                };
+            };
+        };
+    };
+    timeline_api_v1_timeline_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description default: a day ago */
+                since?: string | null;
+                /** @description default: now */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TimelineOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

@@ -1,13 +1,16 @@
 import { Button } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
+import { memo } from "react";
 import { Link } from "react-router";
-import { setCordon } from "../api/commands";
-import { keys } from "../api/keys";
+import { returnGpu } from "../api/commands";
 import type { Gpu, Host } from "../api/types";
 import { plural, size } from "../format/size";
+import { moment } from "../format/time";
+import { lookOf } from "../overview/gpuLook";
 import { Icon } from "../shell/Icon";
+import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
+import { useAfterChange } from "./useAfterChange";
 
 interface Props {
   host: Host;
@@ -15,68 +18,99 @@ interface Props {
   names: Record<string, string>;
 }
 
-export function HostCard({ host, names }: Props) {
-  const queries = useQueryClient();
-  const cordoned = host.state === "cordoned";
-  const cordon = useMutation({
-    mutationFn: setCordon,
-    onError: (error) => notifications.show({ color: "red", message: error.message }),
-    onSettled: () => queries.invalidateQueries({ queryKey: [keys.hosts] }),
-  });
+export const HostCard = memo(function HostCard({ host, names }: Props) {
   const free = host.gpus.filter((gpu) => gpu.state === "free").length;
+  const labels = Object.entries(host.labels);
+  const facts = [
+    host.runtime,
+    host.address,
+    host.version && `Docker ${host.version}`,
+    host.cpus && plural(host.cpus, "CPU"),
+    host.memory_bytes && size(host.memory_bytes),
+    `${free} of ${plural(host.gpus.length, "GPU")} free`,
+  ].filter(Boolean);
   return (
-    <section className={`card ${classes.host}`} aria-label={`Host ${host.id}`}>
+    <section className={`card ${classes.host}`} aria-label={`Host ${host.id}`} id={host.id}>
       <div className={classes.head}>
         <h2 className={classes.name}>{host.id}</h2>
-        <span className={classes.facts}>
-          {host.runtime} · {host.address} · {free} of {plural(host.gpus.length, "GPU")} free
-        </span>
-        {!host.reachable && (
-          <span className={classes.trouble}>
-            <Icon name="alert" size={14} /> not reachable{host.error && `: ${host.error}`}
+        <span className={classes.facts}>{facts.join(" · ")}</span>
+        {labels.map(([key, value]) => (
+          <span key={key} className={classes.label}>
+            {key}={value}
           </span>
-        )}
-        {cordoned && (
-          <span className={classes.cordoned}>
-            <Icon name="pause" size={14} /> cordoned: its jobs go on, no others come
-          </span>
-        )}
-        <Button
-          className={classes.action}
-          size="xs"
-          variant="default"
-          loading={cordon.isPending}
-          onClick={() => cordon.mutate({ id: host.id, cordoned: !cordoned })}
-        >
-          {cordoned ? "Uncordon" : "Cordon"}
-        </Button>
+        ))}
+        <HostActions host={host} />
       </div>
+      {!host.reachable && (
+        <p className={classes.trouble}>
+          <Icon name="alert" size={14} /> Not reachable{host.error && `: ${host.error}`}. It is tried again
+          and again.
+        </p>
+      )}
+      {host.state === "cordoned" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Cordoned: its jobs go on, no others come.
+        </p>
+      )}
+      {host.state === "draining" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Draining: its jobs leave
+          {host.drain_until && `; what is left is stopped at ${moment(host.drain_until)}`}.
+        </p>
+      )}
+      {host.problems.map((problem) => (
+        <p key={problem.code} className={classes.cordoned}>
+          <Icon name="alert" size={14} /> {problem.message}
+        </p>
+      ))}
+      {host.gpus.length === 0 && <p className={classes.facts}>No GPU was found there.</p>}
       <ul className={classes.gpus}>
         {host.gpus.map((gpu) => (
-          <GpuTile key={gpu.uuid} gpu={gpu} names={names} />
+          <GpuTile key={gpu.uuid} gpu={gpu} host={host} names={names} />
         ))}
       </ul>
     </section>
   );
-}
+});
 
-function GpuTile({ gpu, names }: { gpu: Gpu; names: Record<string, string> }) {
+function GpuTile({ gpu, host, names }: { gpu: Gpu; host: Host; names: Record<string, string> }) {
+  const { kind, text } = lookOf(gpu, host, names);
+  const { memory_bytes, temperature, power_w } = gpu.reading ?? {};
+  const measured = [
+    memory_bytes != null && `${size(memory_bytes)} used`,
+    temperature != null && `${Math.round(temperature)} °C`,
+    power_w != null && `${Math.round(power_w)} W`,
+  ].filter(Boolean);
   return (
-    <li className={classes.gpu} data-used={gpu.jobs.length > 0} title={gpu.uuid}>
+    <li className={classes.gpu} data-kind={kind} title={gpu.uuid}>
       <span className={classes.index}>GPU {gpu.index}</span>
       <span className={classes.kind}>
         {gpu.type}
         {gpu.memory_bytes > 0 && ` · ${size(gpu.memory_bytes)}`}
       </span>
-      {gpu.state === "free" && <span className={classes.free}>free</span>}
-      {gpu.fault && <span className={classes.taken}>unhealthy: {gpu.fault}</span>}
-      {gpu.occupied_by && <span className={classes.taken}>used by {gpu.occupied_by}</span>}
       {gpu.jobs.map((id) => (
         <Link key={id} to={`/jobs/${id}`} className={classes.job}>
           {names[id] ?? id}
         </Link>
       ))}
-      {gpu.utilization !== null && <span className={classes.kind}>{Math.round(gpu.utilization)}% busy</span>}
+      {kind !== "job" && <span className={classes.kind}>{text.replace(/^GPU \d+: /, "")}</span>}
+      {measured.length > 0 && <span className={classes.kind}>{measured.join(" · ")}</span>}
+      {gpu.fault && <ReturnButton gpu={gpu} />}
+      {gpu.utilization !== null && (
+        <span className={classes.meter}>
+          <span className={classes.level} style={{ width: `${gpu.utilization}%` }} />
+          <span className={classes.percent}>{Math.round(gpu.utilization)}% busy</span>
+        </span>
+      )}
     </li>
+  );
+}
+
+function ReturnButton({ gpu }: { gpu: Gpu }) {
+  const back = useMutation({ mutationFn: returnGpu, ...useAfterChange() });
+  return (
+    <Button size="xs" variant="default" loading={back.isPending} onClick={() => back.mutate(gpu)}>
+      Return to service
+    </Button>
   );
 }

@@ -1,25 +1,36 @@
-import { Button, Progress, Text } from "@mantine/core";
+import { Progress, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { Link, useParams } from "react-router";
-import { jobQuery } from "../api/queries";
-import { CancelDialog } from "../jobs/CancelDialog";
+import { lazy, Suspense } from "react";
+import { useParams, useSearchParams } from "react-router";
+import { jobQuery, profileQuery } from "../api/queries";
+import type { JobDetail } from "../api/types";
+import { Ends, Starts } from "../jobs/Expected";
 import { StateBadge } from "../jobs/StateBadge";
-import { canCancel, isOver } from "../jobs/states";
+import { isOver } from "../jobs/states";
 import { LogView } from "../logs/LogView";
+import { CopyButton } from "../shell/CopyButton";
 import { ErrorNotice } from "../shell/ErrorNotice";
-import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { specOf } from "../submit/values";
 import { Attempts } from "./Attempts";
+import { JobActions } from "./JobActions";
 import { JobEvents } from "./JobEvents";
 import { JobFacts } from "./JobFacts";
 import classes from "./JobScreen.module.css";
+import { Panel } from "./Panel";
+import panel from "./Panel.module.css";
+import { progressOf } from "./training";
+
+const Training = lazy(() => import("./Training"));
+const TABS = { log: "Log", training: "Training", events: "Attempts and events", spec: "Spec" };
 
 export default function JobScreen() {
   const { id = "" } = useParams();
   const { data: job, error, refetch } = useQuery(jobQuery(id));
-  const [cancelling, setCancelling] = useState(false);
+  const [address, setAddress] = useSearchParams();
+  const given = address.get("tab") ?? "";
+  const tab = Object.hasOwn(TABS, given) ? given : "log";
 
   if (!job) {
     return (
@@ -29,36 +40,70 @@ export default function JobScreen() {
     );
   }
   return (
-    <Screen
-      title={job.name}
-      actions={
-        <>
-          <Button
-            component={Link}
-            to={`/submit?from=${job.id}`}
-            variant="default"
-            leftSection={<Icon name="repeat" size={14} />}
-          >
-            Submit again
-          </Button>
-          {canCancel(job.state) && (
-            <Button color="red" variant="outline" onClick={() => setCancelling(true)}>
-              Cancel
-            </Button>
-          )}
-        </>
-      }
-    >
+    <Screen title={job.name} actions={<JobActions job={job} />}>
       {error && <ErrorNotice title="This may be out of date" error={error} retry={refetch} />}
-      <section className={classes.now} aria-label="State">
+      <Now job={job} />
+      <div className={classes.columns}>
+        <Tabs
+          className={classes.main}
+          value={tab}
+          onChange={(next) => setAddress(next === "log" ? {} : { tab: next ?? "" }, { replace: true })}
+          keepMounted={false}
+        >
+          <Tabs.List>
+            {Object.entries(TABS).map(([name, text]) => (
+              <Tabs.Tab key={name} value={name}>
+                {text}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          <Tabs.Panel value="log">
+            <LogView jobId={job.id} running={!isOver(job.state)} />
+          </Tabs.Panel>
+          <Tabs.Panel value="training">
+            <Suspense fallback={<Loading />}>
+              <Training job={job} />
+            </Suspense>
+          </Tabs.Panel>
+          <Tabs.Panel value="events" className={panel.stack}>
+            <Attempts tasks={job.tasks} />
+            <JobEvents id={job.id} />
+          </Tabs.Panel>
+          <Tabs.Panel value="spec">
+            <Spec job={job} />
+          </Tabs.Panel>
+        </Tabs>
+        <JobFacts job={job} />
+      </div>
+    </Screen>
+  );
+}
+
+/** Its state, why, how far it is, and when it should be done. */
+function Now({ job }: { job: JobDetail }) {
+  const { data: profile } = useQuery(profileQuery(job.id, !isOver(job.state)));
+  const progress = profile ? progressOf(profile) : null;
+  return (
+    <section aria-label="State" className={classes.state}>
+      <div className={classes.now}>
         <StateBadge state={job.state} />
         <Text component="span" className={classes.message} data-testid="message">
           {job.message}
         </Text>
         <code className={classes.reason}>{job.reason}</code>
-      </section>
+      </div>
+      {job.eta && (
+        <p className={classes.expected} data-testid="expected">
+          {job.state === "queued" && (
+            <>
+              Expected: <Starts eta={job.eta} />{" "}
+            </>
+          )}
+          Ends <Ends eta={job.eta} />.
+        </p>
+      )}
       {job.state === "pulling" && (
-        <div className={classes.pull}>
+        <div className={classes.bar}>
           <Progress value={job.pull_percent ?? 0} aria-label="Fetch of the image" animated />
           <Text size="sm" c="dimmed">
             {job.pull_percent === null
@@ -67,15 +112,24 @@ export default function JobScreen() {
           </Text>
         </div>
       )}
-      <div className={classes.columns}>
-        <div className={classes.main}>
-          <LogView jobId={job.id} running={!isOver(job.state)} />
-          <Attempts tasks={job.tasks} />
-          <JobEvents id={job.id} />
+      {progress !== null && profile?.progress && (
+        <div className={classes.bar}>
+          <Progress value={progress * 100} aria-label="Training" />
+          <Text size="sm" c="dimmed">
+            epoch {Math.min(profile.progress.epoch + 1, profile.progress.epochs ?? 0)} of{" "}
+            {profile.progress.epochs}, {Math.floor(progress * 100)}%
+          </Text>
         </div>
-        <JobFacts job={job} />
-      </div>
-      <CancelDialog jobs={[job]} opened={cancelling} onClose={() => setCancelling(false)} />
-    </Screen>
+      )}
+    </section>
+  );
+}
+
+function Spec({ job }: { job: JobDetail }) {
+  const text = JSON.stringify(specOf(job).body, null, 2);
+  return (
+    <Panel title="What was asked for" action={<CopyButton text={text} />}>
+      <pre className={`${panel.code} ${classes.spec}`}>{text}</pre>
+    </Panel>
   );
 }

@@ -20,7 +20,7 @@ export function Panel({ title, action, children }: Props) {
 }
 
 /** One row of a <dl>. */
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
+export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
   return (
     <>
       <dt>{name}</dt>

@@ -32,6 +32,7 @@ export function JobFilters({ group, onGroup, text, onText, counts }: Props) {
         className={classes.text}
         aria-label="Name or id contains"
         placeholder="Name or id"
+        data-search
         leftSection={<Icon name="search" />}
         value={text}
         onChange={(event) => onText(event.currentTarget.value)}

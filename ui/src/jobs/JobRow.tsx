@@ -1,4 +1,5 @@
 import { Checkbox } from "@mantine/core";
+import { memo } from "react";
 import { Link } from "react-router";
 import type { Job } from "../api/types";
 import { Ago, Elapsed } from "../format/Elapsed";
@@ -9,22 +10,31 @@ import { canCancel, isOver } from "./states";
 
 interface Props {
   job: Job;
+  /** Its place in the list. */
+  index: number;
+  /** Told of the row, so that its height is known. */
+  measure: (row: HTMLTableRowElement | null) => void;
   selected: boolean;
-  onToggle: () => void;
+  onToggle: (id: string) => void;
 }
 
 /** States whose sentence says no more than their name. */
 const PLAIN = ["running", "succeeded", "cancelled"];
 
-export function JobRow({ job, selected, onToggle }: Props) {
+export const JobRow = memo(function JobRow({ job, index, measure, selected, onToggle }: Props) {
   const choosable = canCancel(job.state);
   const held = job.gpus.length;
   const hosts = Object.keys(job.allocation).join(", ");
   return (
-    <tr data-testid={`job-${job.id}`}>
+    <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>
       <td className={classes.check}>
         {choosable && (
-          <Checkbox size="xs" aria-label={`Select ${job.name}`} checked={selected} onChange={onToggle} />
+          <Checkbox
+            size="xs"
+            aria-label={`Select ${job.name}`}
+            checked={selected}
+            onChange={() => onToggle(job.id)}
+          />
         )}
       </td>
       <td className={classes.job}>
@@ -67,4 +77,4 @@ export function JobRow({ job, selected, onToggle }: Props) {
       </td>
     </tr>
   );
-}
+});

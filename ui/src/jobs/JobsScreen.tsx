@@ -1,9 +1,9 @@
 import { Button, Group, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
-import { jobsQuery } from "../api/queries";
+import { jobsQuery, LIVE_PAGES } from "../api/queries";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -12,6 +12,7 @@ import { CancelDialog } from "./CancelDialog";
 import { ClusterStrip } from "./ClusterStrip";
 import { EmptyJobs } from "./EmptyJobs";
 import { JobFilters } from "./JobFilters";
+import classes from "./JobsScreen.module.css";
 import { JobsTable } from "./JobsTable";
 import { canCancel, GROUPS, groupCount, isGroup, type JobGroup } from "./states";
 
@@ -21,11 +22,21 @@ export default function JobsScreen() {
   const group: JobGroup = isGroup(shown) ? shown : "all";
   const text = address.get("q") ?? "";
   const [settled] = useDebouncedValue(text, 250);
-  const jobs = useInfiniteQuery(jobsQuery({ states: GROUPS[group].states, text: settled.trim() }));
+  const query = jobsQuery({ states: GROUPS[group].states, text: settled.trim() });
+  const queries = useQueryClient();
+  const jobs = useInfiniteQuery({
+    ...query,
+    enabled: ({ state }) => (state.data?.pages.length ?? 0) <= LIVE_PAGES,
+  });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [cancelling, setCancelling] = useState(false);
 
-  const rows = jobs.data?.pages.flatMap((page) => page.items) ?? [];
+  const rows = useMemo(() => jobs.data?.pages.flatMap((page) => page.items) ?? [], [jobs.data]);
+  const still = (jobs.data?.pages.length ?? 0) > LIVE_PAGES;
+  const { hasNextPage, isFetching, fetchNextPage } = jobs;
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetching) fetchNextPage();
+  }, [hasNextPage, isFetching, fetchNextPage]);
   const counts = jobs.data?.pages.at(-1)?.counts ?? {};
   // A job that ended since it was chosen has nothing left to cancel.
   const chosen = rows.filter((job) => selected.has(job.id) && canCancel(job.state));
@@ -71,22 +82,31 @@ export default function JobsScreen() {
               </Button>
             </Group>
           )}
-          <JobsTable rows={rows} selected={selected} onSelect={setSelected} />
+          {still && (
+            <Group mb="sm" gap="sm" className={classes.still}>
+              <Text size="sm">{rows.length.toLocaleString()} jobs: so long a list stands still.</Text>
+              <Button
+                size="xs"
+                variant="default"
+                onClick={() => {
+                  window.scrollTo({ top: 0 });
+                  queries.resetQueries({ queryKey: query.queryKey });
+                }}
+              >
+                Show the newest, live
+              </Button>
+            </Group>
+          )}
+          <JobsTable rows={rows} selected={selected} onSelect={setSelected} onEnd={onEnd} />
           {rows.length === 0 && (
             <Text c="dimmed" ta="center" py="xl">
               No job matches.
             </Text>
           )}
-          {jobs.hasNextPage && (
-            <Group justify="center" mt="md">
-              <Button
-                variant="default"
-                onClick={() => jobs.fetchNextPage()}
-                loading={jobs.isFetchingNextPage}
-              >
-                Load more
-              </Button>
-            </Group>
+          {jobs.isFetchingNextPage && (
+            <Text c="dimmed" ta="center" py="md" role="status">
+              Loading more
+            </Text>
           )}
         </>
       )}

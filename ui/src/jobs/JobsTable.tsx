@@ -1,4 +1,6 @@
 import { Checkbox } from "@mantine/core";
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Job } from "../api/types";
 import { JobRow } from "./JobRow";
 import classes from "./JobsTable.module.css";
@@ -7,22 +9,53 @@ import { canCancel } from "./states";
 interface Props {
   rows: Job[];
   selected: ReadonlySet<string>;
-  onSelect: (ids: ReadonlySet<string>) => void;
+  onSelect: (change: (before: ReadonlySet<string>) => ReadonlySet<string>) => void;
+  /** The last rows come into view. */
+  onEnd: () => void;
 }
 
-export function JobsTable({ rows, selected, onSelect }: Props) {
+const ROW_PX = 66;
+const AHEAD = 20;
+
+/** Only the rows in view, and some around them, are in the document. */
+export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
   const choosable = rows.filter((job) => canCancel(job.state));
   const count = choosable.filter((job) => selected.has(job.id)).length;
+  const frame = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what stands above changes with the rows, if at all.
+  useLayoutEffect(() => {
+    setTop((frame.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
+  }, [rows.length > 0]);
 
-  function toggle(id: string) {
-    const next = new Set(selected);
-    if (!next.delete(id)) next.add(id);
-    onSelect(next);
-  }
+  const list = useWindowVirtualizer({
+    count: rows.length,
+    estimateSize: () => ROW_PX,
+    overscan: 8,
+    scrollMargin: top,
+    getItemKey: (index) => rows[index]?.id ?? index,
+  });
+  const shown = list.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (last >= rows.length - AHEAD) onEnd();
+  }, [last, rows.length, onEnd]);
+
+  const toggle = useCallback(
+    (id: string) =>
+      onSelect((before) => {
+        const next = new Set(before);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    [onSelect],
+  );
+  const above = (shown[0]?.start ?? top) - top;
+  const below = list.getTotalSize() - ((shown.at(-1)?.end ?? top) - top);
 
   return (
-    <div className={`card ${classes.frame}`}>
-      <table className={classes.table}>
+    <div ref={frame} className={`card ${classes.frame}`}>
+      <table className={classes.table} aria-rowcount={rows.length + 1}>
         <thead>
           <tr>
             <th className={classes.check}>
@@ -33,7 +66,7 @@ export function JobsTable({ rows, selected, onSelect }: Props) {
                 checked={count > 0 && count === choosable.length}
                 indeterminate={count > 0 && count < choosable.length}
                 onChange={() =>
-                  onSelect(new Set(count === choosable.length ? [] : choosable.map((job) => job.id)))
+                  onSelect(() => new Set(count === choosable.length ? [] : choosable.map((job) => job.id)))
                 }
               />
             </th>
@@ -46,11 +79,30 @@ export function JobsTable({ rows, selected, onSelect }: Props) {
           </tr>
         </thead>
         <tbody>
-          {rows.map((job) => (
-            <JobRow key={job.id} job={job} selected={selected.has(job.id)} onToggle={() => toggle(job.id)} />
-          ))}
+          <Space px={above} />
+          {shown.map(({ index, key }) => {
+            const job = rows[index];
+            return (
+              job && (
+                <JobRow
+                  key={key}
+                  job={job}
+                  index={index}
+                  measure={list.measureElement}
+                  selected={selected.has(job.id)}
+                  onToggle={toggle}
+                />
+              )
+            );
+          })}
+          <Space px={below} />
         </tbody>
       </table>
     </div>
   );
+}
+
+/** Room for the rows that are not there. */
+function Space({ px }: { px: number }) {
+  return px > 0 ? <tr aria-hidden className={classes.space} style={{ height: px }} /> : null;
 }

@@ -2,10 +2,11 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { keys } from "../api/keys";
 import type { ServiceEvent } from "../api/types";
-import { Collector, staleAfter } from "./stale";
+import { Collector, type QueryKey, slowlyStaleAfter, staleAfter } from "./stale";
 import { type LiveState, Stream } from "./stream";
 
 const REFETCH_MS = 500;
+const HISTORY_MS = 5_000;
 const Live = createContext<LiveState>("connecting");
 
 /** Follows the service's events and has whatever they touch fetched again. */
@@ -14,12 +15,20 @@ export function LiveProvider({ children }: { children: ReactNode }) {
   const [state, setState] = useState<LiveState>("connecting");
 
   useEffect(() => {
-    const collector = new Collector((found) => {
+    function invalidate(found: QueryKey[]) {
       for (const queryKey of found) queries.invalidateQueries({ queryKey });
-    }, REFETCH_MS);
+    }
+    const collector = new Collector(invalidate, REFETCH_MS);
+    const history = new Collector(invalidate, HISTORY_MS);
     const stream = new Stream({
       url: (position) => `/api/v1/events${position ? `?after=${position}` : ""}`,
-      on: { message: (data) => collector.add(staleAfter(JSON.parse(data) as ServiceEvent)) },
+      on: {
+        message: (data) => {
+          const event = JSON.parse(data) as ServiceEvent;
+          collector.add(staleAfter(event));
+          history.add(slowlyStaleAfter(event));
+        },
+      },
       onState: setState,
       // What was fetched before the stream was up may have missed an event.
       onOpen: () => collector.add(Object.values(keys).map((key) => [key])),
@@ -30,6 +39,7 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     return () => {
       stream.stop();
       collector.stop();
+      history.stop();
     };
   }, [queries]);
 

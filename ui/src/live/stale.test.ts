@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Collector, type QueryKey, staleAfter } from "./stale";
+import { Collector, type QueryKey, slowlyStaleAfter, staleAfter } from "./stale";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -10,11 +10,13 @@ afterEach(() => {
 
 test("an event of a job touches the list, the job and the hosts, and no other job", () => {
   const found = staleAfter({ kind: "job.running", job_id: "a" }).map((key) => key.join(" "));
-  expect(found).toEqual(["jobs", "job a", "job-events a", "hosts"]);
+  expect(found).toEqual(["jobs", "job a", "job-events a", "hosts", "cluster"]);
 });
 
-test("an event of the policy touches the policy only", () => {
-  expect(staleAfter({ kind: "policy.changed", job_id: null })).toEqual([["policy"]]);
+test("an event of the policy touches the policy and its history only", () => {
+  const event = { kind: "policy.changed", job_id: null };
+  expect(staleAfter(event)).toEqual([["policy"], ["policy-history"]]);
+  expect(slowlyStaleAfter(event)).toEqual([["events"]]);
 });
 
 test("the first key goes out at once, a burst after it as one", () => {

@@ -7,11 +7,23 @@ export type QueryKey = readonly string[];
 export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
   const found: QueryKey[] = [];
   if (event.job_id) {
-    found.push([keys.jobs], [keys.job, event.job_id], [keys.jobEvents, event.job_id], [keys.hosts]);
+    found.push(
+      [keys.jobs],
+      [keys.job, event.job_id],
+      [keys.jobEvents, event.job_id],
+      [keys.hosts],
+      [keys.cluster],
+    );
   }
-  if (event.kind.startsWith("host.")) found.push([keys.hosts]);
-  if (event.kind.startsWith("policy.")) found.push([keys.policy]);
+  if (event.kind.startsWith("host.")) found.push([keys.hosts], [keys.cluster]);
+  if (event.kind.startsWith("policy.")) found.push([keys.policy], [keys.policyHistory]);
   return found;
+}
+
+/** The same for what is large or summed up over everything, and need not be fetched anew at every event. */
+export function slowlyStaleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
+  const history: QueryKey[] = event.job_id ? [[keys.timeline], [keys.usage]] : [];
+  return [...history, [keys.events]];
 }
 
 /**

@@ -14,10 +14,21 @@ export const LogLine = memo(function LogLine({ number, text, query }: Props) {
       <span className={classes.number} aria-hidden>
         {number}
       </span>
-      <span className={classes.text}>{query ? marked(text, query) : text || " "}</span>
+      <span className={classes.text} data-level={levelOf(text)}>
+        {query ? marked(text, query) : text || " "}
+      </span>
     </>
   );
 });
+
+/** Levels as loggers write them, and the words that end a training. */
+const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/;
+const WARN = /\bWARN(ING)?\b/;
+
+function levelOf(text: string): "bad" | "warn" | undefined {
+  if (BAD.test(text)) return "bad";
+  return WARN.test(text) ? "warn" : undefined;
+}
 
 function marked(text: string, query: string) {
   const at = text.toLowerCase().indexOf(query.toLowerCase());

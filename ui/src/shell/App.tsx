@@ -7,9 +7,14 @@ import { Missing } from "./Missing";
 import { Shell } from "./Shell";
 import { TokenForm } from "./TokenForm";
 
+const OverviewScreen = lazy(() => import("../overview/OverviewScreen"));
 const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
 const JobScreen = lazy(() => import("../job/JobScreen"));
+const UsageScreen = lazy(() => import("../usage/UsageScreen"));
+const EventsScreen = lazy(() => import("../events/EventsScreen"));
+const SettingsScreen = lazy(() => import("../settings/SettingsScreen"));
 const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
+const TimelineScreen = lazy(() => import("../timeline/TimelineScreen"));
 const HostsScreen = lazy(() => import("../hosts/HostsScreen"));
 const PolicyScreen = lazy(() => import("../policy/PolicyScreen"));
 
@@ -21,11 +26,16 @@ export function App() {
       <Shell>
         <Suspense fallback={<Loading />}>
           <Routes>
-            <Route index element={<JobsScreen />} />
+            <Route index element={<OverviewScreen />} />
+            <Route path="jobs" element={<JobsScreen />} />
             <Route path="jobs/:id" element={<JobScreen />} />
             <Route path="submit" element={<SubmitScreen />} />
+            <Route path="timeline" element={<TimelineScreen />} />
             <Route path="hosts" element={<HostsScreen />} />
             <Route path="policy" element={<PolicyScreen />} />
+            <Route path="usage" element={<UsageScreen />} />
+            <Route path="events" element={<EventsScreen />} />
+            <Route path="settings" element={<SettingsScreen />} />
             <Route path="*" element={<Missing />} />
           </Routes>
         </Suspense>

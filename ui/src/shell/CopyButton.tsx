@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Icon } from "./Icon";
 
 /** Browsers give pages the clipboard on HTTPS and localhost only; elsewhere the old way still works. */
-async function copy(text: string): Promise<void> {
+export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");
   area.value = text;
@@ -21,7 +21,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
       variant="default"
       leftSection={<Icon name={copied ? "check" : "copy"} size={14} />}
       onClick={async () => {
-        await copy(text);
+        await copyText(text);
         setCopied(true);
         setTimeout(() => setCopied(false), 1500);
       }}

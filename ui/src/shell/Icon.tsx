@@ -7,6 +7,7 @@ const PATHS = {
   copy: "M6 6h7.5v7.5H6zM10 6V2.5H2.5V10H6",
   cross: "M4 4l8 8M12 4l-8 8",
   download: "M8 2.5v7.5M4.8 7.2 8 10.4l3.2-3.2M3 13.5h10",
+  minus: "M3 8h10",
   moon: "M13 9.5A5.5 5.5 0 1 1 6.5 3 4.5 4.5 0 0 0 13 9.5z",
   pause: "M6 3.5v9M10 3.5v9",
   play: "M5 3.2 12.5 8 5 12.8z",

@@ -5,7 +5,7 @@ export function Missing() {
   return (
     <Screen title="Not here">
       <p>
-        There is no such page. <Link to="/">All jobs</Link>
+        There is no such page. <Link to="/">To the overview</Link>
       </p>
     </Screen>
   );

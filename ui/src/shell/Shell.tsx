@@ -1,19 +1,35 @@
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
-import { Link, NavLink } from "react-router";
+import { type ReactNode, useEffect, useRef } from "react";
+import { Link, NavLink, useLocation } from "react-router";
 import { policyQuery } from "../api/queries";
 import { LiveBadge } from "../live/LiveBadge";
 import { ColorScheme } from "./ColorScheme";
 import classes from "./Shell.module.css";
+import { useShortcuts } from "./useShortcuts";
 
 const SCREENS = [
-  { to: "/", name: "Jobs" },
+  { to: "/", name: "Overview" },
+  { to: "/jobs", name: "Jobs" },
+  { to: "/timeline", name: "Timeline" },
   { to: "/hosts", name: "Hosts" },
   { to: "/policy", name: "Policy" },
+  { to: "/usage", name: "Usage" },
+  { to: "/events", name: "Events" },
   { to: "/submit", name: "Submit" },
+  { to: "/settings", name: "Settings" },
 ];
 
 export function Shell({ children }: { children: ReactNode }) {
+  useShortcuts();
+  const nav = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  // Where the screens' names do not all fit, that of the present one is to be seen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another address is what moves the mark.
+  useEffect(() => {
+    const bar = nav.current;
+    const mark = bar?.querySelector<HTMLElement>("[aria-current=page]");
+    if (bar && mark) bar.scrollLeft = mark.offsetLeft - (bar.clientWidth - mark.offsetWidth) / 2;
+  }, [pathname]);
   return (
     <>
       <a className={classes.skip} href="#main">
@@ -25,7 +41,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <img src="/ui/favicon.svg" alt="" width={26} height={26} />
             <span>Schedulearn</span>
           </Link>
-          <nav className={classes.nav} aria-label="Screens">
+          <nav ref={nav} className={classes.nav} aria-label="Screens">
             {SCREENS.map(({ to, name }) => (
               <NavLink key={to} to={to} end={to === "/"} className={classes.link}>
                 {name}

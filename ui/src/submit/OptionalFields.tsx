@@ -97,6 +97,18 @@ export function OptionalFields({ form, folded, onFold }: Props) {
             />
             <TextInput label="User" description="For reports" {...form.getInputProps("user")} />
           </div>
+          <div className={classes.pair}>
+            <NumberInput
+              label="Grace period"
+              description="Seconds for a checkpoint before it is killed"
+              {...form.getInputProps("grace_period")}
+            />
+            <TextInput
+              label="Family"
+              description="Shares what is learned; default: by image and command"
+              {...form.getInputProps("family")}
+            />
+          </div>
           <Textarea
             label="Environment"
             description="NAME=value, one a line"

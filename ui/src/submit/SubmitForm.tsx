@@ -1,4 +1,4 @@
-import { Alert, Button, Group, NumberInput, Stack, Textarea, TextInput } from "@mantine/core";
+import { Alert, Button, Group, SegmentedControl, Stack, Textarea } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -9,10 +9,13 @@ import { submitJob } from "../api/commands";
 import { keys } from "../api/keys";
 import { CopyButton } from "../shell/CopyButton";
 import { Icon } from "../shell/Icon";
+import { asCurl } from "./copies";
+import { FIVE, FiveFields } from "./FiveFields";
 import { idempotencyKey } from "./idempotencyKey";
 import { OptionalFields } from "./OptionalFields";
+import { Outlook } from "./Outlook";
 import classes from "./SubmitForm.module.css";
-import { asCurl, EMPTY, parsePairs, toBody, type Values } from "./values";
+import { EMPTY, fromJson, parsePairs, toBody, type Values } from "./values";
 
 /** Says what is wrong with a field of NAME=value lines. */
 function pairsFault(text: string): string | null {
@@ -27,6 +30,8 @@ function pairsFault(text: string): string | null {
 export function SubmitForm({ initial, hidden }: { initial: Values; hidden: string[] }) {
   const form = useForm<Values>({ initialValues: initial, validate: { env: pairsFault, labels: pairsFault } });
   const [folded, setFolded] = useState(hidden.length === 0);
+  // null: the form is shown, else the JSON as it is typed.
+  const [json, setJson] = useState<string | null>(null);
   const [general, setGeneral] = useState("");
   const sent = useRef({ text: "", key: "" });
   const navigate = useNavigate();
@@ -44,9 +49,12 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
 
   /** Puts each message at its field and gives back what belongs to none. */
   function showErrors(error: Error): string {
+    const fields = Object.entries(error instanceof ApiError ? error.fields : {});
+    if (json !== null && fields.length > 0)
+      return fields.map(([name, text]) => `${name}: ${text}`).join("; ");
     const known: Record<string, string> = {};
     const rest: string[] = [];
-    for (const [where, message] of Object.entries(error instanceof ApiError ? error.fields : {})) {
+    for (const [where, message] of fields) {
       const field = where.split(".")[0] ?? "";
       if (field in EMPTY) known[field] ??= message;
       else rest.push(message);
@@ -66,57 +74,72 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
     submit.mutate({ body, key: sent.current.key });
   }
 
-  function onInvalid() {
-    setFolded(false);
+  /** The values of the JSON, which the form takes over; null, and the reason shown, if it is no job. */
+  function taken(text: string): Values | null {
+    try {
+      const values = fromJson(text);
+      form.setValues(values);
+      setGeneral("");
+      return values;
+    } catch (error) {
+      setGeneral((error as Error).message);
+      return null;
+    }
   }
 
+  function show(mode: string) {
+    if (mode === "json") setJson(JSON.stringify(toBody(form.values), null, 2));
+    else if (json !== null && taken(json)) setJson(null);
+  }
+
+  const readable = pairsFault(form.values.env) === null && pairsFault(form.values.labels) === null;
   return (
-    <form className={`card ${classes.form}`} onSubmit={form.onSubmit(send, onInvalid)} noValidate>
+    <form
+      className={`card ${classes.form}`}
+      noValidate
+      onSubmit={(event) => {
+        if (json === null) {
+          form.onSubmit(send, () => setFolded(false))(event);
+          return;
+        }
+        event.preventDefault();
+        const values = taken(json);
+        if (values) send(values);
+      }}
+    >
       <Stack gap="md">
         {hidden.length > 0 && (
           <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
             The values of {hidden.join(", ")} are hidden: fill them in again under Environment.
           </Alert>
         )}
-        <div className={classes.pair}>
-          <TextInput
-            label="Name"
-            description="For people; need not be unique"
-            {...form.getInputProps("name")}
+        <SegmentedControl
+          aria-label="How to fill it in"
+          className={classes.mode}
+          data={[
+            { value: "form", label: "Form" },
+            { value: "json", label: "JSON", disabled: !readable },
+          ]}
+          value={json === null ? "form" : "json"}
+          onChange={show}
+        />
+        {json === null ? (
+          <>
+            <FiveFields form={form} />
+            <OptionalFields form={form} folded={folded} onFold={setFolded} />
+          </>
+        ) : (
+          <Textarea
+            label="The job as JSON"
+            description="As POST /api/v1/jobs takes it"
+            autosize
+            minRows={12}
+            maxRows={30}
+            classNames={{ input: "mono" }}
+            value={json}
+            onChange={(event) => setJson(event.currentTarget.value)}
           />
-          <TextInput
-            label="Type"
-            description="The framework"
-            placeholder="Pytorch"
-            {...form.getInputProps("type")}
-          />
-        </div>
-        <TextInput
-          label="Image"
-          description="Of the container"
-          placeholder="schedulearn/horovod-cpu"
-          classNames={{ input: "mono" }}
-          {...form.getInputProps("container_image")}
-        />
-        <Textarea
-          label="Command"
-          description="Run under the launcher; split into words, no shell is involved"
-          placeholder="python train.py --epochs 5"
-          autosize
-          minRows={2}
-          maxRows={12}
-          classNames={{ input: "mono" }}
-          {...form.getInputProps("command")}
-        />
-        <NumberInput
-          className={classes.narrow}
-          label="GPUs"
-          description="A rigid job gets exactly these, an elastic one starts from them"
-          min={1}
-          allowDecimal={false}
-          {...form.getInputProps("required_gpus")}
-        />
-        <OptionalFields form={form} folded={folded} onFold={setFolded} />
+        )}
         {general && (
           <Alert color="red" variant="light" icon={<Icon name="alert" />} title="Not submitted" role="alert">
             {general}
@@ -126,13 +149,14 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
           <Button type="submit" loading={submit.isPending}>
             Submit
           </Button>
-          {pairsFault(form.values.env) === null && pairsFault(form.values.labels) === null && (
-            <CopyButton text={asCurl(toBody(form.values), window.location.origin)} label="Copy as curl" />
+          {json === null && readable && (
+            <>
+              <Outlook body={toBody(form.values)} onError={(error) => setGeneral(showErrors(error))} />
+              <CopyButton text={asCurl(toBody(form.values), window.location.origin)} label="Copy as curl" />
+            </>
           )}
         </Group>
       </Stack>
     </form>
   );
 }
-
-const FIVE = ["name", "type", "container_image", "command", "required_gpus"];

@@ -4,15 +4,20 @@ import { jobQuery } from "../api/queries";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { Presets } from "./Presets";
+import { EXAMPLE } from "./presets";
 import { SubmitForm } from "./SubmitForm";
-import { EMPTY, fromJob } from "./values";
+import { EMPTY, fromBody, specOf } from "./values";
 
 export default function SubmitScreen() {
   const [address] = useSearchParams();
-  const from = address.get("from");
+  const from = address.get("from") ?? "";
   return (
     <Screen title="Submit a job">
-      {from ? <FromJob key={from} id={from} /> : <SubmitForm initial={EMPTY} hidden={[]} />}
+      <Presets chosen={from} />
+      {from === "" && <SubmitForm key="" initial={EMPTY} hidden={[]} />}
+      {from === "example" && <SubmitForm key="example" initial={EXAMPLE} hidden={[]} />}
+      {from !== "" && from !== "example" && <FromJob key={from} id={from} />}
     </Screen>
   );
 }
@@ -23,6 +28,6 @@ function FromJob({ id }: { id: string }) {
   if (error)
     return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
   if (!data) return <Loading />;
-  const { values, hidden } = fromJob(data);
-  return <SubmitForm initial={values} hidden={hidden} />;
+  const { body, hidden } = specOf(data);
+  return <SubmitForm initial={fromBody(body)} hidden={hidden} />;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../api/types";
-import { asCurl, EMPTY, fromJob, parsePairs, toBody } from "./values";
+import { EMPTY, fromBody, fromJson, parsePairs, specOf, toBody } from "./values";
 
 const FIVE = {
   ...EMPTY,
@@ -51,7 +51,8 @@ test("a job submitted again is the same job, without the secrets that nobody sho
     labels: {},
     user: "",
   } as unknown as Job;
-  const { values, hidden } = fromJob(job);
+  const { body, hidden } = specOf(job);
+  const values = fromBody(body);
   expect(hidden).toEqual(["HF_TOKEN"]);
   expect(toBody(values)).toMatchObject({
     ...toBody(FIVE),
@@ -61,6 +62,25 @@ test("a job submitted again is the same job, without the secrets that nobody sho
   expect(toBody(values)).not.toHaveProperty("min_gpus");
 });
 
-test("a quote in a command survives the shell", () => {
-  expect(asCurl({ command: "sh -c 'ls'" }, "http://h")).toContain(String.raw`sh -c '\''ls'\''`);
+test("JSON and form say the same, both ways", () => {
+  const body = {
+    ...toBody(FIVE),
+    elastic: true,
+    max_gpus: 8,
+    deadline: "2026-05-01T10:30:00.000Z",
+    env: { LR: "0.1", EMPTY: "" },
+    labels: { team: "vision" },
+    shm_size: "8g",
+    family: "mine",
+    grace_period: 30,
+  };
+  expect(toBody(fromJson(JSON.stringify(body)))).toEqual(body);
+});
+
+test.each([
+  ["{", "not JSON"],
+  ["[1]", "a JSON object"],
+  ['{"nmae": "x"}', "no key nmae"],
+])("JSON that is no job says why: %s", (text, words) => {
+  expect(() => fromJson(text)).toThrow(words);
 });

@@ -17,7 +17,9 @@ export interface Values {
   deadline: string;
   max_duration: string | number;
   max_restarts: string | number;
+  grace_period: string | number;
   shm_size: string;
+  family: string;
   env: string;
   labels: string;
   user: string;
@@ -38,7 +40,9 @@ export const EMPTY: Values = {
   deadline: "",
   max_duration: "",
   max_restarts: "",
+  grace_period: "",
   shm_size: "",
+  family: "",
   env: "",
   labels: "",
   user: "",
@@ -51,6 +55,7 @@ const OPTIONAL_NUMBERS = [
   "weight",
   "max_duration",
   "max_restarts",
+  "grace_period",
 ] as const;
 const MASK = "********";
 
@@ -83,42 +88,77 @@ export function toBody(values: Values): JobBody {
   if (values.deadline) body.deadline = new Date(values.deadline).toISOString();
   if (values.shm_size) body.shm_size = values.shm_size;
   if (values.user) body.user = values.user;
+  if (values.family) body.family = values.family;
   if (values.env.trim()) body.env = parsePairs(values.env);
   if (values.labels.trim()) body.labels = parsePairs(values.labels);
   return body;
 }
 
-/** A job as the form that would submit it again, and the names of the variables whose values are hidden. */
-export function fromJob(job: Job): { values: Values; hidden: string[] } {
-  const lines = (pairs: Record<string, string>) =>
-    Object.entries(pairs)
-      .map(([name, value]) => `${name}=${value === MASK ? "" : value}`)
-      .join("\n");
-  const values: Values = {
-    ...EMPTY,
+/** A job as it was asked for, and the names of the variables whose values are hidden. */
+export function specOf(job: Job): { body: JobBody; hidden: string[] } {
+  const hidden = Object.keys(job.env).filter((name) => job.env[name] === MASK);
+  const body: JobBody = {
     name: job.name,
     type: job.type,
     container_image: job.container_image,
     command: job.command,
     required_gpus: job.required_gpus,
-    launcher: job.launcher,
+    launcher: job.launcher as JobBody["launcher"],
     elastic: job.elastic,
-    min_gpus: job.elastic ? job.min_gpus : "",
-    max_gpus: job.elastic ? job.max_gpus : "",
+    ...(job.elastic && { min_gpus: job.min_gpus, max_gpus: job.max_gpus }),
     priority: job.priority,
     weight: job.weight,
-    max_duration: job.max_duration ?? "",
+    ...(job.deadline !== null && { deadline: job.deadline }),
+    ...(job.max_duration !== null && { max_duration: job.max_duration }),
     max_restarts: job.max_restarts,
-    shm_size: String(job.shm_size),
-    env: lines(job.env),
-    labels: lines(job.labels),
+    grace_period: job.grace_period,
+    shm_size: job.shm_size,
+    env: Object.fromEntries(
+      Object.entries(job.env).map(([name, value]) => [name, hidden.includes(name) ? "" : value]),
+    ),
+    labels: job.labels,
     user: job.user,
+    family: job.family,
   };
-  return { values, hidden: Object.keys(job.env).filter((name) => job.env[name] === MASK) };
+  return { body, hidden };
 }
 
-/** The same submission for a terminal. */
-export function asCurl(body: JobBody, origin: string): string {
-  const json = JSON.stringify(body, null, 2).replaceAll("'", String.raw`'\''`);
-  return `curl ${origin}/api/v1/jobs -H 'Content-Type: application/json' -d '${json}'`;
+/** A job's JSON as the form; throws an Error with a sentence if it is none or has a key that no job has. */
+export function fromJson(text: string): Values {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`This is not JSON: ${(error as Error).message}`);
+  }
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new Error("A job is a JSON object, in braces.");
+  }
+  const unknown = Object.keys(body).filter((key) => !Object.hasOwn(EMPTY, key));
+  if (unknown.length > 0) throw new Error(`A job has no key ${unknown.join(", ")}.`);
+  return fromBody(body as JobBody);
+}
+
+/** What would be sent as the form that sends it. */
+export function fromBody(body: JobBody): Values {
+  const values: Record<string, unknown> = { ...EMPTY };
+  for (const [key, value] of Object.entries(body)) {
+    if (value === null || value === undefined) continue;
+    if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
+    else if (key === "deadline") values[key] = localTime(String(value));
+    else values[key] = key === "shm_size" ? String(value) : value;
+  }
+  return values as unknown as Values;
+}
+
+const linesOf = (pairs: Record<string, string>) =>
+  Object.entries(pairs)
+    .map(([name, value]) => `${name}=${value}`)
+    .join("\n");
+
+/** A moment as a field of date and time takes it: local, to the minute. */
+function localTime(iso: string): string {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return "";
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

@@ -1,0 +1,72 @@
+"""What was: who had which GPU when, which policies were in force, and events by what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, func, or_, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
+
+EVENTS_SEARCHED = 100_000  # the newest ones: a search that finds little must end as well
+
+
+def tasks_between(db: Connection, since: float, until: float, limit: int) -> tuple[list[Row[Any]], bool]:
+    """The tasks that held GPUs at some time from `since` to `until`, with their job's name, newest first, at most
+    `limit`; and whether these are all. Tasks are walked through by their key, from the newest."""
+    query = (
+        select(
+            col(Task.job_id), col(Job.name), col(Job.user), col(Task.attempt), col(Task.rank), col(Task.host_id),
+            col(Task.gpu_uuids), col(Task.created_at), col(Task.started_at), col(Task.finished_at), col(Task.outcome),
+        )
+        .join(Job, col(Job.id) == col(Task.job_id))
+        .where(col(Task.created_at) < until)
+        .where(col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
+        .order_by(col(Task.seq).desc())
+        .limit(limit + 1)
+    )  # fmt: skip
+    rows: list[Row[Any]] = list(db.execute(query))
+    return rows[:limit], len(rows) <= limit
+
+
+def all_gpus(db: Connection) -> list[Row[Any]]:
+    """Also those that are no longer there: history names them."""
+    query = select(col(Gpu.uuid), col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.present))
+    return list(db.execute(query.order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))))
+
+
+def policies_in_force(db: Connection, limit: int) -> list[Row[Any]]:
+    """The last `limit` choices of a policy, oldest first."""
+    return list(db.execute(select(PolicyChoice).order_by(col(PolicyChoice.id).desc()).limit(limit)))[::-1]
+
+
+def search_events(
+    db: Connection,
+    *,
+    before: int | None = None,
+    kinds: Sequence[str] = (),
+    job_id: str | None = None,
+    host_id: str | None = None,
+    text: str = "",
+    limit: int = 100,
+) -> list[Row[Any]]:
+    """The newest events with an id below `before` that match all that is given, newest first. `kinds`: beginnings of
+    kinds. `text`: part of the sentence, or an exact code. Looks at the last `EVENTS_SEARCHED` events only, unless
+    `job_id` names whose they are."""
+    query = select(Event).order_by(col(Event.id).desc()).limit(limit)
+    newest = before if before is not None else (db.execute(select(func.max(col(Event.id)))).scalar() or 0) + 1
+    query = query.where(col(Event.id) < newest)
+    if job_id is not None:
+        query = query.where(col(Event.job_id) == job_id)
+    else:
+        query = query.where(col(Event.id) >= newest - EVENTS_SEARCHED)
+    if host_id is not None:
+        query = query.where(col(Event.host_id) == host_id)
+    if kinds:
+        query = query.where(or_(*(col(Event.kind).startswith(kind, autoescape=True) for kind in kinds)))
+    if text:
+        query = query.where(or_(col(Event.message).contains(text, autoescape=True), col(Event.code) == text))
+    return list(db.execute(query))

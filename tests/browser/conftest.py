@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import ARGUMENTS, CHROMIUM, STATIC, Service
+from playwright.sync_api import Page, sync_playwright
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    yield from _running(Service(tmp_path))
+
+
+@pytest.fixture
+def guarded_service(tmp_path: Path) -> Iterator[Service]:
+    yield from _running(Service(tmp_path, token="correct horse"))
+
+
+def _running(service: Service) -> Iterator[Service]:
+    if CHROMIUM is None:
+        pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
+    if not (STATIC / "index.html").is_file():
+        pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
+    service.start()
+    try:
+        yield service
+        service.cancel_all()
+    finally:
+        service.stop()
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(15_000)
+        yield page
+        browser.close()

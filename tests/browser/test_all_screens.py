@@ -1,0 +1,97 @@
+"""What must hold on every screen: nothing for axe to complain of, no other origin, names that are only text, keys."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, Service, assert_clean, open_page
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+SCREENS = {
+    "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
+    "events of a job": "jobs/{job}?tab=events", "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
+    "timeline": "timeline?span=1h", "hosts": "hosts", "policy": "policy", "usage": "usage?by=user",
+    "events": "events", "settings": "settings", "nothing": "nowhere",
+}  # fmt: skip
+
+
+def faults(page: Page) -> list[str]:
+    """Serious and critical violations that axe finds, each with where."""
+    page.evaluate(AXE.read_text())
+    found: list[dict[str, Any]] = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{each['id']}: {each['help']} at {[node['target'] for node in each['nodes']][:4]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_screen_is_accessible_fits_and_keeps_to_itself(
+    service: Service, page: Page, theme: Any, width: int
+) -> None:
+    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3, user=SCRIPT_IN_NAME)
+    service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=2)
+    service.wait(job, "running")
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 800})
+    watch = open_page(page, service)
+    for name, path in SCREENS.items():
+        page.goto(f"{service.url}/ui/{path.format(job=job)}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        page.wait_for_timeout(300)
+        assert faults(page) == [], (name, theme, width)
+        over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert over <= 0, f"{name} is {over} px too wide for {width}"
+        assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
+    assert_clean(watch)
+
+
+def test_style_and_script_of_others_count_for_nothing(service: Service, page: Page) -> None:
+    watch = open_page(page, service)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    answer = page.request.get(f"{service.url}/ui/")
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    [nonce] = re.findall(r"'nonce-([^']+)'", policy)
+    assert nonce in answer.text()
+    assert nonce not in page.request.get(f"{service.url}/ui/").text(), "a nonce is used once"
+    assert "STYLE_NONCE" in (STATIC / "index.html").read_text()
+    page.evaluate(
+        """() => {
+          const style = document.createElement("style");
+          style.textContent = "body { display: none }";
+          const script = document.createElement("script");
+          script.textContent = "window.stolen = true";
+          document.head.append(style, script);
+        }"""
+    )
+    assert page.evaluate("getComputedStyle(document.body).display") != "none"
+    assert page.evaluate("window.stolen") is None
+    assert len(watch.complaints) == 2, "the browser tells of both"
+    assert watch.foreign == []
+
+
+def test_everything_is_reached_by_keys(service: Service, page: Page) -> None:
+    watch = open_page(page, service)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    for keys, heading in {"gj": "Jobs", "gt": "Timeline", "gh": "Hosts", "gp": "Policy", "gu": "Usage", "ge": "Events",
+                          "gs": "Settings", "go": "Overview", "n": "Submit a job"}.items():  # fmt: skip
+        for key in keys:
+            page.keyboard.press(key)
+        expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    page.get_by_label("Name").fill("g j n")  # in a field they are letters
+    expect(page.get_by_role("heading", level=1)).to_have_text("Submit a job")
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    assert_clean(watch)

@@ -1,0 +1,122 @@
+"""Timeline, events, usage and hosts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_timeline_tells_what_is_under_the_pointer_and_leads_to_it(service: Service, page: Page) -> None:
+    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=4)
+    service.wait(job, "running")
+    watch = open_page(page, service, "/ui/timeline?span=1h")
+    timeline = page.get_by_test_id("timeline")
+    for _ in range(6):  # until the few seconds that it has run are wide enough to point at
+        page.get_by_role("button", name="Show less time").click()
+    page.wait_for_timeout(600)
+    expect(page).to_have_url(re.compile("from=.*&to="))
+    hit = find_bar(page)
+    expect(timeline.get_by_role("tooltip")).to_contain_text(SCRIPT_IN_NAME)
+    expect(timeline.get_by_role("tooltip")).to_contain_text("one of 4")
+
+    page.reload()  # the address is that of what was shown
+    expect(timeline).to_be_visible()
+    page.wait_for_timeout(600)
+    page.mouse.click(*hit)
+    expect(page).to_have_url(f"{service.url}/ui/jobs/{job}")
+    assert_clean(watch)
+
+
+def find_bar(page: Page) -> tuple[float, float]:
+    """Points along the first lane until something is hit."""
+    timeline = page.get_by_test_id("timeline")
+    box = timeline.bounding_box()
+    assert box is not None
+    for x in range(int(box["width"]) - 4, 120, -4):
+        point = box["x"] + x, box["y"] + 34 + 10
+        page.mouse.move(*point)
+        if timeline.get_by_role("tooltip").count():
+            return point
+    raise AssertionError("no bar in the first lane")
+
+
+def test_timeline_drags_and_zooms_by_keyboard(service: Service, page: Page) -> None:
+    watch = open_page(page, service, "/ui/timeline")
+    timeline = page.get_by_test_id("timeline")
+    timeline.focus()
+    page.keyboard.press("+")
+    expect(page.get_by_text(re.compile(r"^12h.* up to"))).to_be_visible()
+    before = page.get_by_text(" up to ").inner_text()
+    box = timeline.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 600, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 900, box["y"] + 60, steps=5)
+    page.mouse.up()
+    expect(page.get_by_text(" up to ")).not_to_have_text(before)
+    assert_clean(watch)
+
+
+def test_events_are_live_and_searched(service: Service, page: Page) -> None:
+    watch = open_page(page, service, "/ui/events")
+    job = service.submit(SCRIPT_IN_NAME, "sleep 0")
+    events = page.get_by_test_id("events")
+    expect(events.get_by_role("link", name=job).first).to_be_visible(timeout=15_000)
+    service.call("PUT", "/api/v1/policy", {"algorithm": "las"})
+    page.get_by_label("Sentence contains").fill("is now LAS")
+    expect(events.get_by_role("listitem")).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"q=is\+now\+LAS"))
+    page.get_by_label("Sentence contains").fill("nothing like it")
+    expect(page.get_by_text("No event matches.")).to_be_visible()
+    assert_clean(watch)
+
+
+def test_usage_is_summed_and_comes_as_a_file(service: Service, page: Page) -> None:
+    job = service.submit("trainer", "sleep 1", gpus=2)
+    service.wait(job, "succeeded")
+    watch = open_page(page, service, "/ui/usage")
+    expect(page.get_by_role("rowheader", name="Together")).to_be_visible()
+    page.get_by_label("By", exact=True).select_option("day,user")
+    expect(page.get_by_role("columnheader", name="day")).to_be_visible()
+    page.get_by_label("Price of a GPU-hour").fill("2")
+    expect(page.get_by_role("columnheader", name="cost")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    text = download.value.path().read_text()
+    assert text.splitlines()[0].startswith("day,user,label,gpu_hours")
+    assert len(text.splitlines()) == 2
+    assert_clean(watch)
+
+
+def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, page: Page) -> None:
+    job = service.submit("holder", ENDLESS, gpus=2)
+    service.wait(job, "running")
+    watch = open_page(page, service, "/ui/hosts")
+    host = page.get_by_label("Host local")
+    expect(host).to_contain_text("2 of 4 GPUs free")
+    host.get_by_role("button", name="Cordon").click()
+    expect(host).to_contain_text("its jobs go on")
+    host.get_by_role("button", name="Uncordon").click()
+    expect(host).not_to_contain_text("its jobs go on")
+
+    host.get_by_role("button", name="Drain").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("1 job now")
+    dialog.get_by_label("Minutes until").fill("0")
+    dialog.get_by_role("button", name="Drain the host").click()
+    expect(host).to_contain_text("Draining")
+    expect(host).to_contain_text("4 of 4 GPUs free", timeout=30_000)
+    host.get_by_role("button", name="Uncordon").click()
+    service.wait(job, "running")
+
+    page.get_by_role("button", name="Add a host").click()
+    dialog.get_by_label("Address").fill("http://nowhere")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog).to_contain_text("must be like ssh://user@gpu2")
+    watch.forget("status of 422")
+    assert_clean(watch)

@@ -1,0 +1,49 @@
+"""The overview, and the policy's preview before it is switched."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, page: Page) -> None:
+    watch = open_page(page, service)
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    holder = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3)  # by someone else: the page hears of it
+    tiles = page.get_by_test_id("gpu-map").get_by_role("link", name=SCRIPT_IN_NAME)
+    expect(tiles).to_have_count(3)
+    expect(page.get_by_test_id("gpu-map").get_by_label("free")).to_have_count(1)
+
+    service.submit("waiter", ENDLESS, gpus=2)
+    queue = page.get_by_label("Queue")
+    expect(queue).to_contain_text("waiter")
+    expect(queue).to_contain_text("needs 2 GPUs", timeout=15_000)
+    expect(page.get_by_label("GPUs in use over time", exact=True)).to_be_visible()
+
+    tiles.first.click()
+    expect(page).to_have_url(f"{service.url}/ui/jobs/{holder}")
+    expect(page.get_by_role("heading", name=SCRIPT_IN_NAME)).to_be_visible()
+    assert_clean(watch)
+
+
+def test_policy_is_previewed_before_it_is_switched(service: Service, page: Page) -> None:
+    holder = service.submit("holder", ENDLESS, gpus=3)
+    service.submit("large", ENDLESS, gpus=2)
+    small = service.submit("small", ENDLESS)
+    service.wait(holder, "running")
+    watch = open_page(page, service, "/ui/policy")
+    page.get_by_label("backfill").check()
+    page.get_by_role("button", name="Preview").click()
+    preview = page.get_by_test_id("preview")
+    expect(preview).to_contain_text("Mean completion time")
+    expect(preview.get_by_role("listitem")).to_contain_text("start")
+    expect(preview.get_by_role("link", name="small")).to_be_visible()
+    assert service.job(small)["state"] == "queued", "a preview changes nothing"
+
+    page.get_by_role("button", name="Apply").click()
+    expect(preview).to_be_hidden()
+    service.wait(small, "running")
+    assert_clean(watch)

@@ -1,0 +1,131 @@
+"""Ten thousand jobs and eight hundred GPUs: everything is listed and drawn, and no frame takes long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from browsing import CHROMIUM, STATIC
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+SHOWCASE = Path(__file__).parents[1] / "support" / "showcase.py"
+PORT = 8797
+URL = f"http://127.0.0.1:{PORT}"
+LONGEST_MS = 100
+TRIES = 3
+"""A neighbour on a busy machine may take the processor from a frame now and then, but not each time."""
+WATCH_FRAMES = """() => {
+  window.frames_ms = [];
+  let last = performance.now();
+  function tick(now) {
+    window.frames_ms.push(now - last);
+    last = now;
+    requestAnimationFrame(tick);
+  }
+  if (!window.watching) requestAnimationFrame((now) => { last = now; tick(now); });
+  window.watching = true;
+}"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if CHROMIUM is None:
+        pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
+    assert (STATIC / "index.html").is_file(), "the page is not built: run `npm ci && npm run build` in ui/"
+    data = tmp_path_factory.mktemp("scale")
+    service = subprocess.Popen([sys.executable, str(SHOWCASE), str(data), str(PORT), "100", "16000"])
+    end = time.monotonic() + 90
+    while True:
+        try:
+            urllib.request.urlopen(f"{URL}/healthz", timeout=5).close()
+            break
+        except (urllib.error.URLError, ConnectionError):
+            assert time.monotonic() < end, "the service did not become ready"
+            time.sleep(0.2)
+    yield
+    service.terminate()
+    service.wait(30)
+
+
+def smooth(page: Page, act: Callable[[], None]) -> None:
+    """`act`, without a frame over LONGEST_MS."""
+    longest: list[float] = []
+    for _ in range(TRIES):
+        page.evaluate(WATCH_FRAMES)
+        page.evaluate("window.frames_ms.length = 0")
+        act()
+        longest.append(page.evaluate("Math.max(...window.frames_ms)"))
+        if longest[-1] <= LONGEST_MS:
+            return
+    raise AssertionError(f"frames took {longest} ms")
+
+
+def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
+    page.goto(f"{URL}/ui/jobs")
+    table = page.get_by_role("table")
+    expect(table).to_be_visible()
+    smooth(page, lambda: _wheel(page, 40))
+    end = time.monotonic() + 120
+    while int(table.get_attribute("aria-rowcount") or 0) <= 10_000:
+        assert time.monotonic() < end, "the list does not go on"
+        page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+        page.wait_for_timeout(60)
+    assert page.locator("tr[data-index]").count() < 100, "every row is in the document"
+    smooth(page, lambda: _jump(page))
+    page.get_by_role("button", name="Show the newest, live").click()
+    expect(table).to_have_attribute("aria-rowcount", "101")
+
+
+def test_eight_hundred_gpus_are_drawn(cluster: None, page: Page) -> None:
+    page.goto(f"{URL}/ui/")
+    expect(page.get_by_test_id("gpu-map").get_by_label("GPU ")).to_have_count(800)
+    smooth(page, lambda: _wheel(page, 30))
+    page.goto(f"{URL}/ui/hosts")
+    expect(page.get_by_role("region", name="Host node-099")).to_be_attached()
+    smooth(page, lambda: _wheel(page, 40))
+
+
+def test_a_week_of_eight_hundred_gpus_is_panned_and_zoomed(cluster: None, page: Page) -> None:
+    page.goto(f"{URL}/ui/timeline?span=7d")
+    box = page.get_by_test_id("timeline").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 700, box["y"] + 300
+
+    def pan() -> None:
+        page.mouse.move(x, y)
+        page.mouse.down()
+        for step in range(40):
+            page.mouse.move(x - step * 8, y - step * 5)
+            page.wait_for_timeout(16)
+        page.mouse.up()
+
+    def zoom() -> None:
+        page.keyboard.down("Control")
+        for step in range(20):
+            page.mouse.wheel(0, -80 if step < 12 else 90)
+            page.wait_for_timeout(20)
+        page.keyboard.up("Control")
+
+    smooth(page, pan)
+    smooth(page, zoom)
+
+
+def _wheel(page: Page, turns: int) -> None:
+    page.mouse.move(600, 500)
+    for _ in range(turns):
+        page.mouse.wheel(0, 400)
+        page.wait_for_timeout(20)
+
+
+def _jump(page: Page) -> None:
+    for turn in range(20):
+        page.evaluate("share => window.scrollTo(0, document.documentElement.scrollHeight * share)", turn * 7 % 20 / 20)
+        page.wait_for_timeout(50)

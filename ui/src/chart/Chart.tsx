@@ -1,0 +1,47 @@
+import { Skeleton } from "@mantine/core";
+import { lazy, Suspense } from "react";
+
+export interface Series {
+  name: string;
+  /** Holds its value until the next point, as an allocation does. */
+  stepped?: boolean;
+  dashed?: boolean;
+  /** Fills what is below it. */
+  filled?: boolean;
+  /** Points without a line. */
+  dots?: boolean;
+}
+
+export interface Marker {
+  x: number;
+  text: string;
+}
+
+export interface ChartProps {
+  /** For those who can't see it: what it shows, in a sentence. */
+  label: string;
+  series: readonly Series[];
+  /** x (epoch seconds if `time`), then the values of each series. */
+  data: readonly [readonly number[], ...(readonly (number | null)[])[]];
+  time?: boolean;
+  xName?: string;
+  /** Vertical lines with a word. */
+  markers?: readonly Marker[];
+  height?: number;
+  /** The axis begins at 0. */
+  fromZero?: boolean;
+  /** The values are counts: no ticks between them. */
+  whole?: boolean;
+  format?: (value: number) => string;
+}
+
+const Plot = lazy(() => import("./Plot"));
+
+/** A chart, whose library is loaded with the first one. */
+export function Chart(props: ChartProps) {
+  return (
+    <Suspense fallback={<Skeleton height={props.height ?? 200} />}>
+      <Plot {...props} />
+    </Suspense>
+  );
+}

@@ -1,0 +1,22 @@
+const DAY_S = 86_400;
+
+/** Labels of a time axis' ticks (epoch seconds): the time of day, and the date where a day begins or ticks are days. */
+export function timeLabels(ticks: readonly number[]): string[] {
+  const step = ticks.length > 1 ? (ticks[1] as number) - (ticks[0] as number) : DAY_S;
+  let day = "";
+  return ticks.map((tick) => {
+    const at = new Date(tick * 1000);
+    const today = at.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+    const isNew = today !== day;
+    day = today;
+    if (step >= DAY_S) return isNew ? today : "";
+    const seconds = step < 60 ? { second: "2-digit" as const } : {};
+    const time = at.toLocaleTimeString(undefined, {
+      hour: "2-digit",
+      minute: "2-digit",
+      hourCycle: "h23",
+      ...seconds,
+    });
+    return isNew && tick !== ticks[0] ? `${today} ${time}` : time;
+  });
+}

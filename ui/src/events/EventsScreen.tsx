@@ -1,0 +1,116 @@
+import { Button, Group, NativeSelect, Text, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useSearchParams } from "react-router";
+import { eventsQuery } from "../api/queries";
+import { moment } from "../format/time";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Icon } from "../shell/Icon";
+import { Loading } from "../shell/Loading";
+import { Screen } from "../shell/Screen";
+import classes from "./EventsScreen.module.css";
+
+const KINDS = [
+  { value: "", label: "everything" },
+  { value: "job.", label: "jobs" },
+  { value: "job.waiting", label: "why jobs wait" },
+  { value: "job.resizing", label: "resizes" },
+  { value: "job.failed", label: "failures" },
+  { value: "host.", label: "hosts" },
+  { value: "policy.", label: "policy" },
+];
+
+/** Everything that happened, newest first, and live. */
+export default function EventsScreen() {
+  const [address, setAddress] = useSearchParams();
+  const filter = {
+    text: address.get("q") ?? "",
+    kind: address.get("kind") ?? "",
+    job: address.get("job") ?? "",
+    host: address.get("host") ?? "",
+  };
+  const [text] = useDebouncedValue(filter.text.trim(), 250);
+  const events = useInfiniteQuery(eventsQuery({ ...filter, text }));
+  const rows = events.data?.pages.flatMap((page) => page.items) ?? [];
+
+  function set(name: string, value: string) {
+    const next = new URLSearchParams(address);
+    if (value) next.set(name, value);
+    else next.delete(name);
+    setAddress(next, { replace: true });
+  }
+
+  return (
+    <Screen title="Events">
+      <Group mb="md" gap="sm">
+        <TextInput
+          className={classes.text}
+          aria-label="Sentence contains"
+          placeholder="Search"
+          leftSection={<Icon name="search" />}
+          value={filter.text}
+          onChange={(event) => set("q", event.currentTarget.value)}
+        />
+        <NativeSelect
+          aria-label="About"
+          data={KINDS}
+          value={filter.kind}
+          onChange={(event) => set("kind", event.currentTarget.value)}
+        />
+        {(["job", "host"] as const).map(
+          (name) =>
+            filter[name] && (
+              <Button key={name} size="xs" variant="default" onClick={() => set(name, "")}>
+                {name} {filter[name]} ×
+              </Button>
+            ),
+        )}
+      </Group>
+      {events.error && (
+        <ErrorNotice title="The events can't be read" error={events.error} retry={events.refetch} />
+      )}
+      {events.isPending && !events.error && <Loading />}
+      {events.isSuccess && rows.length === 0 && (
+        <Text c="dimmed">
+          No event matches. {filter.text || filter.kind ? "Search for less." : "Submit a job to see some."}
+        </Text>
+      )}
+      {rows.length > 0 && (
+        <ol className={`card ${classes.list}`} data-testid="events">
+          {rows.map((event) => (
+            <li key={event.id} className={classes.row}>
+              <time dateTime={event.at} className={classes.time}>
+                {moment(event.at)}
+              </time>
+              <span className={classes.kind}>{event.kind}</span>
+              <span className={classes.message}>
+                {event.message} {event.code && <code className={classes.code}>{event.code}</code>}
+              </span>
+              <span className={classes.about}>
+                {event.job_id && (
+                  <Link className="mono" to={`/jobs/${event.job_id}`}>
+                    {event.job_id}
+                  </Link>
+                )}
+                {event.host_id && (
+                  <Link to={`/hosts#${encodeURIComponent(event.host_id)}`}>{event.host_id}</Link>
+                )}
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+      {events.hasNextPage && (
+        <Group justify="center" mt="md">
+          <Button
+            variant="default"
+            loading={events.isFetchingNextPage}
+            onClick={() => events.fetchNextPage()}
+          >
+            Load older ones
+          </Button>
+        </Group>
+      )}
+    </Screen>
+  );
+}

@@ -1,0 +1,167 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { jobEventsQuery, policyHistoryQuery, profileQuery } from "../api/queries";
+import type { JobDetail, Profile } from "../api/types";
+import { Chart, type Marker } from "../chart/Chart";
+import { duration } from "../format/time";
+import { useNow } from "../format/useNow";
+import { isOver } from "../jobs/states";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Loading } from "../shell/Loading";
+import { Panel } from "./Panel";
+import { StepTimes } from "./StepTimes";
+import classes from "./Training.module.css";
+import { allocationOf, resizesOf, scalingOf } from "./training";
+
+/** What the job does with its GPUs: what it reports, what was measured, and what follows from it. */
+export default function Training({ job }: { job: JobDetail }) {
+  const { data: profile, error, refetch } = useQuery(profileQuery(job.id, !isOver(job.state)));
+  if (error) return <ErrorNotice title="The measurements can't be read" error={error} retry={refetch} />;
+  if (!profile) return <Loading />;
+  return (
+    <div className={classes.stack}>
+      <Allocation job={job} />
+      {profile.reported_at === null ? (
+        <p className={classes.note}>
+          It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in
+          docs/adapt-your-script.md.
+        </p>
+      ) : (
+        <>
+          <div className={classes.grid}>
+            {Object.entries(profile.metrics).map(([name, points]) => (
+              <MetricChart key={name} name={name} points={points} />
+            ))}
+          </div>
+          <div className={classes.grid}>
+            <StepTimes profile={profile} />
+            <Scaling profile={profile} />
+          </div>
+          <Batch profile={profile} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Allocation({ job }: { job: JobDetail }) {
+  const { data: events } = useQuery(jobEventsQuery(job.id));
+  const { data: choices } = useQuery(policyHistoryQuery);
+  // To ten seconds: the chart need not be drawn anew every second.
+  const now = Math.ceil(useNow() / 10_000) * 10_000;
+  const data = useMemo(() => allocationOf(job.tasks, now), [job.tasks, now]);
+  const resizes = resizesOf(events?.items ?? []);
+  const markers = useMemo(
+    () => (choices ?? []).map(({ at, algorithm }): Marker => ({ x: Date.parse(at) / 1000, text: algorithm })),
+    [choices],
+  );
+  return (
+    <Panel title="GPUs held over time">
+      {data[0].length === 0 ? (
+        <p className={classes.note}>None yet.</p>
+      ) : (
+        <Chart
+          label={`GPUs held over time, at most ${Math.max(...data[1])}`}
+          time
+          data={data}
+          series={[{ name: "GPUs", stepped: true, filled: true }]}
+          markers={markers}
+          height={150}
+          whole
+        />
+      )}
+      {resizes.length > 0 && (
+        <ol className={classes.resizes} aria-label="Resizes">
+          {resizes.toReversed().map(({ at, why }) => (
+            <li key={`${at} ${why}`}>
+              <time>{new Date(at * 1000).toLocaleString()}</time> {why}
+            </li>
+          ))}
+        </ol>
+      )}
+    </Panel>
+  );
+}
+
+function MetricChart({ name, points }: { name: string; points: number[][] }) {
+  const data = useMemo(
+    () =>
+      [points.map(([step]) => step ?? 0), points.map(([, value]) => value ?? null)] as [number[], number[]],
+    [points],
+  );
+  const last = data[1].at(-1);
+  return (
+    <Panel title={TITLES[name] ?? name}>
+      <Chart
+        label={`${name} by step, last ${last}`}
+        data={data}
+        xName="Step"
+        series={[{ name }]}
+        fromZero={false}
+        height={180}
+      />
+    </Panel>
+  );
+}
+
+const TITLES: Record<string, string> = { noise_scale: "Gradient noise scale, in samples" };
+
+function Scaling({ profile }: { profile: Profile }) {
+  const data = useMemo(() => scalingOf(profile), [profile]);
+  const markers = useMemo(
+    () => (profile.knee === null ? [] : [{ x: profile.knee, text: "knee" }]),
+    [profile.knee],
+  );
+  if (profile.predictions.length === 0) return null;
+  return (
+    <Panel title="What more GPUs would bring">
+      <Chart
+        label={`Predicted throughput and goodput for 1 to ${data[0].length} GPUs; the knee is at ${profile.knee}`}
+        data={data}
+        xName="GPUs"
+        series={[{ name: "samples/s" }, { name: "goodput" }, { name: "measured", dots: true }]}
+        markers={markers}
+        height={200}
+      />
+      <p className={classes.note}>
+        Goodput counts only what helps the training. The knee is the last GPU that adds at least half of what
+        the first one does.
+      </p>
+    </Panel>
+  );
+}
+
+function Batch({ profile }: { profile: Profile }) {
+  const { batch, noise_scale: noise, progress, fits } = profile;
+  const facts: [string, string][] = [];
+  if (batch) {
+    facts.push([
+      "Batch a GPU",
+      `${batch.atomic}${batch.accumulation ? ` × ${batch.accumulation + 1} passes` : ""}`,
+    ]);
+    facts.push(["Bounds of the whole batch", `${batch.init} to ${batch.max}`]);
+    if (batch.why) facts.push(["Why", batch.why]);
+  }
+  if (noise !== null) facts.push(["Noise scale", `${Math.round(noise).toLocaleString()} samples`]);
+  if (progress) facts.push(["Steps", progress.steps.toLocaleString()]);
+  for (const fit of fits) {
+    facts.push([`Model for ${fit.gpu_type}`, `off by ${(fit.relative_error * 100).toFixed(1)}%`]);
+  }
+  return (
+    <Panel title="Batch and noise">
+      <dl className={classes.facts}>
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {profile.reported_at && (
+        <p className={classes.note}>
+          Last report {duration((Date.now() - Date.parse(profile.reported_at)) / 1000)} ago.
+        </p>
+      )}
+    </Panel>
+  );
+}

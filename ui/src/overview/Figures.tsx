@@ -1,0 +1,79 @@
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Link } from "react-router";
+import { policyQuery } from "../api/queries";
+import type { Cluster, Host } from "../api/types";
+import { Ago } from "../format/Elapsed";
+import { plural } from "../format/size";
+import { GROUPS, groupCount } from "../jobs/states";
+import classes from "./OverviewScreen.module.css";
+
+export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] }) {
+  const { data: policy } = useQuery(policyQuery);
+  const away = hosts.filter((host) => !host.reachable).length;
+  const closed = hosts.filter((host) => host.reachable && host.state !== "active").length;
+  const trouble = [away && `${away} not reachable`, closed && `${closed} cordoned`]
+    .filter(Boolean)
+    .join(", ");
+  const wanted = cluster.desired_hosts === null ? "" : `the policy wants ${cluster.desired_hosts} on`;
+  return (
+    <dl className={`card ${classes.figures}`}>
+      <Figure name="GPUs in use" note={`of ${cluster.gpus}, ${cluster.gpus_free} free`}>
+        {cluster.gpus_used}
+      </Figure>
+      <Figure name="Jobs running" note={`${groupCount("succeeded", cluster.jobs)} succeeded so far`}>
+        <Link to="/jobs?show=running">{groupCount("running", cluster.jobs)}</Link>
+      </Figure>
+      <Figure
+        name={GROUPS.waiting.name}
+        note={cluster.gpus_wanted ? `for ${plural(cluster.gpus_wanted, "GPU")}` : "nothing waits"}
+      >
+        <Link to="/jobs?show=waiting">{groupCount("waiting", cluster.jobs)}</Link>
+      </Figure>
+      <Figure name="Hosts" note={trouble || wanted || "all reachable"} trouble={away > 0}>
+        <Link to="/hosts">{cluster.hosts}</Link>
+      </Figure>
+      {policy && (
+        <Figure
+          name="Policy"
+          note={
+            policy.problem || (policy.since ? <Since at={policy.since} /> : "as it is unless told otherwise")
+          }
+          trouble={policy.problem !== ""}
+        >
+          <Link to="/policy">
+            {policy.algorithm}
+            {policy.metric !== "default" && ` · ${policy.metric}`}
+          </Link>
+        </Figure>
+      )}
+    </dl>
+  );
+}
+
+interface FigureProps {
+  name: string;
+  note: ReactNode;
+  trouble?: boolean;
+  children: ReactNode;
+}
+
+function Figure({ name, note, trouble = false, children }: FigureProps) {
+  return (
+    <div className={classes.figure}>
+      <dt className={classes.name}>{name}</dt>
+      <dd className={classes.value}>{children}</dd>
+      <dd className={classes.note} data-trouble={trouble}>
+        {note}
+      </dd>
+    </div>
+  );
+}
+
+function Since({ at }: { at: string }) {
+  return (
+    <>
+      set <Ago at={at} />
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { clusterQuery, hostsQuery, runningNamesQuery } from "../api/queries";
+import { EmptyJobs } from "../jobs/EmptyJobs";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Icon } from "../shell/Icon";
+import { Loading } from "../shell/Loading";
+import { Screen } from "../shell/Screen";
+import { BusyChart } from "./BusyChart";
+import { Figures } from "./Figures";
+import { GpuMap } from "./GpuMap";
+import classes from "./OverviewScreen.module.css";
+import { Queue } from "./Queue";
+
+export default function OverviewScreen() {
+  const cluster = useQuery(clusterQuery);
+  const hosts = useQuery(hostsQuery);
+  const names = useQuery(runningNamesQuery);
+  const error = cluster.error ?? hosts.error;
+  const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);
+  return (
+    <Screen
+      title="Overview"
+      actions={
+        <Button component={Link} to="/submit" leftSection={<Icon name="plus" />}>
+          Submit a job
+        </Button>
+      }
+    >
+      {error && (
+        <ErrorNotice
+          title="The cluster can't be read"
+          error={error}
+          retry={() => {
+            cluster.refetch();
+            hosts.refetch();
+          }}
+        />
+      )}
+      {!error && (!cluster.data || !hosts.data) && <Loading />}
+      {cluster.data && hosts.data && (
+        <div className={classes.stack}>
+          <Figures cluster={cluster.data} hosts={hosts.data} />
+          {never && <EmptyJobs />}
+          <div className={classes.columns}>
+            <div className={classes.stack}>
+              <GpuMap hosts={hosts.data} names={names.data ?? {}} />
+              {!never && <BusyChart gpus={cluster.data.gpus} />}
+            </div>
+            <Queue waiting={cluster.data.jobs.queued ?? 0} />
+          </div>
+        </div>
+      )}
+    </Screen>
+  );
+}

@@ -1,0 +1,48 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { queueQuery } from "../api/queries";
+import { plural } from "../format/size";
+import { Starts } from "../jobs/Expected";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import classes from "./OverviewScreen.module.css";
+
+/** Who waits, longest first, and why. */
+export function Queue({ waiting }: { waiting: number }) {
+  const { data, error, refetch } = useQuery(queueQuery);
+  const rest = waiting - (data?.items.length ?? 0);
+  return (
+    <section className={`card ${classes.panel}`} aria-label="Queue">
+      <div className={classes.head}>
+        <h2 className="section-title">Queue</h2>
+        <span className={classes.why}>longest waiting first</span>
+      </div>
+      {error && <ErrorNotice title="The queue can't be read" error={error} retry={refetch} />}
+      {data?.items.length === 0 && (
+        <p className={classes.note}>
+          Nothing waits: a job submitted now starts as soon as its GPUs are free.
+        </p>
+      )}
+      <ol className={classes.queue}>
+        {data?.items.map((job) => (
+          <li key={job.id}>
+            <Link to={`/jobs/${job.id}`} className={classes.job}>
+              {job.name}
+            </Link>{" "}
+            <span className={classes.why}>
+              {plural(job.required_gpus, "GPU")}
+              {job.user && ` · ${job.user}`}
+              {job.eta?.start && " · "}
+              <Starts eta={job.eta} />
+            </span>
+            <div className={classes.why}>{job.message}</div>
+          </li>
+        ))}
+      </ol>
+      {rest > 0 && data && (
+        <Link to="/jobs?show=waiting" className={classes.why}>
+          and {rest.toLocaleString()} more
+        </Link>
+      )}
+    </section>
+  );
+}

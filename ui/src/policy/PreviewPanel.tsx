@@ -1,0 +1,119 @@
+import { Text } from "@mantine/core";
+import { Link } from "react-router";
+import type { Change, Preview, Totals } from "../api/types";
+import { plural } from "../format/size";
+import { duration, moment } from "../format/time";
+import { Icon, type IconName } from "../shell/Icon";
+import classes from "./PreviewPanel.module.css";
+import { compared, gpusOf } from "./preview";
+
+const ICONS: Record<Change["action"], IconName> = {
+  start: "play",
+  grow: "plus",
+  shrink: "minus",
+  move: "resize",
+  wait: "clock",
+  pause: "pause",
+};
+
+const MOST = 50;
+
+/** What a choice of policy would change, before it is made. */
+export function PreviewPanel({ preview }: { preview: Preview }) {
+  const { now, then, changes } = preview;
+  return (
+    <section className={`card ${classes.panel}`} aria-label="Preview" data-testid="preview">
+      <h2 className="section-title">
+        What {preview.algorithm}
+        {preview.metric !== "default" && ` · ${preview.metric}`} would change
+      </h2>
+      <div className={classes.scroll}>
+        <table className={classes.totals}>
+          <thead>
+            <tr>
+              <th scope="col">From now on</th>
+              <th scope="col">as it is</th>
+              <th scope="col">then</th>
+              <th scope="col">change</th>
+            </tr>
+          </thead>
+          <tbody>
+            <Row
+              name="Mean completion time"
+              now={now.mean_completion}
+              then={then.mean_completion}
+              show={duration}
+            />
+            <Row name="GPU-hours" now={now.gpu_hours} then={then.gpu_hours} show={hours} />
+            <Row name="Host-hours" now={now.host_hours} then={then.host_hours} show={hours} />
+            <Row name="Jobs that end" now={now.ended} then={then.ended} show={String} neutral />
+          </tbody>
+        </table>
+      </div>
+      <Text size="sm" c="dimmed">
+        {bounds(now, then)}
+      </Text>
+      <h3 className={classes.subtitle}>
+        At once:{" "}
+        {changes.length === 0
+          ? "nothing"
+          : `${plural(changes.length, "job")}; ${preview.unchanged.toLocaleString()} go on as they are`}
+      </h3>
+      <ul className={classes.changes}>
+        {changes.slice(0, MOST).map((change) => (
+          <li key={change.job}>
+            <span className={classes.action} data-action={change.action}>
+              <Icon name={ICONS[change.action]} size={13} /> {change.action}
+            </span>
+            <Link to={`/jobs/${change.job}`} className={classes.job}>
+              {change.name}
+            </Link>
+            <span className={classes.gpus}>
+              {gpusOf(change.before)} → {gpusOf(change.after)} GPUs
+            </span>
+            {change.reason && <span className={classes.reason}>{change.reason}</span>}
+          </li>
+        ))}
+      </ul>
+      {changes.length > MOST && (
+        <Text size="sm" c="dimmed">
+          and {(changes.length - MOST).toLocaleString()} more
+        </Text>
+      )}
+    </section>
+  );
+}
+
+interface RowProps {
+  name: string;
+  now: number | null;
+  then: number | null;
+  show: (value: number) => string;
+  /** Neither more nor less is better. */
+  neutral?: boolean;
+}
+
+function Row({ name, now, then, show, neutral = false }: RowProps) {
+  const change = compared(now, then);
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      <td>{now === null ? "–" : show(now)}</td>
+      <td>{then === null ? "–" : show(then)}</td>
+      <td data-better={neutral ? undefined : change.better}>{change.text}</td>
+    </tr>
+  );
+}
+
+const hours = (value: number) => (value < 10 ? value.toFixed(2) : Math.round(value).toLocaleString());
+
+/** How far the prediction reaches. */
+function bounds(now: Totals, then: Totals): string {
+  const cut = then.cut || now.cut;
+  const until = then.until ?? now.until;
+  const reach =
+    cut === ""
+      ? "Until all jobs that there are have ended."
+      : `Until ${until ? moment(until) : "a week from now"}${cut === "time" ? ", as far as the time to compute went" : ""}.`;
+  return `${reach} Jobs yet to be submitted are not foreseen.`;
+}

@@ -1,0 +1,70 @@
+import { Anchor, SegmentedControl, Text, useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { healthQuery } from "../api/queries";
+import { Fact, Panel } from "../job/Panel";
+import panel from "../job/Panel.module.css";
+import { Screen } from "../shell/Screen";
+import { SHORTCUTS } from "../shell/shortcuts";
+import classes from "./SettingsScreen.module.css";
+
+/** What can be set here, what is set where the service is started, and the keys. */
+export default function SettingsScreen() {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const { data: health } = useQuery(healthQuery);
+  return (
+    <Screen title="Settings">
+      <div className={classes.grid}>
+        <Panel title="This page">
+          <Text size="sm" mb={6}>
+            Colours
+          </Text>
+          <SegmentedControl
+            aria-label="Colours"
+            value={colorScheme}
+            onChange={(value) => setColorScheme(value as "auto" | "light" | "dark")}
+            data={[
+              { value: "auto", label: "as the system" },
+              { value: "light", label: "light" },
+              { value: "dark", label: "dark" },
+            ]}
+          />
+        </Panel>
+        <Panel title="The service">
+          <dl className={panel.facts}>
+            <Fact name="Version">{health?.version ?? "–"}</Fact>
+            <Fact name="Address">{window.location.origin}</Fact>
+            <Fact name="For programs">
+              <Anchor href="/api/v1/openapi.json">OpenAPI document</Anchor>
+            </Fact>
+            <Fact name="For Prometheus">
+              <Anchor href="/metrics">/metrics</Anchor>
+            </Fact>
+          </dl>
+          <Text size="sm" c="dimmed" mt="sm">
+            Everything else, its token included, is set where the service is started: in its YAML file, by
+            environment or by flag. <code className="mono">schedulearn serve --help</code> names them all.
+            Hosts are added <Link to="/hosts">here</Link>, the policy is chosen <Link to="/policy">here</Link>
+            .
+          </Text>
+        </Panel>
+        <Panel title="Keys">
+          <dl className={panel.facts}>
+            {SHORTCUTS.map(({ keys, does }) => (
+              <Fact
+                key={keys}
+                name={keys.split(" ").map((key) => (
+                  <kbd key={key} className={classes.key}>
+                    {key}
+                  </kbd>
+                ))}
+              >
+                {does}
+              </Fact>
+            ))}
+          </dl>
+        </Panel>
+      </div>
+    </Screen>
+  );
+}

@@ -1,0 +1,31 @@
+/** Keys that work everywhere but in a field. Two keys are pressed one after the other. */
+export const SHORTCUTS = [
+  { keys: "/", does: "search, or list the jobs", to: "" },
+  { keys: "n", does: "submit a job", to: "/submit" },
+  { keys: "g o", does: "overview", to: "/" },
+  { keys: "g j", does: "jobs", to: "/jobs" },
+  { keys: "g t", does: "timeline", to: "/timeline" },
+  { keys: "g h", does: "hosts", to: "/hosts" },
+  { keys: "g p", does: "policy", to: "/policy" },
+  { keys: "g u", does: "usage", to: "/usage" },
+  { keys: "g e", does: "events", to: "/events" },
+  { keys: "g s", does: "settings", to: "/settings" },
+  { keys: "?", does: "these keys", to: "/settings" },
+] as const;
+
+const PAUSE_MS = 1_500;
+
+/** Follows key after key. `feed` gives the shortcut that a key completes. */
+export class Keys {
+  #first = "";
+  #at = 0;
+
+  feed(key: string, now: number): (typeof SHORTCUTS)[number] | undefined {
+    const pressed = this.#first && now - this.#at < PAUSE_MS ? `${this.#first} ${key}` : key;
+    const found = SHORTCUTS.find(({ keys }) => keys === pressed);
+    const begins = SHORTCUTS.some(({ keys }) => keys.startsWith(`${key} `));
+    this.#first = !found && begins ? key : "";
+    this.#at = now;
+    return found;
+  }
+}

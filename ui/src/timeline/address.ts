@@ -1,0 +1,34 @@
+import type { Window } from "./lanes";
+
+const HOUR_MS = 3_600_000;
+
+export const SPANS = {
+  "1h": HOUR_MS,
+  "6h": 6 * HOUR_MS,
+  "24h": 24 * HOUR_MS,
+  "7d": 168 * HOUR_MS,
+  "30d": 720 * HOUR_MS,
+};
+
+export type SpanName = keyof typeof SPANS;
+
+/** What an address shows: `span` is a length up to now, `from` and `to` (ISO 8601) are fixed. */
+export function windowOf(address: URLSearchParams, now: number): { window: Window; name: SpanName | "" } {
+  const [from, to] = [Date.parse(address.get("from") ?? ""), Date.parse(address.get("to") ?? "")];
+  if (Number.isFinite(from) && Number.isFinite(to) && from < to) return { window: { from, to }, name: "" };
+  const given = address.get("span") ?? "";
+  const name = Object.hasOwn(SPANS, given) ? (given as SpanName) : "24h";
+  const length = SPANS[name];
+  return { window: { from: now - length, to: now + length * 0.02 }, name };
+}
+
+export function addressOf({ from, to }: Window): Record<string, string> {
+  return { from: new Date(Math.round(from)).toISOString(), to: new Date(Math.round(to)).toISOString() };
+}
+
+/** What is asked for so that a window can be shown and panned a little: rounded, so that panning seldom asks anew. */
+export function loadedFor({ from, to }: Window, now: number): { from: number; to: number | null } {
+  const grain = 2 ** Math.ceil(Math.log2(to - from)) / 2;
+  const end = (Math.ceil(to / grain) + 1) * grain;
+  return { from: (Math.floor(from / grain) - 1) * grain, to: end >= now ? null : end };
+}

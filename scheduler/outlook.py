@@ -22,6 +22,7 @@ from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
     from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
+    from schedulearn.scheduler.store.repository import Books
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Outlook:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
         from schedulearn.scheduler.sim.forecast import compare
 
-        snapshot, facts = self._look(policy)
+        snapshot, facts = self._look(policy, self._books())
         try:
             found = compare(
                 self._policy(),
@@ -106,7 +107,7 @@ class Outlook:
         from schedulearn.scheduler.sim.forecast import Facts, forecast
 
         policy = self._policy()
-        snapshot, facts = self._look(policy)
+        snapshot, facts = self._look(policy, self._books())
         length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
         view = JobView(
@@ -136,12 +137,14 @@ class Outlook:
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found.etas[_UNBORN], found.until
 
-    def _look(self, policy: Policy) -> tuple[Snapshot, Mapping[str, Facts]]:
-        """The cluster as `policy` would see it now, from one read."""
+    def _books(self) -> Books:
+        with self._db.read() as db:
+            return repository.load_books(db)
+
+    def _look(self, policy: Policy, books: Books) -> tuple[Snapshot, Mapping[str, Facts]]:
+        """The cluster as `policy` would see it now."""
         from schedulearn.scheduler.sim.forecast import Facts
 
-        with self._db.read() as db:
-            books = repository.load_books(db)
         snapshot = build_snapshot(
             books,
             self._reachable(),
@@ -188,19 +191,19 @@ class Outlook:
     def update(self) -> bool:
         """Predicts anew; False if nothing has changed since the last time."""
         seen = self._changes()
-        if seen == self._seen and (not self.etas.jobs or self._clock() - self.etas.at < STALE_S):
+        if seen == self._seen and self._clock() - self.etas.at < STALE_S:
             return False
-        self._seen = seen
-        with self._db.read() as db:
-            if not repository.load_books(db).jobs:  # an idle service stays without NumPy
-                self.etas = Etas(self._clock())
-                return True
-        from schedulearn.scheduler.sim.forecast import forecast
+        books = self._books()
+        if books.jobs:
+            from schedulearn.scheduler.sim.forecast import forecast
 
-        policy = self._policy()
-        snapshot, facts = self._look(policy)
-        found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
-        self.etas = Etas(snapshot.now, found.until, found.etas)
+            policy = self._policy()
+            snapshot, facts = self._look(policy, books)
+            found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
+            self.etas = Etas(snapshot.now, found.until, found.etas)
+        else:  # an idle service stays without NumPy
+            self.etas = Etas(self._clock())
+        self._seen = seen  # after the prediction: one that fails is tried again
         return True
 
     def _changes(self) -> tuple[int, int]:

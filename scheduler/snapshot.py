@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.profiles import JobProfile
     from schedulearn.scheduler.store.repository import Books
 
+UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
+
 
 def build_snapshot(
     books: Books,
@@ -112,9 +114,6 @@ def build_snapshot(
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)
-
-
-UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
 
 
 def _cap(job: Any, profile: JobProfile | None, ran: float) -> int:

@@ -54,7 +54,16 @@ async def cluster_totals(request: Request) -> Response:
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
     totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "gpus_wanted": wanted}
-    return JsonResponse({**totals, "jobs": jobs, "desired_hosts": cluster.loop.desired_hosts})
+    loop, scaling = cluster.loop, getattr(cluster.service.policy, "scaling", None)
+    return JsonResponse(
+        {
+            **totals,
+            "jobs": jobs,
+            "utility": loop.utility,
+            "utility_range": [scaling.low, scaling.high] if scaling is not None else None,
+            "desired_hosts": loop.desired_hosts,
+        }
+    )
 
 
 @router.post("/hosts", status_code=201, response_model=HostOut, responses=_REFUSED)

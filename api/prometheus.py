@@ -61,6 +61,10 @@ class _ClusterCollector(Collector):
                 gpus.add_metric([host["id"], gpu_type, state], count)
         yield gpus
         yield from families.values()
+        if (utility := self.cluster.loop.utility) is not None:
+            yield GaugeMetricFamily(
+                "schedulearn_cluster_utility", "Speedups of all jobs together over the GPUs", value=utility
+            )
         stats = self.cluster.loop.stats
         yield SummaryMetricFamily(
             "schedulearn_decision_seconds",

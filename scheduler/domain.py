@@ -125,6 +125,8 @@ class Plan:
 
     allocations: Mapping[str, Allocation]
     desired_hosts: int | None = None
+    utility: float | None = None
+    """Sum of the jobs' speedups over the GPUs that may be used: by it hosts are scaled. None: the policy knows none."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """job id -> why it waits or why it was resized, as a sentence with the numbers (a `Why` has a code as well)."""
     jobs_per_gpu: int = 1

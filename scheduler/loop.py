@@ -95,6 +95,8 @@ class SchedulerLoop:
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
+        self.utility: float | None = None
+        """Of the last plan."""
         self.desired_hosts: int | None = None
         """How many hosts should be on; None: the policy does not say."""
         self._scaling = Steadied(scale_window_s)
@@ -178,6 +180,7 @@ class SchedulerLoop:
         # 3. Claim it.
         if plan is not None:
             self.waiting, self._suspended = plan.reasons, plan.suspended
+            self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := changes_of(books, snapshot, plan, ready):
                 self.db.write(lambda db: claim(db, changes, plan, self.agents, ready, self.utilization, now))

@@ -77,6 +77,7 @@ def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
     return Plan(
         allocations,
         desired_hosts=_desired_hosts(policy, snapshot, options, allocations, choice),
+        utility=float(options.speedup[rows, choice].sum()) / max(options.total, 1),
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
     )
 

@@ -814,6 +814,16 @@ export interface components {
             jobs: {
                 [key: string]: number;
             };
+            /**
+             * Utility
+             * @description speedups of all jobs over the GPUs; null: the policy knows none
+             */
+            utility: number | null;
+            /**
+             * Utility Range
+             * @description within it the number of hosts stays as it is
+             */
+            utility_range: number[] | null;
         };
         /** DrainIn */
         DrainIn: {

@@ -16,9 +16,10 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
     .filter(Boolean)
     .join(", ");
   const wanted = cluster.desired_hosts === null ? "" : `the policy wants ${cluster.desired_hosts} on`;
+  const utility = cluster.utility === null ? "" : `; utility ${cluster.utility.toFixed(2)}`;
   return (
     <dl className={`card ${classes.figures}`}>
-      <Figure name="GPUs in use" note={`of ${cluster.gpus}, ${cluster.gpus_free} free`}>
+      <Figure name="GPUs in use" note={`of ${cluster.gpus}, ${cluster.gpus_free} free${utility}`}>
         {cluster.gpus_used}
       </Figure>
       <Figure name="Jobs running" note={`${groupCount("succeeded", cluster.jobs)} succeeded so far`}>

@@ -54,6 +54,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             hosts=settings.hosts,
             host_grace_s=settings.host_grace,
             scale_window_s=settings.scale_window,
+            scaling_hook=settings.scaling_hook,
             on_commit=pulse.beat,
             report_url=lambda runtime: report_url(settings, runtime),
             report_interval_s=settings.report_interval,

@@ -146,7 +146,7 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "id": host.id,
                 "address": host.address,
                 "runtime": host.runtime,
-                "state": "draining" if host.drain_until is not None else host.state,
+                "state": "draining" if host.drain_until is not None else host.parking or host.state,
                 "drain_until": iso(host.drain_until),
                 "origin": host.origin,
                 "reachable": grip is not None and grip.observation is not None,

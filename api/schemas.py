@@ -187,7 +187,10 @@ class HostOut(BaseModel):
     id: str
     address: str
     runtime: str
-    state: str = Field(description="active; cordoned: its jobs go on, no others come; or draining: they leave as well")
+    state: str = Field(
+        description="active; cordoned: its jobs go on, no others come; draining: they leave as well; emptying and then "
+        "parked: off until the policy wants it"
+    )
     drain_until: str | None = Field(description="when what still runs there is stopped")
     origin: str = Field(description="embedded, settings or api: who named it")
     reachable: bool

@@ -37,6 +37,10 @@ class Settings(BaseSettings):
     scale_window: float = Field(
         default=600.0, ge=0, description="seconds for which fewer hosts must do before `desired_hosts` falls"
     )
+    scaling_hook: str = Field(
+        default="",
+        description="command or URL that parks and wakes hosts as `desired_hosts` says, see docs/hosts.md; empty: none",
+    )
     host_grace: float = Field(
         default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
     )

@@ -22,6 +22,7 @@ from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.outlook import Outlook
+from schedulearn.scheduler.parking import Parking
 from schedulearn.scheduler.probes import Probe
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
@@ -49,6 +50,7 @@ class Cluster:
         hosts: Sequence[HostSpec] = (),
         host_grace_s: float = 60.0,
         scale_window_s: float = 600.0,
+        scaling_hook: str = "",
         make_runtime: MakeRuntime | None = None,
         on_commit: Callable[[], None] = lambda: None,
         report_url: Callable[[str], str | None] = lambda runtime: None,
@@ -95,9 +97,18 @@ class Cluster:
             self.db,
             lambda: self.service.policy,
             self.profiles,
-            lambda: {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None},
+            self._reachable,
             self.utilization,
         )
+        self.parking = Parking(
+            self.db,
+            scaling_hook,
+            lambda: self.loop.desired_hosts,
+            self._reachable,
+            lambda: self.loop.wake(),
+            settle_s=scale_window_s,
+        )
+        self._parks = bool(scaling_hook)
         self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
 
@@ -127,6 +138,9 @@ class Cluster:
         observation = agent.grip.observation if agent is not None else None
         return observation.tasks if observation is not None else None
 
+    def _reachable(self) -> set[str]:
+        return {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None}
+
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None where it can't be told, and for simulated GPUs."""
         measured = self.monitor.utilization(uuid)
@@ -139,9 +153,12 @@ class Cluster:
         self.fleet.start()
         self.sweeper.start()
         self.outlook.start()
+        if self._parks:
+            self.parking.start()
 
     def close(self) -> None:
         """Lets go of everything; containers go on."""
+        self.parking.close()
         self.outlook.close()
         self.sweeper.close()
         self.loop.close()

@@ -29,6 +29,8 @@ class HostView:
     labels: Mapping[str, str] = field(default_factory=dict)
     open: bool = True
     """False on a cordoned host: `gpus` counts what its jobs still hold, and no other job may go there."""
+    parked_gpus: int = 0
+    """GPUs that could be had by switching the host on again."""
     gpu_jobs: tuple[int, ...] = ()
     """Jobs on each of the `gpus` now, for policies that share GPUs; empty: derived from the jobs' allocations."""
     gpu_utilization: tuple[float, ...] = ()

@@ -15,8 +15,9 @@ _MOVABLE = (JobStatus.PULLING, JobStatus.STARTING, JobStatus.RUNNING)
 
 def evictions(books: Books, now: float) -> list[tuple[Any, str]]:
     """(job, why) for jobs that hold a faulty GPU, and for running ones on a host that is drained: elastic ones at once,
-    since they lose nothing, rigid ones at its deadline."""
+    since they lose nothing, rigid ones at its deadline. Elastic ones leave a host that is to be parked too."""
     drained = {host.id: host.drain_until for host in books.hosts if host.drain_until is not None}
+    emptying = {host.id for host in books.hosts if host.parking == "emptying"}
     faults = {gpu.uuid: gpu for gpu in books.gpus if gpu.fault}
     found: dict[str, tuple[Any, str]] = {}
     for task in books.tasks:
@@ -30,6 +31,8 @@ def evictions(books: Books, now: float) -> list[tuple[Any, str]]:
             continue
         elif task.host_id in drained and (job.elastic or now >= drained[task.host_id]):
             found.setdefault(job.id, (job, f"{task.host_id} is being drained. It moves on."))
+        elif task.host_id in emptying and job.elastic:
+            found.setdefault(job.id, (job, f"{task.host_id} is to be parked. It moves on."))
     return list(found.values())
 
 

@@ -20,8 +20,10 @@ class HostScaling:
     def desired(self, hosts: Sequence[HostView], utility: Callable[[int], float]) -> int:
         """`utility(n)`: of the best solution on n hosts; falls with n. Asked for few n only."""
         now = sum(1 for host in hosts if host.open and host.gpus)
-        most = max(now, sum(1 for host in hosts if host.open or host.gpus))
-        used = utility(now) if now else 1.0
+        most = max(now, sum(1 for host in hosts if host.open or host.gpus or host.parked_gpus))
+        if not now:
+            return min(1, most)
+        used = utility(now)
         if self.low <= used <= self.high or (used > self.high and now == most):
             return now
         least, high = (now, most) if used > self.high else (1, max(1, now - 1))

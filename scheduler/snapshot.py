@@ -65,6 +65,7 @@ def build_snapshot(
                 gpu_type=mine[0].type if mine else "gpu",
                 labels=host.labels,
                 open=is_open,
+                parked_gpus=sum(1 for gpu in mine if not gpu.fault) if host.parking else 0,
                 gpu_jobs=tuple(len(leases[gpu.uuid]) for gpu in usable),
                 gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in usable),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,8 +138,20 @@ def _desired_hosts(
     policy: Goodput, snapshot: Snapshot, options: Options, allocations: Mapping[str, Allocation], choice: Ints
 ) -> int:
     open_hosts = [host for host in snapshot.hosts if host.open and host.gpus]
+    parked = [host for host in snapshot.hosts if host.parked_gpus]
+    width = max(1.0, options.total / max(1, len(open_hosts)))
+    # A job that is larger than all that is on wakes what it needs.
+    needs = [job.min_gpus if job.elastic else job.required_gpus for job in options.jobs if job.id not in allocations]
+    could = options.total + sum(host.parked_gpus for host in parked)
+    least = max([ceil(need / width) for need in needs if options.total < need <= could], default=1)
     if policy.metric == "cost":
-        return max(1, len({host for allocation in allocations.values() for host in allocation}))
+        used = len({host for allocation in allocations.values() for host in allocation})
+        if parked and open_hosts:
+            more = [sum(host.parked_gpus for host in parked if host.gpu_type == kind) for kind in options.types]
+            picked = choose(policy, options, snapshot.now, options.capacity + np.array(more))
+            sizes = options.size[np.arange(len(picked)), picked]
+            used = max(used, ceil(int(sizes[picked != options.wait].sum()) / width))
+        return max(least, used)
 
     def utility(hosts: int) -> float:
         if hosts == len(open_hosts):
@@ -149,7 +162,7 @@ def _desired_hosts(
         total = options.total * hosts / max(1, len(open_hosts))
         return float(options.speedup[np.arange(len(picked)), picked].sum() / max(total, 1e-9))
 
-    return policy.scaling.desired(snapshot.hosts, utility)
+    return max(least, policy.scaling.desired(snapshot.hosts, utility))
 
 
 def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True) -> Options:

@@ -78,14 +78,31 @@ def record_engine(db: Connection, host_id: str, engine_id: str) -> None:
 def set_state(db: Connection, host_id: str, state: str, now: float, drain_until: float | None = None) -> HostRow:
     """`cordoned`: its jobs go on, no others come; with `drain_until` they leave by then. `active`: back to service."""
     host = get_host(db, host_id)
-    changes = {"state": state, "drain_until": drain_until}
-    if (host.state, host.drain_until) != (state, drain_until):
+    changes = {"state": state, "drain_until": drain_until, "parking": ""}
+    if (host.state, host.drain_until, host.parking) != (state, drain_until, ""):
         db.execute(update(Host).where(col(Host.id) == host_id).values(changes))
         word = "draining" if drain_until is not None else state
         repository.add_event(
             db, now, f"host.{word}", host_id=host_id, message=f"{host_id} is {word}.", data={"drain_until": drain_until}
         )
     return get_host(db, host_id)
+
+
+_PARKING = {
+    "close": ("cordoned", "emptying", "host.emptying", "is being emptied, to be parked"),
+    "reopen": ("active", "", "host.active", "stays on"),
+    "park": ("cordoned", "parked", "host.parked", "is parked until the policy wants it"),
+    "wake": ("active", "", "host.woken", "was woken"),
+}
+
+
+def set_parking(db: Connection, host_id: str, step: str, now: float) -> None:
+    """Notes a step of `parking.steps`. A host that was removed, or that an operator closed meanwhile, is left alone."""
+    state, parking, kind, what = _PARKING[step]
+    before = {"close": ("active", ""), "wake": ("cordoned", "parked")}.get(step, ("cordoned", "emptying"))
+    which = (col(Host.id) == host_id, col(Host.state) == before[0], col(Host.parking) == before[1])
+    if db.execute(update(Host).where(*which).values(state=state, parking=parking)).rowcount:
+        repository.add_event(db, now, kind, host_id=host_id, message=f"{host_id} {what}.")
 
 
 def live_tasks(db: Connection, host_id: str) -> Sequence[Row[Any]]:

@@ -163,6 +163,8 @@ class Host(SQLModel, table=True):
     """Address or name of the interface by which the other hosts reach it; empty: found out."""
     drain_until: float | None = None
     """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
+    parking: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
 
 
 class Gpu(SQLModel, table=True):

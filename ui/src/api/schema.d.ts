@@ -1088,7 +1088,7 @@ export interface components {
             runtime: string;
             /**
              * State
-             * @description active; cordoned: its jobs go on, no others come; or draining: they leave as well
+             * @description active; cordoned: its jobs go on, no others come; draining: they leave as well; emptying and then parked: off until the policy wants it
              */
             state: string;
             /**

@@ -41,7 +41,17 @@ export const HostCard = memo(function HostCard({ host, names }: Props) {
         ))}
         <HostActions host={host} />
       </div>
-      {!host.reachable && (
+      {host.state === "parked" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Parked: it is off until the policy wants it.
+        </p>
+      )}
+      {host.state === "emptying" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> To be parked: elastic jobs leave, no others come.
+        </p>
+      )}
+      {!host.reachable && host.state !== "parked" && (
         <p className={classes.trouble}>
           <Icon name="alert" size={14} /> Not reachable{host.error && `: ${host.error}`}. It is tried again
           and again.

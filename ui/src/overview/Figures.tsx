@@ -12,8 +12,14 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
   const { data: policy } = useQuery(policyQuery);
   const away = hosts.filter((host) => !host.reachable && host.state !== "parked").length;
   const parked = hosts.filter((host) => host.state === "parked").length;
-  const closed = hosts.filter((host) => host.reachable && host.state !== "active" && host.state !== "parked").length;
-  const trouble = [away && `${away} not reachable`, closed && `${closed} cordoned`, parked && `${parked} parked`]
+  const closed = hosts.filter(
+    (host) => host.reachable && host.state !== "active" && host.state !== "parked",
+  ).length;
+  const trouble = [
+    away && `${away} not reachable`,
+    closed && `${closed} cordoned`,
+    parked && `${parked} parked`,
+  ]
     .filter(Boolean)
     .join(", ");
   const wanted = cluster.desired_hosts === null ? "" : `the policy wants ${cluster.desired_hosts} on`;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Row, Table, and_, bindparam, delete, func, insert, inspect, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -169,6 +169,16 @@ def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> l
     return list(db.execute(query.where(col(Task.state) != "ended") if live else query))
 
 
+def _table(model: type) -> Table:
+    return cast(Table, inspect(model).local_table)
+
+
+# Statements that a turn executes for each job that it starts, hundreds at times: to build one costs more than SQLite.
+_JOB = _table(Job)
+_MOVE_JOB = update(_JOB).where(_JOB.c.id == bindparam("moved_id"), _JOB.c.version == bindparam("moved_version"))
+_ADD_TASK, _ADD_LEASE, _ADD_EVENT = (insert(_table(model)) for model in (Task, Lease, Event))
+
+
 def move_job(
     db: Connection,
     job: JobRow,
@@ -186,11 +196,8 @@ def move_job(
     check_transition(JobStatus(job.status), status)
     if status.terminal:
         fields["finished_at"] = now
-    changed = db.execute(
-        update(Job)
-        .where(col(Job.id) == job.id, col(Job.version) == job.version)
-        .values(status=status.value, reason=reason.value, message=message, version=job.version + 1, **fields)
-    )
+    values = {"status": status.value, "reason": reason.value, "message": message, "version": job.version + 1, **fields}
+    changed = db.execute(_MOVE_JOB, {**values, "moved_id": job.id, "moved_version": job.version})
     if changed.rowcount == 0:
         return False
     add_event(db, now, f"job.{status.value}", code=reason.value, message=message, job_id=job.id, data=data)
@@ -250,14 +257,10 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
     """A task and its leases, given as (gpu uuid, slot). Raises IntegrityError if a slot is taken or the job has a live
     task of this rank."""
     claims = list(claims)
+    values = {"state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", **fields}
+    db.execute(_ADD_TASK, {**values, "gpu_uuids": [uuid for uuid, _ in claims]})
     db.execute(
-        insert(Task).values(
-            gpu_uuids=[uuid for uuid, _ in claims], state="wanted", stop=False, created_at=now,
-            outcome="", error="", **fields,
-        )
-    )  # fmt: skip
-    db.execute(
-        insert(Lease),
+        _ADD_LEASE,
         [{"gpu_uuid": uuid, "slot": slot, "task_id": fields["id"], "claimed_at": now} for uuid, slot in claims],
     )
 
@@ -279,11 +282,8 @@ def add_event(
     host_id: str | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    db.execute(
-        insert(Event).values(
-            at=now, kind=kind, code=code, message=message, job_id=job_id, host_id=host_id, data=dict(data or {})
-        )
-    )
+    values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
+    db.execute(_ADD_EVENT, {**values, "data": dict(data or {})})
 
 
 def list_events(

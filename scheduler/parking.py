@@ -12,10 +12,10 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Set
+from typing import Any
 
+from schedulearn.scheduler.scaling import Standing, Step, steps
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
@@ -31,38 +31,6 @@ BOOT_S = 900.0
 """So long a host that was woken counts as one that is on, though it does not answer yet."""
 RETRY_S = 60.0
 """After a hook has failed."""
-
-Step = Literal["close", "reopen", "park", "wake"]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A host with GPUs, as far as parking it goes."""
-
-    id: str
-    on: bool
-    """It is in service, and answers or is about to."""
-    parking: str = ""
-    """`emptying`: closed, to be parked once it is empty; `parked`; or neither."""
-    held: int = 0
-    """GPUs that jobs hold."""
-    bound: bool = False
-    """It can't be parked: it is the service's own, or runs a rigid job."""
-
-
-def steps(standings: Sequence[Standing], desired: int | None) -> list[tuple[str, Step]]:
-    """What is to be done so that `desired` hosts are on, at least one; None: as many as there are. Hosts are woken in
-    the order given and parked in the opposite one, empty ones first. Pure."""
-    waiting = [host for host in standings if host.parking]
-    on = [host for host in standings if host.on and not host.parking]
-    wanted = len(standings) if desired is None else max(1, desired)
-    if (short := wanted - len(on)) > 0:
-        # What is not yet off comes back at once.
-        back = sorted(waiting, key=lambda host: host.parking == "parked")[:short]
-        return [(host.id, "wake" if host.parking == "parked" else "reopen") for host in back]
-    empty: list[tuple[str, Step]] = [(h.id, "park") for h in waiting if h.parking == "emptying" and not h.held]
-    spare = sorted((host for host in reversed(on) if not host.bound), key=lambda host: host.held)
-    return empty + [(host.id, "close") for host in spare[: len(on) - wanted]]
 
 
 class Parking:

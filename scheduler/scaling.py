@@ -1,9 +1,11 @@
-"""How many hosts a cluster should have on: by its utility, as Pollux and the thesis on its metrics decide. Pure."""
+"""How many hosts a cluster should have on, by its utility (as Pollux, and the thesis on its metrics, decide), and which
+are switched off and on for that. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from schedulearn.scheduler.domain import HostView
 
@@ -56,3 +58,36 @@ class Steadied:
         while len(self._wanted) > 1 and self._wanted[1][0] <= now - self.window_s:
             del self._wanted[0]  # the last one from before the window still held at its beginning
         return max(hosts for _, hosts in self._wanted)
+
+
+Step = Literal["close", "reopen", "park", "wake"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A host with GPUs, as far as parking it goes."""
+
+    id: str
+    on: bool
+    """It is in service, and answers or is about to."""
+    parking: str = ""
+    """`emptying`: closed, to be parked once it is empty; `parked`; or neither."""
+    held: int = 0
+    """GPUs that jobs hold."""
+    bound: bool = False
+    """It can't be parked: it is the service's own, or runs a rigid job."""
+
+
+def steps(standings: Sequence[Standing], desired: int | None) -> list[tuple[str, Step]]:
+    """What is to be done so that `desired` hosts are on, at least one; None: as many as there are. Hosts are woken in
+    the order given and parked in the opposite one, empty ones first. Pure."""
+    waiting = [host for host in standings if host.parking]
+    on = [host for host in standings if host.on and not host.parking]
+    wanted = len(standings) if desired is None else max(1, desired)
+    if (short := wanted - len(on)) > 0:
+        # What is not yet off comes back at once.
+        back = sorted(waiting, key=lambda host: host.parking == "parked")[:short]
+        return [(host.id, "wake" if host.parking == "parked" else "reopen") for host in back]
+    empty: list[tuple[str, Step]] = [(h.id, "park") for h in waiting if h.parking == "emptying" and not h.held]
+    spare = sorted((host for host in reversed(on) if not host.bound), key=lambda host: host.held)
+    return empty + [(host.id, "close") for host in spare[: len(on) - wanted]]

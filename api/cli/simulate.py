@@ -55,6 +55,12 @@ SECONDS = click.FloatRange(0, 1e6)
 @click.option(
     "--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of what there is to train."
 )
+@click.option(
+    "--scaling",
+    is_flag=True,
+    default=None,
+    help="Hosts are switched off and on as the policy wants.",
+)
 @click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="A policy of your own, then named by its name.")
 @click.option(
     "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"

@@ -31,7 +31,7 @@ class Summary:
     makespan: float
     gpu_hours: float
     host_hours: float
-    """Hours for which hosts held jobs, added up."""
+    """Hours for which hosts held jobs, or with `scaling` were on, added up."""
     mean_unfairness: float
     worst_unfairness: float
     restarts: float
@@ -58,7 +58,7 @@ def summarize(run: Run) -> Summary:
         p99_jct=float(np.percentile(times, 99)),
         makespan=max((o.ended_at for o in ended), default=begin) - begin,
         gpu_hours=sum(o.gpu_seconds for o in run.outcomes) / 3600,
-        host_hours=sum(end - start for start, end in busy_periods(run)) / 3600,
+        host_hours=sum(end - start for start, end in run.on or busy_periods(run)) / 3600,
         mean_unfairness=float(unfair.mean()),
         worst_unfairness=float(unfair.max()),
         restarts=sum(o.restarts for o in run.outcomes) / max(1, len(run.outcomes)),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.lengths import pace
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.sim.switching import HostSwitch
 from schedulearn.scheduler.sim.training import NO_TYPE, Memory, Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
@@ -47,6 +48,12 @@ class Conditions:
     speeds: Mapping[str, float] = field(default_factory=dict)
     """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
     seed: int = 0
+    scaling: bool = False
+    """Whether hosts are switched off and on as the policy wants."""
+    scale_window: float = 600.0
+    """Seconds for which fewer hosts must do before one is switched off."""
+    boot: float = 180.0
+    """Seconds from the wish for a host until it is up."""
 
 
 POLLUX = Conditions(
@@ -89,6 +96,8 @@ class Run:
     decision_seconds: tuple[float, ...]
     desired_hosts: tuple[tuple[float, int], ...]
     """(time, hosts wanted), for policies that say so."""
+    on: tuple[tuple[float, float], ...] | None = None
+    """(begin, end) of every time for which a host was on; None: all were, all the time."""
 
 
 class Simulation:
@@ -115,6 +124,8 @@ class Simulation:
         self.caps_growth = resizes(policy)
         self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
         self.types = {host.id: host.gpu_type for host in hosts}
+        scaled = self.conditions
+        self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, start) if scaled.scaling else None
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
         self.outcomes: list[Outcome] = []
@@ -161,7 +172,12 @@ class Simulation:
             self._record(training, math.inf)
         self.outcomes.sort(key=lambda outcome: (outcome.job.submitted_at, outcome.job.id))
         return Run(
-            tuple(self.outcomes), tuple(self.held), self.hosts, tuple(self.decision_seconds), tuple(self.desired)
+            tuple(self.outcomes),
+            tuple(self.held),
+            self.hosts,
+            tuple(self.decision_seconds),
+            tuple(self.desired),
+            self.switch.finish(self.now) if self.switch is not None else None,
         )
 
     def _arrive(self, job: TraceJob) -> None:
@@ -184,7 +200,9 @@ class Simulation:
                 self._schedule(training)
 
     def _job_event(self, job_id: str, version: int) -> bool:
-        """What a job does by itself. Returns whether that calls for a decision."""
+        """What a job, or a host that is up now, does by itself. Returns whether that calls for a decision."""
+        if not job_id:
+            return True
         training = self.active.get(job_id)
         if training is None or training.version != version:
             return False
@@ -253,6 +271,26 @@ class Simulation:
                 training.give(wanted, self._type_of(wanted), stall, self.now)
             training.suspended = suspended
             self._schedule(training)
+        if self.switch is not None:
+            self._switch_hosts(self.switch, plan.desired_hosts)
+
+    def _switch_hosts(self, switch: HostSwitch, desired: int | None) -> None:
+        rigid = {host for t in self.active.values() if not t.job.elastic for host in t.allocation}
+        closed, ready = switch.turn(self.now, desired, self._held_gpus(), rigid)
+        for training in self.active.values():
+            if not training.allocation.keys().isdisjoint(closed):  # it moves on at once
+                self._release(training)
+                training.give({}, training.gpu_type, 0.0, self.now)
+                self._schedule(training)
+        for at in [self.now + 1.0] * bool(closed) + ready:
+            heapq.heappush(self._events, (at, next(self._serial), "", 0))
+
+    def _held_gpus(self) -> dict[str, int]:
+        held: dict[str, int] = {}
+        for training in self.active.values():
+            for host, gpus in training.allocation.items():
+                held[host] = held.get(host, 0) + gpus
+        return held
 
     def _stall(self, training: Training, wanted: Mapping[str, int]) -> float:
         if training.started_at is None:
@@ -269,7 +307,8 @@ class Simulation:
 
     def snapshot(self) -> Snapshot:
         jobs = tuple(self._view(training) for training in self.active.values())
-        return Snapshot(self.now, self.conditions.seed, self.hosts, jobs, self.last_host)
+        hosts = self.hosts if self.switch is None else self.switch.views(self.now, self._held_gpus())
+        return Snapshot(self.now, self.conditions.seed, hosts, jobs, self.last_host)
 
     def _view(self, training: Training) -> JobView:
         job = training.job

@@ -10,9 +10,10 @@ import pytest
 from builders import host, job, snapshot
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.parking import Parking, Standing, Step, steps
+from schedulearn.scheduler.parking import Parking
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.scaling import Standing, Step, steps
 
 
 def on(id: str, **fields: Any) -> Standing:

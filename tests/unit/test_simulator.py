@@ -131,6 +131,27 @@ def test_work_done_is_the_work_there_was() -> None:
     assert outcome.ended_at == pytest.approx(500 * step, rel=1e-6)
 
 
+def test_hosts_are_switched_off_and_on_as_the_policy_wants() -> None:
+    jobs, conditions = parse_trace("poisson:15@12", 0), Conditions(scaling=True, scale_window=300.0, boot=60.0)
+    on = Simulation(make_policy("goodput"), jobs, equal_hosts(8, 2), conditions).run()
+    assert on.on is not None
+    assert all(math.isfinite(o.ended_at) for o in on.outcomes), "every job ends all the same"
+    end = max(o.ended_at for o in on.outcomes)
+    assert all(0 <= begin <= stop <= end for begin, stop in on.on)
+    hours = sum(stop - begin for begin, stop in on.on)
+    assert len(on.on) > len(on.hosts), "some were off, and some of those on again"
+    assert hours < 0.95 * end * len(on.hosts)
+    # Nothing runs on a host that is off.
+    instants = sorted({held.begin for held in on.held})
+    for at in instants:
+        busy = {h for held in on.held if held.begin <= at < held.end for h in held.allocation}
+        assert len(busy) <= sum(1 for begin, stop in on.on if begin <= at < stop)
+    assert summarize(on).host_hours == pytest.approx(hours / 3600)
+    always = Simulation(make_policy("fifo"), jobs, equal_hosts(8, 2), conditions).run().on
+    assert always is not None
+    assert len(always) == 8, "a policy that does not say how many it wants keeps all on"
+
+
 def test_a_job_that_fits_nowhere_never_ends_and_is_counted() -> None:
     jobs = [TraceJob("big", 0.0, rigid_application("x", 10.0), required_gpus=9, min_gpus=9, elastic=False)]
     jobs += [TraceJob("small", 1.0, rigid_application("x", 10.0), elastic=False)]

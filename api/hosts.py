@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, GpuReadingOut, HostOut, Problem, iso
+from schedulearn.api.instants import iso
+from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, GpuReadingOut, HostOut, Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.host_agent import NOT_CONTACTED

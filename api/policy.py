@@ -12,7 +12,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view, iso
+from schedulearn.api.instants import iso
+from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of

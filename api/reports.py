@@ -11,7 +11,8 @@ from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import Problem, iso
+from schedulearn.api.instants import iso
+from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.observations import ReportIn, metrics_of, observations_of, profile_of, store_report

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schedulearn.api.instants import iso
 from schedulearn.scheduler.states import JobStatus
 
 if TYPE_CHECKING:
@@ -318,13 +318,6 @@ class PriorityIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     priority: int = Field(ge=0, le=100)
-
-
-def iso(seconds: float | None) -> str | None:
-    """Epoch seconds as ISO 8601 with milliseconds."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def masked(env: Mapping[str, str]) -> dict[str, str]:

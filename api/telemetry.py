@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -14,7 +14,8 @@ from sqlmodel import col
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import Problem, iso
+from schedulearn.api.instants import epoch, iso
+from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import gpus as store
@@ -59,8 +60,8 @@ def host_telemetry(request: Request, host_id: str, since: From = None, until: To
     with cluster.db.read() as db:
         hosts.get_host(db, host_id)
         gpus = store.of_host(db, host_id)
-    end = _seconds(until, now)
-    begin = _seconds(since, end - SECONDS)
+    end = epoch(until, now)
+    begin = epoch(since, end - SECONDS)
     return _answer(cluster, gpus, {gpu.uuid: [(begin, end)] for gpu in gpus}, begin, end, now)
 
 
@@ -75,8 +76,8 @@ def job_telemetry(request: Request, job_id: str, since: From = None, until: To =
         gpus = db.execute(
             select(Gpu).where(col(Gpu.uuid).in_(uuids)).order_by(col(Gpu.host_id), col(Gpu.ordinal))
         ).all()
-    end = _seconds(until, job.finished_at or now)
-    begin = _seconds(since, min([task.started_at for task in tasks], default=end - 1))
+    end = epoch(until, job.finished_at or now)
+    begin = epoch(since, min([task.started_at for task in tasks], default=end - 1))
     spans: dict[str, list[Span]] = {}
     for task in tasks:
         for uuid in task.gpu_uuids:
@@ -129,9 +130,3 @@ def _within(at: float, spans: Sequence[Span], step: int) -> bool:
     """Whether a point that stands for `step` seconds from `at` on touches one of the spans."""
     length = step if step > 1 else 0
     return any(begin <= at + length and at <= end for begin, end in spans)
-
-
-def _seconds(given: datetime | None, default: float) -> float:
-    if given is None:
-        return default
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.schemas import Problem, iso
+from schedulearn.api.instants import epoch, iso
+from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import history
@@ -60,8 +61,8 @@ def timeline(
     limit: Annotated[int, Query(ge=1, le=MOST_SPANS)] = 5000,
 ) -> Response:
     """Which jobs held which GPUs at some time between the two."""
-    end = _seconds(until, time.time())
-    begin = _seconds(since, end - _DAY_S)
+    end = epoch(until, time.time())
+    begin = epoch(since, end - _DAY_S)
     if begin >= end:
         raise InvalidError("since must be before until", field="since")
     with cluster_of(request).db.read() as db:
@@ -93,9 +94,3 @@ def timeline(
             "complete": complete,
         }
     )
-
-
-def _seconds(given: datetime | None, default: float) -> float:
-    if given is None:
-        return default
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()

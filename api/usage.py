@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
+from schedulearn.api.instants import epoch
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import InvalidError
@@ -48,8 +49,8 @@ def get_usage(
 ) -> Response:
     """GPU-hours, energy and cost of all jobs, running ones up to now."""
     now = time.time()
-    end = _seconds(until, now)
-    begin = _seconds(since, end - _MONTH_S)
+    end = epoch(until, now)
+    begin = epoch(since, end - _MONTH_S)
     if begin >= end:
         raise InvalidError("since must be before until", field="since")
     by = by or ["user"]
@@ -64,12 +65,6 @@ def get_usage(
     writer.writeheader()
     writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
     return Response(table.getvalue(), media_type="text/csv")
-
-
-def _seconds(given: datetime | None, default: float) -> float:
-    if given is None:
-        return default
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
 
 
 def _view(row: Usage, price: float) -> dict[str, Any]:

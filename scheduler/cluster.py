@@ -100,15 +100,16 @@ class Cluster:
             self._reachable,
             self.utilization,
         )
-        self.parking = Parking(
-            self.db,
-            scaling_hook,
-            lambda: self.loop.desired_hosts,
-            self._reachable,
-            lambda: self.loop.wake(),
-            settle_s=scale_window_s,
-        )
-        self._parks = bool(scaling_hook)
+        self.parking: Parking | None = None
+        if scaling_hook:
+            self.parking = Parking(
+                self.db,
+                scaling_hook,
+                lambda: self.loop.desired_hosts,
+                self._reachable,
+                lambda: self.loop.wake(),
+                settle_s=scale_window_s,
+            )
         self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
 
@@ -153,12 +154,13 @@ class Cluster:
         self.fleet.start()
         self.sweeper.start()
         self.outlook.start()
-        if self._parks:
+        if self.parking:
             self.parking.start()
 
     def close(self) -> None:
         """Lets go of everything; containers go on."""
-        self.parking.close()
+        if self.parking:
+            self.parking.close()
         self.outlook.close()
         self.sweeper.close()
         self.loop.close()

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -101,6 +102,10 @@ class Parking:
 
     def _standings(self, books: Books) -> list[Standing]:
         reachable, now = self._reachable(), self._clock()
+        held: Counter[str] = Counter()
+        for task in books.tasks:
+            held[task.host_id] += len(task.gpu_uuids)
+        with_gpus = {gpu.host_id for gpu in books.gpus}
         rigid = {t.host_id for t in books.tasks if t.job_id not in books.jobs or not books.jobs[t.job_id].elastic}
         return [
             Standing(
@@ -108,11 +113,11 @@ class Parking:
                 on=host.state == "active"
                 and (host.id in reachable or now - self._woken.get(host.id, -BOOT_S) < BOOT_S),
                 parking=host.parking,
-                held=sum(len(task.gpu_uuids) for task in books.tasks if task.host_id == host.id),
+                held=held[host.id],
                 bound=host.origin == "embedded" or host.id in rigid,
             )
             for host in books.hosts
-            if any(gpu.host_id == host.id for gpu in books.gpus) and (host.state == "active" or host.parking)
+            if host.id in with_gpus and (host.state == "active" or host.parking)
         ]
 
     def _call(self, action: str, host_id: str, address: str) -> str:

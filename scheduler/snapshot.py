@@ -43,8 +43,11 @@ def build_snapshot(
     }
     hosts = []
     positions: dict[str, int] = {}  # GPU -> its place among those of its host
+    by_host: dict[str, list[Any]] = {}
+    for gpu in books.gpus:
+        by_host.setdefault(gpu.host_id, []).append(gpu)
     for host in books.hosts:
-        mine = [gpu for gpu in books.gpus if gpu.host_id == host.id]
+        mine = by_host.get(host.id, [])
         leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
         if settled:
             leases = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.spec import parse_size
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -57,6 +58,12 @@ class Settings(BaseSettings):
     checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
+    )
+    checkpoint_copies: Annotated[int, BeforeValidator(parse_size)] = Field(
+        default=50 << 30,
+        ge=0,
+        description="room for copies of running jobs' checkpoints in the data folder, from which they go on when their "
+        "host is lost; 0: none",
     )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 from sqlalchemy import Row, insert
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.checkpoints import CheckpointSweeper
+from schedulearn.scheduler.checkpoints import COPY_S, Checkpoints, Copies
 from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
@@ -57,6 +57,7 @@ class Cluster:
         report_interval_s: float = 30.0,
         checkpoint_interval_s: float = 300.0,
         keep_checkpoints_s: float = 86_400.0,
+        checkpoint_copies_bytes: int = 50_000_000_000,
         keep_telemetry_days: float = 7.0,
         make_probe: MakeProbe | None = None,
     ) -> None:
@@ -67,6 +68,9 @@ class Cluster:
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
         self.monitor = Monitor(self.db, self._tasks_on, lambda: self.loop.wake(), keep_days=keep_telemetry_days)
+        copies = Copies(data_dir / "checkpoint-copies", checkpoint_copies_bytes)
+        every_s = min(COPY_S, checkpoint_interval_s)
+        self.checkpoints = Checkpoints(self.db, lambda: self.agents, copies, keep_checkpoints_s, every_s)
         self.fleet = Fleet(
             self.db,
             self.cluster_id,
@@ -74,6 +78,7 @@ class Cluster:
             lambda: self.loop.wake(),
             monitor=self.monitor,
             make_probe=make_probe or (self._docker_probe if make_runtime is None else None),
+            fetch_checkpoints=self.checkpoints.fetch,
         )
         self.fleet.open(self.host, hosts)
         self.reports = ReportAccess(
@@ -110,7 +115,6 @@ class Cluster:
                 lambda: self.loop.wake(),
                 settle_s=scale_window_s,
             )
-        self.sweeper = CheckpointSweeper(self.db, lambda: self.agents, keep_checkpoints_s)
         self.logs = LogStore(data_dir / "logs")
 
     @property
@@ -152,7 +156,7 @@ class Cluster:
         self.profiles.start()
         self.loop.start()
         self.fleet.start()
-        self.sweeper.start()
+        self.checkpoints.start()
         self.outlook.start()
         if self.parking:
             self.parking.start()
@@ -162,7 +166,7 @@ class Cluster:
         if self.parking:
             self.parking.close()
         self.outlook.close()
-        self.sweeper.close()
+        self.checkpoints.close()
         self.loop.close()
         self.profiles.close()
         self.monitor.close()

@@ -20,11 +20,14 @@ from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtim
 from schedulearn.scheduler.states import Reason
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.transfer import transfer
 
 MakeRuntime = Callable[[Row[Any]], Runtime]
 """A host's row -> how to talk to it."""
 
 FetchImage = Callable[[str], Iterator[ImageProgress]]
+FetchCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
+"""As `checkpoints.Checkpoints.fetch`."""
 MakeProbe = Callable[[Row[Any], FetchImage], Probe]
 """A host's row and its way to images -> its probe, which connects to nothing yet."""
 
@@ -45,11 +48,13 @@ class Fleet:
         *,
         monitor: Monitor | None = None,
         make_probe: MakeProbe | None = None,
+        fetch_checkpoints: FetchCheckpoints = lambda job_id, host_id, runtime: iter(()),
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
         self.db = db
         self._monitor = monitor
         self._make_probe = make_probe
+        self._fetch_checkpoints = fetch_checkpoints
         self.clock = clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
@@ -171,6 +176,7 @@ class Fleet:
             self._on_change,
             on_contact=contacted,
             fetch_image=fetch,
+            fetch_checkpoints=lambda job_id: self._fetch_checkpoints(job_id, host_id, runtime),
         )
         with self._lock:
             self._agents = {**self._agents, host_id: agent}
@@ -233,36 +239,7 @@ def _register(db: Connection, host: EmbeddedHost) -> None:
 
 
 def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:
-    """Streams an image from one host to another through the service, chunk by chunk."""
-    sent = 0
-    done = threading.Event()
-    failure: list[BaseException] = []
-
-    def counted() -> Iterator[bytes]:
-        nonlocal sent
-        for chunk in source.runtime.save_image(image):
-            if stopped:
-                raise RuntimeFault(f"the copy of {image} was interrupted")
-            sent += len(chunk)
-            yield chunk
-
-    def transfer() -> None:
-        try:
-            target.load_image(counted())
-        except BaseException as error:
-            failure.append(error)
-        finally:
-            done.set()
-
-    stopped = False
-    threading.Thread(target=transfer, name="copy-image", daemon=True).start()
-    try:
-        while not done.wait(1.0):
-            # How large it will be is not known before the end.
-            yield ImageProgress(0.0, f"copying {image} from {source.host_id} ({sent / 1e6:,.0f} MB)")
-    finally:
-        stopped = True
-    if failure:
-        raise RuntimeFault(f"{image} could not be copied from {source.host_id}: {failure[0]}") from failure[0]
+    """From one host to another through the service."""
+    yield from transfer(source.runtime.save_image(image), target.load_image, f"copying {image} from {source.host_id}")
     if not target.has_image(image):
         raise RuntimeFault(f"{image} was copied from {source.host_id}, and is not there all the same")

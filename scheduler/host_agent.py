@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.digest import Observation, Outage, Refusal, through_outages
 from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError, StartRefused
-from schedulearn.scheduler.reconcile import Action, FetchImage, PauseTask, RemoveTask, ResumeTask, StartTask, StopTask
+from schedulearn.scheduler.reconcile import (
+    Action,
+    FetchCheckpoints,
+    FetchImage,
+    PauseTask,
+    RemoveTask,
+    ResumeTask,
+    StartTask,
+    StopTask,
+)
 from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
 
@@ -45,7 +54,8 @@ class HostAgent:
     """Observes `runtime` and carries out actions on it; calls `on_change` when the loop should look again.
 
     `on_contact` is told what the host says of itself before it is first observed, and again each time that it comes
-    back; what it raises keeps the host from being used. `fetch_image` replaces the runtime's own way to an image.
+    back; what it raises keeps the host from being used. `fetch_image` replaces the runtime's own way to an image;
+    `fetch_checkpoints` brings those of a job here.
     """
 
     def __init__(
@@ -56,12 +66,16 @@ class HostAgent:
         *,
         on_contact: Callable[[HostFacts], None] = lambda facts: None,
         fetch_image: Callable[[str], Iterator[ImageProgress]] | None = None,
+        fetch_checkpoints: Callable[[str], Iterator[ImageProgress]] = lambda job_id: iter(()),
     ) -> None:
         self.host_id = host_id
         self.runtime = runtime
         self._on_change = on_change
         self._on_contact = on_contact
         self._fetch_image = fetch_image or runtime.fetch_image
+        self._fetch_checkpoints = fetch_checkpoints
+        self._dropping = threading.Lock()
+        self._bringing: set[str] = set()  # jobs
         self._lock = threading.Lock()
         self._poke = threading.Event()
         self._stopping = False
@@ -73,8 +87,9 @@ class HostAgent:
         self._started: set[str] = set()
         self._refusals: dict[str, Refusal] = {}
         self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
-        self._pulls: dict[str, ImageProgress] = {}
+        self._progress: dict[str, ImageProgress] = {}  # key of an action that takes long -> how far it is
         self._images: set[str] = set()
+        self._brought: set[str] = set()  # tasks whose checkpoints are here
         self._outages: list[Outage] = []
         self._answered_at = 0.0
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix=f"act-{host_id}")
@@ -111,7 +126,15 @@ class HostAgent:
 
     def pull(self, image: str) -> ImageProgress | None:
         """How far a fetch of this image is; None while none is under way."""
-        return self._pulls.get(image)
+        return self._progress.get(f"image {image}")
+
+    def has_checkpoints(self, task_id: str) -> bool:
+        """Whether its job's were brought here for this task."""
+        return task_id in self._brought
+
+    def bringing(self, task_id: str) -> ImageProgress | None:
+        """How far the checkpoints for this task are; None while none are under way."""
+        return self._progress.get(task_id)
 
     def take_refusals(self) -> dict[str, Refusal]:
         """Starts that failed for good since the last call, by task id."""
@@ -124,11 +147,19 @@ class HostAgent:
         _, when, why = self._retries.get(task_id, (0, 0.0, ""))
         return when, why
 
+    def drop_checkpoints(self, job_id: str, may_go: Callable[[], bool]) -> None:
+        """Those of a job that has none brought here just now, if they `may_go`: none comes before they went."""
+        with self._dropping:
+            if job_id not in self._bringing and may_go():
+                self.runtime.drop_checkpoints(job_id)
+
     def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
         """Begins `actions` that are not under way. `waiting_for`: image -> ids of the tasks that need it, of all tasks
         of this host that have not ended; what is known of others is forgotten."""
         with self._lock:
-            self._started &= {task_id for ids in waiting_for.values() for task_id in ids}
+            live = {task_id for ids in waiting_for.values() for task_id in ids}
+            self._started &= live
+            self._brought &= live
         for action in actions:
             with self._lock:
                 identity = _identity(action)
@@ -161,12 +192,16 @@ class HostAgent:
                     self._retries.pop(task_id, None)
                 case FetchImage(image):
                     if not self.runtime.has_image(image):
-                        for progress in self._fetch_image(image):
-                            if self._stopping:
-                                return  # which ends the fetch; the next service begins it again
-                            self._pulls[image] = progress
-                            self._on_change()
+                        self._follow(key, self._fetch_image(image))
                     self._images.add(image)
+                case FetchCheckpoints(task_id, job_id):
+                    with self._dropping:
+                        self._bringing.add(job_id)
+                    try:
+                        self._follow(key, self._fetch_checkpoints(job_id))
+                    finally:
+                        self._bringing.discard(job_id)
+                    self._brought.add(task_id)
             self._retries.pop(key, None)
         except StartRefused as fault:
             self._refuse(action, waiting, fault)
@@ -185,10 +220,16 @@ class HostAgent:
                 self._inflight.discard(_identity(action))
                 if isinstance(action, StartTask):
                     self._starting.discard(action.spec.task_id)
-                if isinstance(action, FetchImage):
-                    self._pulls.pop(action.image, None)
+                self._progress.pop(key, None)
             self._last = None  # whatever is observed next, the loop should see it
             self._poke.set()
+
+    def _follow(self, key: str, progress: Iterator[ImageProgress]) -> None:
+        for step in progress:
+            if self._stopping:
+                raise RuntimeFault("the service ends")  # which breaks it off; the next service begins it again
+            self._progress[key] = step
+            self._on_change()
 
     def _refuse(self, action: Action, waiting: list[str], fault: StartRefused) -> None:
         reason = Reason.IMAGE_UNAVAILABLE if fault.code == "image_unavailable" else Reason.START_REFUSED
@@ -257,6 +298,8 @@ def _key(action: Action) -> str:
     match action:
         case StartTask(spec):
             return spec.task_id
+        case FetchCheckpoints(task_id):
+            return task_id
         case FetchImage(image):
             return f"image {image}"
         case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):

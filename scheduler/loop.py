@@ -271,7 +271,8 @@ class SchedulerLoop:
                     job.grace_period,
                     agent.trouble(task.id)[0],
                     task.job_id in self._suspended,
-                    hold=len(gang) > 1 and not self._all_ready(gang, spec.image, observations),
+                    hold=len(gang) > 1 and not self._all_ready(job, gang, observations),
+                    checkpoints_elsewhere=self._lacks_checkpoints(job, task),
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
@@ -280,9 +281,19 @@ class SchedulerLoop:
         for change in told:
             change.result()
 
-    def _all_ready(self, gang: Sequence[Any], image: str, observations: Mapping[str, Observation]) -> bool:
-        """All of a gang start or none does: not before each of its hosts answers and has the image."""
-        return all(t.host_id in observations and self.agents[t.host_id].has_image(image) for t in gang)
+    def _all_ready(self, job: Any, gang: Sequence[Any], observations: Mapping[str, Observation]) -> bool:
+        """All of a gang start or none does: not before each of its hosts answers and has what it needs."""
+        return all(
+            t.host_id in observations
+            and self.agents[t.host_id].has_image(job.container_image)
+            and not self._lacks_checkpoints(job, t)
+            for t in gang
+        )
+
+    def _lacks_checkpoints(self, job: Any, task: Any) -> bool:
+        """The first task of a job has them all; those of a task that ran are where it is."""
+        moved = task.rank == 0 and job.checkpoint_host not in (None, task.host_id)
+        return moved and not self.agents[task.host_id].has_checkpoints(task.id)
 
     def _tell_progress(
         self, books: Books, here: Sequence[Any], agent: HostAgent, images: set[str], now: float
@@ -302,6 +313,9 @@ class SchedulerLoop:
                     yield self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
                 elif progress is None and trouble and trouble not in job.message:
                     yield self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
+            elif job.status == JobStatus.STARTING and (progress := agent.bringing(task.id)) is not None:
+                if (message := f"{progress.message[:1].upper()}{progress.message[1:]}.") != job.message:
+                    yield self._quietly(job, Reason.PLACED, message, now)
             elif job.status == JobStatus.STARTING:
                 trouble = agent.trouble(task.id)[1]
                 if trouble and trouble not in job.message:

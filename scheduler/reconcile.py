@@ -28,11 +28,21 @@ class DesiredTask:
     """It is not its turn: it pauses, or is not started yet."""
     hold: bool = False
     """Not yet: the rest of its gang can't start. Its image is fetched meanwhile."""
+    checkpoints_elsewhere: bool = False
+    """They are on another host, or with the service: it does not start before they were brought here."""
 
 
 @dataclass(frozen=True)
 class FetchImage:
     image: str
+
+
+@dataclass(frozen=True)
+class FetchCheckpoints:
+    """Brings a job's checkpoints to the host where this task of its is to start."""
+
+    task_id: str
+    job_id: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class ResumeTask:
     task_id: str
 
 
-Action = FetchImage | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
+Action = FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
 
 
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
@@ -114,7 +124,9 @@ def diff(
                 in_use.update(want.spec.gpu_uuids)
         elif not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
             if want.spec.image in images:
-                if not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
+                if want.checkpoints_elsewhere:
+                    actions.append(FetchCheckpoints(task_id, want.spec.job_id))
+                elif not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
                     actions.append(StartTask(want.spec))
             elif (fetch := FetchImage(want.spec.image)) not in actions:
                 actions.append(fetch)

@@ -177,6 +177,20 @@ class Runtime(Protocol):
         """Forgets them. Unknown job, or one whose task is still there: nothing happens."""
         ...
 
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        """When a file came into that folder or left it, in seconds by the clock of the host; None without a folder."""
+        ...
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        """The folder as a tar archive that `load_checkpoints` of another host takes; nothing without a folder. What is
+        written to it meanwhile may be torn."""
+        ...
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
+        Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
+        ...
+
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         """stdout and stderr as they came, in order, from the earliest kept byte; with `follow` until the task ends.
         Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""

@@ -27,6 +27,7 @@ from schedulearn.scheduler.runtimes.base import (
     parse_task_id,
 )
 from schedulearn.scheduler.runtimes.docker_api import Engine, explain, ping, status_of
+from schedulearn.scheduler.runtimes.docker_checkpoints import CheckpointVolumes
 from schedulearn.scheduler.runtimes.docker_container import (
     LABEL,
     NOT_EXECUTABLE,
@@ -81,6 +82,7 @@ class DockerRuntime:
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         self._engine = Engine(url, tls)
         self._sdk = docker_volumes.SdkVolume()
+        self._checkpoints = CheckpointVolumes(self._engine, LABEL, cluster_id)
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
@@ -209,12 +211,19 @@ class DockerRuntime:
         yield from self._log_store.follow(task_id, stopped=stopped)
 
     def checkpoints(self) -> Sequence[str]:
-        with self._engine.errors("list its volumes"):
-            return docker_volumes.jobs_with_checkpoints(self._engine.api, LABEL, self._cluster_id)
+        return self._checkpoints.jobs()
 
     def drop_checkpoints(self, job_id: str) -> None:
-        with self._engine.errors("remove a volume"):
-            docker_volumes.drop_checkpoints(self._engine.api, job_id)
+        self._checkpoints.drop(job_id)
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        return self._checkpoints.changed_at(job_id)
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        return self._checkpoints.save(job_id)
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        self._checkpoints.load(job_id, archive)
 
     def watch(self) -> Iterator[None]:
         """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import tarfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import docker.errors
 from docker.types import Mount
 
-from schedulearn.scheduler.runtimes.docker_api import status_of
 from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
 
 LABEL_JOB = "schedulearn.checkpoints"
@@ -82,29 +81,11 @@ def open_to_all(api: Any, container: str) -> None:
     api.put_archive(container, CHECKPOINTS_PATH, _archive(folder))
 
 
-def jobs_with_checkpoints(api: Any, cluster_label: str, cluster_id: str) -> Sequence[str]:
-    found = api.volumes(filters={"label": [f"{cluster_label}={cluster_id}"]})["Volumes"] or []
-    return [job for volume in found if (job := (volume.get("Labels") or {}).get(LABEL_JOB))]
-
-
-def drop_checkpoints(api: Any, job_id: str) -> None:
-    """Nothing happens if there are none, or while a container has them."""
-    _remove(api, checkpoint_volume(job_id))
-
-
 def image_settings(inspected: Mapping[str, Any]) -> tuple[str, str]:
     """(PYTHONPATH, user) that an image sets; empty where it sets none."""
     config = inspected.get("Config") or {}
     env = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
     return env.get("PYTHONPATH", ""), str(config.get("User") or "")
-
-
-def _remove(api: Any, volume: str) -> None:
-    try:
-        api.remove_volume(volume)
-    except docker.errors.APIError as error:
-        if status_of(error) not in (404, 409):
-            raise
 
 
 def _archive(entry: tarfile.TarInfo) -> bytes:

@@ -54,7 +54,7 @@ class FakeRuntime:
         self._clock = clock
         self._tasks: dict[str, _Task] = {}
         self._logs: dict[str, bytearray] = {}  # of removed tasks
-        self._checkpoints: set[str] = set()
+        self._checkpoints: dict[str, tuple[float, bytes]] = {}  # job id -> when it changed, what is in it
         self._failures: dict[str, deque[RuntimeFault]] = {}
         self._starts: dict[str, int] = {}
         self._changed = threading.Condition(threading.RLock())
@@ -115,7 +115,7 @@ class FakeRuntime:
             if not self._has(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
-            self._checkpoints.add(task.job_id)
+            self._checkpoints.setdefault(task.job_id, (self._clock(), b""))
             running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
             self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
             self._notify()
@@ -154,7 +154,32 @@ class FakeRuntime:
         with self._changed:
             self._enter("drop_checkpoints", job_id)
             if not any(task.spec.job_id == job_id for task in self._tasks.values()):
-                self._checkpoints.discard(job_id)
+                self._checkpoints.pop(job_id, None)
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        with self._changed:
+            self._enter("checkpoints_changed_at", job_id)
+            return self._checkpoints.get(job_id, (None, b""))[0]
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        with self._changed:
+            self._enter("save_checkpoints", job_id)
+            found = self._checkpoints.get(job_id)
+        if found is not None:
+            yield b"tar:" + found[1]
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        with self._changed:
+            self._enter("load_checkpoints", job_id)
+            mine = {name: task for name, task in self._tasks.items() if task.spec.job_id == job_id}
+            if any(task.seen.state is not TaskState.CREATED for task in mine.values()):
+                raise RuntimeFault(f"a task of {job_id} still has its checkpoints")
+            for name in mine:
+                del self._tasks[name]
+            self._checkpoints.pop(job_id, None)
+        content = b"".join(archive).removeprefix(b"tar:")
+        with self._changed:
+            self._checkpoints[job_id] = (self._clock(), content)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
@@ -186,6 +211,15 @@ class FakeRuntime:
             self._changed.notify_all()
 
     # What a test does to it.
+
+    def write_checkpoint(self, job_id: str, content: bytes) -> None:
+        """The job's task writes into the folder."""
+        with self._changed:
+            self._checkpoints[job_id] = (self._clock(), content)
+
+    def read_checkpoint(self, job_id: str) -> bytes | None:
+        with self._changed:
+            return self._checkpoints[job_id][1] if job_id in self._checkpoints else None
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""

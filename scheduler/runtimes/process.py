@@ -34,7 +34,7 @@ from schedulearn.scheduler.runtimes.base import (
     TaskState,
     parse_task_id,
 )
-from schedulearn.scheduler.runtimes.base import task_id as make_task_id
+from schedulearn.scheduler.runtimes.checkpoint_folders import CheckpointFolders
 from schedulearn.scheduler.runtimes.environments import Environments
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
@@ -80,7 +80,7 @@ class ProcessRuntime:
         self._tasks = data_dir.absolute() / "tasks"
         self._log_cap = log_cap_bytes
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
-        self._checkpoints = data_dir.absolute() / "checkpoints"
+        self._checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks)
         self._sdk = data_dir.absolute() / "sdk"
         self._environments = Environments(self._tasks / ".environment.json", environments or {})
         self._closed = threading.Event()
@@ -174,13 +174,23 @@ class ProcessRuntime:
             self._wake()
 
     def checkpoints(self) -> Sequence[str]:
-        return sorted(os.listdir(self._checkpoints)) if self._checkpoints.is_dir() else []
+        return self._checkpoints.jobs()
 
     def drop_checkpoints(self, job_id: str) -> None:
-        if parse_task_id(make_task_id(job_id, 1, 0)) is None:
-            return
-        if not any((parse_task_id(name) or ("",))[0] == job_id for name in self._names()):
-            shutil.rmtree(self._checkpoints / job_id, ignore_errors=True)
+        self._checkpoints.drop(job_id)
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        return self._checkpoints.changed_at(job_id)
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        return self._checkpoints.save(job_id)
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        for name in self._names():
+            task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
+            if task is not None and task.state is TaskState.CREATED:
+                self.remove(name)  # never ran: its start was interrupted
+        self._checkpoints.load(job_id, archive)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:
@@ -333,8 +343,7 @@ class ProcessRuntime:
             "PYTHONUNBUFFERED": "1",
         }
         base.setdefault("LANG", "C.UTF-8")
-        checkpoints = self._checkpoints / task.job_id
-        checkpoints.mkdir(parents=True, exist_ok=True)
+        checkpoints = self._checkpoints.make(task.job_id)
         env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
@@ -396,6 +405,9 @@ class ProcessRuntime:
             return False
         observed = self._observe(task_id)
         return observed is None or observed.state in (TaskState.EXITED, TaskState.LOST)
+
+    def _has_tasks(self, job_id: str) -> bool:
+        return any((parse_task_id(name) or ("",))[0] == job_id for name in self._names())
 
     def _names(self) -> list[str]:
         return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))

@@ -93,6 +93,8 @@ class Job(SQLModel, table=True):
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
+    checkpoint_host: str | None = None
+    """Where its newest checkpoints are: the host on which its first task ran last."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
 

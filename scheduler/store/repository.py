@@ -327,6 +327,9 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -
 
 
 def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
+    """From now on the checkpoints of the job are where its first task runs."""
+    if task.rank == 0:
+        db.execute(update(Job).where(col(Job.id) == task.job_id).values(checkpoint_host=task.host_id))
     db.execute(
         update(Task)
         .where(col(Task.id) == task.id, col(Task.state) == "wanted")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from benches import IMAGE, tools_image
-from engines import Impossible, Lab
+from engines import Impossible, Lab, serving
 from served import Served
 
 
@@ -39,21 +38,6 @@ def hosts(lab: Lab) -> Iterator[Lab]:
     yield lab
     for host in lab.hosts.values():
         host.wipe()
-
-
-@contextmanager
-def serving(hosts: Lab, data: Path, *names: str) -> Iterator[Served]:
-    """A service without GPUs of its own and with these hosts, of 4 simulated GPUs each."""
-    env = {**hosts.environment, "SCHEDULEARN_HOST_GRACE": "3"}
-    with Served(data, gpus=0, env=env) as service:
-        for name in names:
-            answer = service.http.post("/api/v1/hosts", json=hosts.spec(name))
-            assert answer.status_code == 201, answer.text
-            assert answer.json()["reachable"], answer.json()["error"]
-        yield service
-        for job in service.http.get("/api/v1/jobs").json()["items"]:
-            if not job["finished_at"]:
-                service.http.delete(f"/jobs/{job['id']}")
 
 
 @pytest.fixture

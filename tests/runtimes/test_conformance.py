@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,7 +13,7 @@ import pytest
 from benches import LOG_CAP, Bench, Program, shell, wait_for
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 SLEEPER = Program(("sleep", "100"))
@@ -447,6 +449,61 @@ def test_checkpoints_outlive_an_attempt_and_belong_to_one_job(bench: Bench) -> N
     bench.runtime.drop_checkpoints(spec.job_id)
     bench.runtime.drop_checkpoints("nobody")
     assert spec.job_id not in bench.runtime.checkpoints()
+
+
+def test_checkpoints_go_from_one_folder_to_another_whole_or_not_at_all(bench: Bench) -> None:
+    runtime = bench.runtime
+    write = 'cd "$SCHEDULEARN_CHECKPOINT_DIR"; printf step-7 > saved'
+    source = bench.spec(shell(write))
+    target = bench.spec(shell(""), job_id=uuid.uuid4().hex[:10])
+    assert runtime.checkpoints_changed_at(source.job_id) is None
+    assert list(runtime.save_checkpoints(source.job_id)) == []
+    runtime.start(source)
+    if isinstance(runtime, FakeRuntime):
+        runtime.write_checkpoint(source.job_id, b"step-7")
+        runtime.finish(source.task_id)
+    bench.wait_for_end(source.task_id)
+    changed_at = runtime.checkpoints_changed_at(source.job_id)
+    assert changed_at is not None
+    assert abs(changed_at - time.time()) < 60
+    archive = b"".join(runtime.save_checkpoints(source.job_id))  # while its ended task is there
+    with pytest.raises(RuntimeFault, match=source.job_id):
+        runtime.load_checkpoints(source.job_id, [archive])
+    runtime.remove(source.task_id)
+    assert b"".join(runtime.save_checkpoints(source.job_id)), "and when it is not"
+
+    def broken() -> Iterator[bytes]:
+        yield archive[: len(archive) // 2]
+        raise RuntimeFault("the cable was cut")
+
+    with pytest.raises(RuntimeFault):
+        runtime.load_checkpoints(target.job_id, broken())
+    assert runtime.checkpoints_changed_at(target.job_id) is None
+    assert runtime.checkpoints_changed_at(source.job_id) == changed_at
+
+    runtime.load_checkpoints(target.job_id, iter([archive[:700], archive[700:]]))
+    runtime.load_checkpoints(target.job_id, [archive])  # again: the same
+    read = shell('cat "$SCHEDULEARN_CHECKPOINT_DIR/saved"')
+    task = bench.start(read, job_id=target.job_id)
+    if isinstance(runtime, FakeRuntime):
+        assert runtime.read_checkpoint(target.job_id) == b"step-7"
+        return
+    assert bench.wait_for_end(task).exit_code == 0
+    assert bench.read(task, follow=True) == b"step-7"
+
+
+def test_a_start_that_was_interrupted_does_not_keep_checkpoints_away(bench: Bench) -> None:
+    made = bench.spec(shell("true", lambda r, t: r.finish(t)))
+    bench.create(bench.runtime, made)
+    other = bench.start(shell('echo 1 > "$SCHEDULEARN_CHECKPOINT_DIR/saved"', lambda r, t: r.finish(t)))
+    bench.wait_for_end(other)
+    archive = list(bench.runtime.save_checkpoints(parse_task_id(other)[0]))
+    bench.runtime.load_checkpoints(made.job_id, archive)
+    assert bench.see(made.task_id) is None
+    bench.runtime.start(made)
+    if isinstance(bench.runtime, FakeRuntime):
+        bench.runtime.finish(made.task_id)
+    assert bench.wait_for_end(made.task_id).exit_code == 0
 
 
 def test_the_sdk_is_first_on_the_python_path_before_the_users_own(bench: Bench) -> None:

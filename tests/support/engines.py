@@ -11,10 +11,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusters import wait_for
+from served import Served
 
 BRIDGE = "schedbr0"
 NETWORK = "10.213.7"
@@ -283,3 +286,18 @@ class Lab:
             ]
             host.others.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
         wait_for(lambda: b"Server listening" in (host.folder / "sshd.log").read_bytes(), what="sshd")
+
+
+@contextmanager
+def serving(hosts: Lab, data: Path, *names: str, **settings: str) -> Iterator[Served]:
+    """A service without GPUs of its own and with these hosts, of 4 simulated GPUs each."""
+    env = {**hosts.environment, "SCHEDULEARN_HOST_GRACE": "3", **settings}
+    with Served(data, gpus=0, env=env) as service:
+        for name in names:
+            answer = service.http.post("/api/v1/hosts", json=hosts.spec(name))
+            assert answer.status_code == 201, answer.text
+            assert answer.json()["reachable"], answer.json()["error"]
+        yield service
+        for job in service.http.get("/api/v1/jobs").json()["items"]:
+            if not job["finished_at"]:
+                service.http.delete(f"/jobs/{job['id']}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.checkpoints import CheckpointSweeper
+from schedulearn.scheduler.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.observations import ReportIn, store_report, thinned
 from schedulearn.scheduler.profiles import make_profile
 
@@ -87,7 +87,8 @@ def test_checkpoints_are_kept_for_a_while_after_the_end(tmp_path: Path) -> None:
         finished = c.wait(ended, "succeeded").finished_at
         wait_for(lambda: c.task(ended) not in [t.task_id for t in c.runtime.tasks()], what="its removal")
         now = [finished + 50]
-        sweeper = CheckpointSweeper(c.cluster.db, lambda: c.cluster.agents, 100.0, clock=lambda: now[0])
+        copies = Copies(tmp_path / "copies", 0)
+        sweeper = Checkpoints(c.cluster.db, lambda: c.cluster.agents, copies, 100.0, clock=lambda: now[0])
         sweeper.sweep()
         assert set(c.runtime.checkpoints()) == {ended, running}
         now[0] = finished + 101

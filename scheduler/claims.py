@@ -75,7 +75,7 @@ def claim(
             repository.stop_tasks(db, job.id)
     open_hosts = {host.id for host in found.hosts if host.state == "active"} & ready
     gpus = [
-        GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid))
+        GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa)
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
@@ -100,7 +100,7 @@ def _start(
     why: str,
     now: float,
 ) -> None:
-    hosts = in_order(placement, places)
+    hosts = in_order(placement, places, job.checkpoint_host)
     attempt = job.attempt + 1
     missing = [host for host in hosts if not agents[host].has_image(job.container_image)]
     where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)

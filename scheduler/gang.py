@@ -56,9 +56,10 @@ def place_of(address: str, network: str) -> Place:
     return Place(given or named, interface)
 
 
-def in_order(host_ids: Iterable[str], places: Mapping[str, Place]) -> list[str]:
-    """The hosts of a gang, first one first: one that the others can reach, else any."""
-    return sorted(host_ids, key=lambda host_id: (not places[host_id].address, host_id))
+def in_order(host_ids: Iterable[str], places: Mapping[str, Place], home: str | None = None) -> list[str]:
+    """The hosts of a gang, first one first: one that the others can reach, and of those `home`, where its checkpoints
+    are."""
+    return sorted(host_ids, key=lambda host_id: (not places[host_id].address, host_id != home, host_id))
 
 
 def free_port(taken: Collection[int], attempt: int) -> int:

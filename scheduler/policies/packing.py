@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
 from schedulearn.scheduler.domain import Allocation, HostView, JobView
 
 
@@ -71,7 +74,35 @@ def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[Hos
             least = job.min_gpus if job.elastic else job.required_gpus
             want = wants.get(job.id, Want(least, ""))
             packer.put(job.id, packer.remains(want, least))
-    return {job_id: allocation for job_id, allocation in packer.placed.items() if allocation}
+    return rebind({job_id: allocation for job_id, allocation in packer.placed.items() if allocation}, jobs, hosts)
+
+
+def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Sequence[HostView]) -> dict[str, Allocation]:
+    """The same plan with equal hosts exchanged such that most GPUs stay on the host on which their job has some now, so
+    that the fewest workers and checkpoints move: an assignment problem, as in VodaScheduler's placement manager. Hosts
+    of jobs that keep what they have are left alone."""
+    held = {job.id: dict(job.allocation) for job in jobs if job.allocation}
+    moving = {job_id for job_id, allocation in plan.items() if job_id in held and dict(allocation) != held[job_id]}
+    fixed = {name for job_id, allocation in held.items() if job_id not in moving for name in allocation}
+    equal: dict[tuple[str, int], list[str]] = {}
+    for host in hosts:
+        if host.open and host.gpus and host.id not in fixed:
+            equal.setdefault((host.gpu_type, host.gpus), []).append(host.id)
+    new_name: dict[str, str] = {}
+    for group in equal.values():
+        names = sorted(group)
+        row = {name: index for index, name in enumerate(names)}
+        stays = np.zeros((len(names), len(names)))
+        for job_id in moving:
+            for name, gpus in plan[job_id].items():
+                for before, had in held[job_id].items():
+                    if name in row and before in row:
+                        stays[row[name], row[before]] += min(gpus, had)
+        if stays.sum() > stays.trace():
+            stays += np.eye(len(names)) / (2 * len(names))  # nothing is exchanged for nothing
+            planned, real = linear_sum_assignment(stays, maximize=True)
+            new_name.update({names[a]: names[b] for a, b in zip(planned, real, strict=True)})
+    return {job_id: {new_name.get(h, h): n for h, n in allocation.items()} for job_id, allocation in plan.items()}
 
 
 class _Packer:

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import PowerLaw, host, job, snapshot
+from hypothesis import given
+from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import JobView, Plan
+from schedulearn.scheduler.domain import HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput import Goodput
 from schedulearn.scheduler.policies.goodput_rule import hesrpt_weights
-from schedulearn.scheduler.policies.packing import Want, pack
+from schedulearn.scheduler.policies.packing import Want, pack, rebind
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.scaling import HostScaling
 
@@ -160,3 +162,45 @@ def test_cost_asks_of_every_job_the_same_whatever_its_weight() -> None:
     old = elastic("old", 0.5, attained_gpu_seconds=1e6, run_seconds=1e5)
     plan = make_policy("goodput", "cost").allocate(snapshot([old, elastic("new", 0.5)], CLUSTER))
     assert gpus(plan)["old"] == gpus(plan)["new"]
+
+
+@st.composite
+def places(draw: st.DrawFn, hosts: list[str], width: int) -> dict[str, dict[str, int]]:
+    """Up to 8 jobs somewhere on hosts of `width` GPUs."""
+    left = dict.fromkeys(hosts, width)
+    jobs: dict[str, dict[str, int]] = {}
+    for number in range(draw(st.integers(0, 8))):
+        for name in draw(st.lists(st.sampled_from(hosts), min_size=1, max_size=2, unique=True)):
+            if (count := draw(st.integers(0, left[name]))) > 0:
+                left[name] -= count
+                jobs.setdefault(f"j{number}", {})[name] = count
+    return jobs
+
+
+@given(data=st.data())
+def test_exchanging_equal_hosts_moves_no_more_and_nobody_who_stays(data: st.DataObject) -> None:
+    names = [f"h{i}" for i in range(5)]
+    hosts = [HostView(name, 4, "a" if i < 4 else "b") for i, name in enumerate(names)]
+    held = data.draw(places(names, 4))
+    plan = data.draw(places(names, 4))
+    jobs = [JobView(f"j{i}", float(i), 1, elastic=True, max_gpus=8, allocation=held.get(f"j{i}", {})) for i in range(8)]
+
+    def kept(allocations: dict[str, dict[str, int]]) -> int:
+        return sum(min(n, held.get(j, {}).get(h, 0)) for j, mine in allocations.items() for h, n in mine.items())
+
+    bound = rebind(plan, jobs, hosts)
+    assert kept(bound) >= kept(plan)
+    assert {job: sorted(mine.values()) for job, mine in bound.items()} == {
+        job: sorted(mine.values()) for job, mine in plan.items()
+    }
+    for name in names:
+        assert sum(mine.get(name, 0) for mine in bound.values()) <= 4
+    assert all(bound[job] == plan[job] for job in plan if plan[job] == held.get(job))
+    assert rebind(bound, jobs, hosts) == bound, "there is nothing more to win"
+
+
+def test_jobs_that_only_swapped_their_hosts_stay_where_they_are() -> None:
+    hosts = [HostView("h1", 4), HostView("h2", 4)]
+    jobs = [JobView("a", 0.0, 1, elastic=True, max_gpus=4, allocation={"h1": 2})]
+    jobs.append(JobView("b", 1.0, 1, elastic=True, max_gpus=4, allocation={"h2": 3}))
+    assert rebind({"a": {"h2": 4}, "b": {"h1": 3}}, jobs, hosts) == {"a": {"h1": 4}, "b": {"h2": 3}}

@@ -49,3 +49,34 @@ def test_a_busy_gpu_is_not_shared() -> None:
     gpu = GpuState("g", "h", 0, frozenset({0}), utilization=95.0)
     assert place([("j", {"h": 1})], [gpu], jobs_per_gpu=2, max_utilization=90.0) == {}
     assert place([("j", {"h": 1})], [gpu], jobs_per_gpu=2, max_utilization=96.0) != {}
+
+
+def linked(*islands: int | None, numa: tuple[int, ...] | None = None) -> list[GpuState]:
+    return [
+        GpuState(f"g{i}", "h", i, island=island, numa=numa[i] if numa else None) for i, island in enumerate(islands)
+    ]
+
+
+def picked(gpus: list[GpuState], count: int) -> list[str]:
+    return [claim.gpu_uuid for claim in place([("j", {"h": count})], gpus)["j"]["h"]]
+
+
+def test_a_job_stays_within_an_nvlink_island_and_takes_the_tightest() -> None:
+    gpus = linked(0, 1, 0, 1, 0, 1, 2, 2)
+    assert picked(gpus, 2) == ["g6", "g7"]
+    assert picked(gpus, 3) == ["g0", "g2", "g4"]
+    assert picked(gpus, 5) == ["g0", "g2", "g4", "g6", "g7"], "two islands, and of those that fit the smaller"
+    assert picked(gpus[:-1], 1) == ["g6"]
+
+
+def test_within_an_island_a_job_stays_on_one_numa_node() -> None:
+    gpus = linked(*[0] * 6, numa=(0, 1, 0, 1, 0, 1))
+    assert picked(gpus, 3) == ["g0", "g2", "g4"]
+    assert picked(gpus[1:], 2) == ["g2", "g4"]
+    assert picked(linked(None, None, None), 2) == ["g0", "g1"], "unknown is one group"
+
+
+def test_emptiness_comes_before_closeness() -> None:
+    gpus = [GpuState(f"g{i}", "h", i, frozenset({0} if i == 1 else ()), island=i // 2) for i in range(4)]
+    [claims] = place([("j", {"h": 2})], gpus, jobs_per_gpu=2)["j"].values()
+    assert [c.gpu_uuid for c in claims] == ["g2", "g3"]

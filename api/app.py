@@ -60,6 +60,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             report_interval_s=settings.report_interval,
             checkpoint_interval_s=settings.checkpoint_interval,
             keep_checkpoints_s=settings.keep_checkpoints,
+            data_sets=settings.data_sets,
             checkpoint_copies_bytes=settings.checkpoint_copies,
             keep_telemetry_days=settings.keep_telemetry,
         )

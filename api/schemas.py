@@ -85,6 +85,9 @@ class JobOut(BaseModel):
     launcher: str
     env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
     shm_size: int
+    cpus: float | None
+    memory: int | None = Field(description="bytes; null: as its share of the host's GPUs")
+    mounts: dict[str, str] = Field(description="data set -> path in the container")
     labels: dict[str, str]
     user: str
     family: str = Field(description="jobs of one family share what is learned of their speed and length")
@@ -333,6 +336,8 @@ _AS_THEY_ARE = (
         "max_restarts",
         "grace_period",
         "launcher",
+        "cpus",
+        "mounts",
         "labels",
         "user",
         "family",
@@ -365,6 +370,7 @@ def job_view(
         "state": job["status"],
         "env": masked(job["env"]),
         "shm_size": job["shm_bytes"],
+        "memory": job["memory_bytes"],
         "deadline": iso(job["deadline"]),
         "submitted_at": iso(job["submitted_at"]),
         "started_at": iso(job["started_at"]),

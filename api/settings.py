@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     host_grace: float = Field(
         default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
     )
+    data_sets: dict[str, str] = Field(
+        default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
+    )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )

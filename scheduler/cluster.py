@@ -18,6 +18,7 @@ from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.limits import check_data_sets
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
 from schedulearn.scheduler.monitor import Monitor
@@ -58,9 +59,11 @@ class Cluster:
         checkpoint_interval_s: float = 300.0,
         keep_checkpoints_s: float = 86_400.0,
         checkpoint_copies_bytes: int = 50_000_000_000,
+        data_sets: Mapping[str, str] | None = None,
         keep_telemetry_days: float = 7.0,
         make_probe: MakeProbe | None = None,
     ) -> None:
+        check_data_sets(data_sets or {})
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         self._lock = _lock(data_dir)
@@ -85,7 +88,9 @@ class Cluster:
             self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
         )
         self.profiles = Profiles(self.db, lambda: self.loop.wake())
-        self.service = Service(self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job)
+        self.service = Service(
+            self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job, data_sets=frozenset(data_sets or ())
+        )
         self.loop = SchedulerLoop(
             self.db,
             lambda: self.fleet.agents,
@@ -97,6 +102,7 @@ class Cluster:
             monitor=self.monitor,
             profiles=self.profiles,
             job_env=self.reports.env,
+            data_sets=data_sets,
         )
         self.outlook = Outlook(
             self.db,

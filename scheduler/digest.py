@@ -29,6 +29,7 @@ _KILLED = (137, 143, 255)  # SIGKILL, SIGTERM, and Docker's word for what ended 
 LOOK_S = 1.5
 """So long after the end of a task a look at its GPUs must be to tell whether they are to blame."""
 LOOK_AT_MOST_S = 5.0
+OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
 MAX_BLIND = 2
 """How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
 _BLIND = "Its container can't reach its GPUs any more. It starts again in a new one."
@@ -67,6 +68,8 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage]) -> ObservedTa
     for outage in outages:
         late = _CLEARING_S if killed else _CLOCKS_S
         known = outage.since > 0 or killed
+        if task.started_at is not None and task.started_at > outage.until + _CLOCKS_S:
+            continue  # begun by an engine that was there again: nothing to clear
         if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:
             return replace(task, state=TaskState.LOST, error="it ended while its host did not answer")
     return task
@@ -243,7 +246,7 @@ def _look_at(
     seen = next((t for t in observation.tasks if t.task_id == task.id), None)
     if seen is not None and seen.state is TaskState.EXITED:
         outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
-        error = seen.error or ("it ran out of memory and was killed" if seen.oom_killed else "")
+        error = seen.error or (OUT_OF_MEMORY if seen.oom_killed else "")
         return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at)
     if seen is not None and seen.state is TaskState.LOST:
         return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at)

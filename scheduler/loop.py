@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
-from schedulearn.scheduler.task_specs import task_spec
+from schedulearn.scheduler.task_specs import Home, task_spec
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +78,10 @@ class SchedulerLoop:
         profiles: Profiles | None = None,
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         monitor: Monitor | None = None,
+        data_sets: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.data_sets = data_sets or {}
         self.db = db
         self.agents = agents()
         self._monitor = monitor
@@ -246,6 +249,7 @@ class SchedulerLoop:
 
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
+        gpus_of = Counter(gpu.host_id for gpu in books.gpus)
         gangs: dict[str, list[Any]] = {}
         by_host: dict[str, list[Any]] = {}
         for task in books.tasks:
@@ -257,12 +261,13 @@ class SchedulerLoop:
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
             here = by_host.get(host_id, [])
+            home = Home(gpus_of[host_id], agent.grip.facts, self.data_sets)
             for task in here:
                 job = books.starting.get(task.job_id)
                 if job is None:
                     continue
                 gang = gangs[task.job_id]
-                spec = task_spec(task, job, simulated, gang, books, self.job_env(job.id))
+                spec = task_spec(task, job, simulated, gang, books, self.job_env(job.id), home)
                 ran = task.state == "running" or task.id in observation.started
                 desired[task.id] = DesiredTask(
                     spec,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from typing import Any
 
@@ -37,8 +37,10 @@ class Service:
         wake: Callable[[], None] = lambda: None,
         *,
         max_gpus_per_job: int | None = None,
+        data_sets: Set[str] = frozenset(),
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.data_sets = data_sets
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -55,12 +57,11 @@ class Service:
         """Stores jobs, all or none; done once they are durable, with their rows. The same key with the same jobs gives
         the jobs of the first time, with other jobs IdempotencyError."""
         for index, spec in enumerate(specs):
-            if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
-                where = "required_gpus" if len(specs) == 1 else f"{index}.required_gpus"
-                raise InvalidError(
-                    f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
-                    field=where,
-                )
+            try:
+                self._check(spec)
+            except InvalidError as error:
+                where = error.field if len(specs) == 1 else f"{index}.{error.field}"
+                raise InvalidError(error.detail, field=where) from error
         now = self.clock()
         rows = [_job_row(spec, now) for spec in specs]
         if idempotency_key is None:
@@ -79,6 +80,20 @@ class Service:
         future = self.db.submit(change)
         future.add_done_callback(lambda _: self.wake())
         return future
+
+    def _check(self, spec: JobSpec) -> None:
+        """Raises InvalidError for what the operator does not give."""
+        if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
+            raise InvalidError(
+                f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
+                field="required_gpus",
+            )
+        if unknown := [name for name in spec.mounts if name not in self.data_sets]:
+            declared = ", ".join(sorted(self.data_sets)) or "none"
+            raise InvalidError(
+                f"there is no data set {unknown[0]!r}; the operator declared: {declared} (setting data_sets)",
+                field="mounts",
+            )
 
     def _enqueue(self, rows: list[dict[str, Any]]) -> Future[list[Mapping[str, Any]]]:
         """Submissions that come while the disk is busy with others are stored by one statement, not one each."""
@@ -207,10 +222,11 @@ def _insert_jobs(db: Connection, rows: list[dict[str, Any]]) -> None:
 
 
 def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
-    row = spec.model_dump(exclude={"shm_size", "deadline"})
+    row = spec.model_dump(exclude={"shm_size", "memory", "deadline"})
     return {
         **row,
         "shm_bytes": spec.shm_size,
+        "memory_bytes": spec.memory,
         "deadline": spec.deadline.timestamp() if spec.deadline else None,
         "id": new_job_id(),
         "status": JobStatus.QUEUED.value,

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.families import MOST, family_of
 from schedulearn.scheduler.launch import reserved_env, split_command
+from schedulearn.scheduler.limits import check_target
 from schedulearn.scheduler.runtimes.base import GIB
 
 MAX_GPUS = 4096
@@ -47,6 +48,13 @@ def _as_text(value: Any) -> Any:
     """Numbers in `env` and `labels` are what people write in JSON: they mean their text."""
     if isinstance(value, dict):
         return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in value.items()}
+    return value
+
+
+def _as_targets(value: Any) -> Any:
+    """A list of data sets means each below /data."""
+    if isinstance(value, list):
+        return {name: f"/data/{name}" for name in value}
     return value
 
 
@@ -93,6 +101,21 @@ class JobSpec(BaseModel):
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
     )
+    cpus: float | None = Field(
+        default=None, ge=0.01, le=4096, description="processors at most; default: no bound, and a weight by its GPUs"
+    )
+    memory: Annotated[int | None, BeforeValidator(parse_size)] = Field(
+        default=None,
+        ge=1 << 23,
+        le=1 << 50,
+        description='bytes, or e.g. "64g"; default: as its share of the host\'s GPUs',
+    )
+    mounts: Annotated[dict[Text, Text], BeforeValidator(_as_targets)] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
+        "name -> path in the container",
+    )
     labels: Texts = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100)
     family: Text | None = Field(
@@ -122,6 +145,14 @@ class JobSpec(BaseModel):
                 f"{', '.join(reserved)} can't be set by a job: which GPUs it sees is decided by the scheduler"
             )
         return env
+
+    @field_validator("mounts")
+    @classmethod
+    def _targets(cls, mounts: dict[str, str]) -> dict[str, str]:
+        found = {name: check_target(target) for name, target in mounts.items()}
+        if len(set(found.values())) < len(found):
+            raise ValueError("two data sets can't be at one path")
+        return found
 
     @field_validator("deadline")
     @classmethod

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.gang import Member, member_argv, member_env, place_of
 from schedulearn.scheduler.launch import gang_command, launch_argv, service_env
-from schedulearn.scheduler.runtimes.base import TaskSpec
+from schedulearn.scheduler.limits import data_variables, limits, sources
+from schedulearn.scheduler.runtimes.base import HostFacts, TaskSpec
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.store.repository import Books
 
 
+@dataclass(frozen=True)
+class Home:
+    """What a task's host has."""
+
+    gpus: int
+    facts: HostFacts | None = None
+    data_sets: Mapping[str, str] = field(default_factory=dict)
+    """Name -> folder there."""
+
+
 def task_spec(
-    task: Any, job: Any, simulated: set[str], gang: Sequence[Any], books: Books, job_env: Mapping[str, str]
+    task: Any, job: Any, simulated: set[str], gang: Sequence[Any], books: Books, job_env: Mapping[str, str], home: Home
 ) -> TaskSpec:
     """`gang`: the job's live tasks, with this one. `job_env`: variables by which its workers report."""
     gpus = len(task.gpu_uuids)
     env = {**job.env, **job_env, **service_env(job.id, task.attempt, job.restarts, gpus, task.rank, len(gang))}
+    mounts = sources(job.mounts, home.data_sets)
+    seen = mounts if home.facts is not None and not home.facts.isolates else {target: target for target in mounts}
+    env.update(data_variables({name: seen[target] for name, target in job.mounts.items()}))
+    bounds = limits(job, gpus, home.gpus, home.facts)
     env["SCHEDULEARN_GRACE_PERIOD"] = f"{job.grace_period:g}"
     argv = launch_argv(job.launcher, job.command, gpus, elastic=job.elastic)
     if len(gang) > 1:
@@ -36,6 +52,10 @@ def task_spec(
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
         shm_bytes=job.shm_bytes,
+        cpu_shares=bounds.cpu_shares,
+        cpus=bounds.cpus,
+        memory_bytes=bounds.memory_bytes,
+        mounts=mounts,
         host_network=len(gang) > 1,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
     )

@@ -60,6 +60,9 @@ class _Seconds(click.ParamType[float]):
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
 @click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
 @click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 1g]")
+@click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
+@click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
+@click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
 @click.option("--user", help="Who is charged.  [default: you]")
 @click.pass_context
@@ -71,6 +74,7 @@ def submit(
     file: IO[str] | None,
     detach: bool,
     env: tuple[str, ...],
+    mounts: tuple[str, ...],
     labels: tuple[str, ...],
     elastic: bool,
     **flags: Any,
@@ -89,6 +93,9 @@ def submit(
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None}
     if elastic:
         given["elastic"] = True
+    if mounts:
+        parts = [mount.partition("=") for mount in mounts]
+        given["mounts"] = {name: path or f"/data/{name}" for name, _, path in parts}
     if words := context.meta.get(_WORDS):
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")

@@ -31,6 +31,13 @@ class TaskSpec:
     """The user's and the service's variables. The runtime itself sets the pinning last, so that nothing here can
     set or widen it."""
     shm_bytes: int = GIB
+    cpu_shares: int = 0
+    """Weight against other containers; 0: the engine's default."""
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
     host_network: bool = False
     """Share the host's network: the containers of a job over several hosts find each other there."""
     simulated_gpus: bool = False
@@ -107,6 +114,8 @@ class HostFacts:
     """Whether containers can be given NVIDIA GPUs there."""
     shares_images: bool = True
     """Whether its images can be copied to other hosts."""
+    isolates: bool = True
+    """Whether tasks have files of their own, so that mounts appear where they should."""
     problems: tuple[HostProblem, ...] = ()
 
 

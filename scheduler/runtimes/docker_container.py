@@ -10,7 +10,7 @@ from typing import Any
 from docker.types import DeviceRequest, LogConfig
 
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState
-from schedulearn.scheduler.runtimes.docker_volumes import CHECKPOINTS_PATH, SDK_PATH, mounts
+from schedulearn.scheduler.runtimes.docker_volumes import CHECKPOINTS_PATH, SDK_PATH, data_sets, mounts
 from schedulearn.scheduler.runtimes.pinning import complete_env
 
 LABEL = "schedulearn.cluster"
@@ -49,8 +49,12 @@ def create_arguments(
         "stop_signal": "SIGTERM",
         "host_config": api.create_host_config(
             init=True,
-            mounts=mounts(task.job_id, LABEL, cluster_id),
+            mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts)],
             shm_size=task.shm_bytes,
+            cpu_shares=task.cpu_shares or None,
+            nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,
+            mem_limit=task.memory_bytes,
+            memswap_limit=task.memory_bytes,  # no swap on top of it
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,
             restart_policy={"Name": "no"},

@@ -36,6 +36,11 @@ def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
     ]
 
 
+def data_sets(folders: Mapping[str, str]) -> list[Any]:
+    """Path in the container -> folder of the host, which must be there: an engine refuses what is not."""
+    return [Mount(target, source, type="bind", read_only=True) for target, source in folders.items()]
+
+
 class SdkVolume:
     """The volume with the SDK on one engine. Thread-safe."""
 

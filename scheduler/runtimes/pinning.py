@@ -19,6 +19,11 @@ def check_task(task: TaskSpec) -> None:
         raise StartRefused("the command is empty", field="command")
     if any("\0" in word for word in task.argv):
         raise StartRefused("the command holds a NUL character", field="command")
+    for target, source in task.mounts.items():
+        if not source:
+            raise StartRefused(
+                f"the data set for {target} is not declared any more: see the setting data_sets", field="mounts"
+            )
     for name, value in task.env.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise StartRefused(

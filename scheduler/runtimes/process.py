@@ -93,7 +93,9 @@ class ProcessRuntime:
 
     def survey(self) -> HostFacts:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return HostFacts(f"process {self._tasks}", cpus=os.cpu_count() or 0, memory_bytes=memory, shares_images=False)
+        return HostFacts(
+            f"process {self._tasks}", cpus=os.cpu_count() or 0, memory_bytes=memory, shares_images=False, isolates=False
+        )
 
     def observe(self) -> Sequence[ObservedTask]:
         return [task for name in self._names() if (task := self._observe(name)) is not None]

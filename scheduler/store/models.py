@@ -70,6 +70,10 @@ class Job(SQLModel, table=True):
     env: dict[str, str] = Field(sa_column=_json())
     grace_period: float = Field(sa_column=Column(Float, nullable=False, server_default="10"))
     shm_bytes: int = Field(sa_type=BigInteger)
+    cpus: float | None = None
+    memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
+    mounts: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Data set -> path in the container."""
     labels: dict[str, str] = Field(sa_column=_json())
     user: str
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})

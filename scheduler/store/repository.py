@@ -30,7 +30,18 @@ from schedulearn.scheduler.store.models import (
 JobRow = Row[Any]
 TaskRow = Row[Any]
 
-_ONLY_TO_START = {"type", "command", "env", "labels", "user", "request_hash", "idempotency_key"}
+_ONLY_TO_START = {
+    "type",
+    "command",
+    "env",
+    "mounts",
+    "cpus",
+    "memory_bytes",
+    "labels",
+    "user",
+    "request_hash",
+    "idempotency_key",
+}
 _TO_DECIDE = [column for column in Job.__table__.columns if column.name not in _ONLY_TO_START]  # type: ignore[attr-defined]
 _PROGRESS: list[Any] = [
     col(column) for column in (Profile.job_id, Profile.epoch, Profile.epochs, Profile.position, Profile.epoch_samples)

@@ -40,13 +40,15 @@ def test_flags_reach_the_job(service: Service) -> None:
     flags = [
         *("--name", "n", "--type", "Tensorflow", "--gpus", "2", "--elastic", "--min-gpus", "1", "--max-gpus", "3"),
         *("--priority", "70", "--max-duration", "2h", "--max-restarts", "4", "--env", "A=1=2", "--env", "PATH"),
+        *("--cpus", "1.5", "--memory", "4g"),
         *("--shm-size", "2g", "--label", "team=vision", "--user", "ada"),
     ]
     job = service.run(*FLAGS, "-d", "--json", *flags, "--command", "sh -c 'echo \"$A\"'").json
     expected = {
         "name": "n", "type": "Tensorflow", "required_gpus": 2, "elastic": True, "min_gpus": 1, "max_gpus": 3,
         "priority": 70, "max_duration": 7200.0, "max_restarts": 4, "env": {"A": "1=2", "PATH": os.environ["PATH"]},
-        "shm_size": 2 << 30, "labels": {"team": "vision"}, "user": "ada", "command": "sh -c 'echo \"$A\"'",
+        "shm_size": 2 << 30, "labels": {"team": "vision"}, "user": "ada", "cpus": 1.5, "memory": 4 << 30,
+        "command": "sh -c 'echo \"$A\"'",
     }  # fmt: skip
     assert {key: job[key] for key in expected} == expected
     service.wait(job["id"], "succeeded")

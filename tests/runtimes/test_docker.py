@@ -59,6 +59,31 @@ class TestContainers:
         assert (labels["schedulearn.attempt"], labels["schedulearn.rank"]) == ("1", "3")
         assert task_id == f"schedulearn-{labels['schedulearn.job']}-1-3"
 
+    def test_limits_and_data_sets_hold_in_the_container(
+        self, containers: Bench, engine: Engine, tmp_path: Path
+    ) -> None:
+        (tmp_path / "words").write_text("of the operator")
+        task_id = containers.start(
+            shell("cat /data/set/words; echo spoilt > /data/set/words"),
+            mounts={"/data/set": str(tmp_path)}, cpus=0.5, cpu_shares=2048, memory_bytes=64 << 20,
+        )  # fmt: skip
+        found = engine.api.inspect_container(task_id)["HostConfig"]
+        assert (found["NanoCpus"], found["CpuShares"]) == (500_000_000, 2048)
+        assert found["Memory"] == found["MemorySwap"] == 64 << 20
+        assert containers.wait_for_end(task_id).exit_code != 0
+        assert b"of the operator" in containers.read(task_id, follow=True)
+        assert (tmp_path / "words").read_text() == "of the operator"
+        greedy = containers.start(shell("x=$(head -c 200000000 /dev/zero | tr '\\0' a)"), memory_bytes=64 << 20)
+        ended = containers.wait_for_end(greedy)
+        assert ended.exit_code == 137 or ended.oom_killed, ended
+
+    def test_a_folder_that_the_host_lacks_is_named(self, containers: Bench, tmp_path: Path) -> None:
+        missing = str(tmp_path / "nowhere")
+        with pytest.raises(StartRefused, match="nowhere"):
+            containers.start(SLEEPER, mounts={"/data/set": missing})
+        with pytest.raises(StartRefused, match="not declared any more"):
+            containers.start(SLEEPER, mounts={"/data/set": ""})
+
     def test_an_entry_point_of_the_image_does_not_swallow_the_command(self, containers: Bench, engine: Engine) -> None:
         name = f"schedulearn-test/entry-{uuid.uuid4().hex[:8]}"
         made = engine.api.create_container(IMAGE, entrypoint=["nonesuch"])

@@ -54,10 +54,12 @@ class FakeCluster:
         host_grace_s: float = 60.0,
         probe: FakeProbe | None = None,
         other_probes: dict[str, FakeProbe] | None = None,
+        data_sets: dict[str, str] | None = None,
     ) -> None:
         """`others`: runtimes of hosts that may be added by `add`. `probe` has real GPUs in place of simulated ones."""
         self.probe = probe
         self.other_probes = other_probes
+        self.data_sets = data_sets
         self.directory = directory
         self.gpus = gpus
         self.runtime = runtime or FakeRuntime("local")
@@ -76,6 +78,7 @@ class FakeCluster:
             make_runtime=lambda row: self.others[row.id],
             make_probe=self._probe_of if self.other_probes is not None else None,
             host_grace_s=self.host_grace_s,
+            data_sets=self.data_sets,
         )
         self.cluster.start()
         return self

@@ -10,6 +10,7 @@ from schedulearn.scheduler.digest import (
     Finding,
     JobMoved,
     Observation,
+    Outage,
     Refusal,
     TaskEnded,
     TaskPaused,
@@ -17,6 +18,7 @@ from schedulearn.scheduler.digest import (
     TaskStarted,
     digest,
     ran_seconds,
+    through_outages,
 )
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import Reason
@@ -159,3 +161,26 @@ def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> Non
     ended = task_row(state="ended", outcome="command_failed", exit_code=143)
     job = job_row(status="stopping", reason="cancel_requested")
     assert reasons(look(job, [], [], ended=[ended])) == [Reason.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("since", "started", "finished", "code", "lost"),
+    [
+        (0.0, 50.0, 99.0, 1, False),  # the service was away: what failed on its own meanwhile has failed
+        (0.0, 50.0, 99.0, 137, True),  # but a kill was the engine's end, or its clearing up
+        (0.0, 50.0, 110.0, 137, True),
+        (0.0, 50.0, 120.0, 137, False),
+        (0.0, 105.0, 106.0, 137, False),  # begun since: its own doing
+        (90.0, 50.0, 95.0, 1, True),
+        (90.0, 50.0, 110.0, 1, False),
+        (90.0, 50.0, 89.5, 1, True),  # clocks differ a little
+        (90.0, 50.0, 80.0, 137, False),
+        (90.0, 50.0, 95.0, 0, False),
+    ],
+)
+def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
+    since: float, started: float, finished: float, code: int, lost: bool
+) -> None:
+    ended = ObservedTask("t", TaskState.EXITED, exit_code=code, started_at=started, finished_at=finished)
+    seen = through_outages(ended, [Outage(since, 100.0)])
+    assert (seen.state is TaskState.LOST) == lost

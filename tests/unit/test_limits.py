@@ -1,0 +1,72 @@
+"""What a job may use beside its GPUs, and which data sets it may name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from clusters import FakeCluster, spec
+from pydantic import ValidationError
+
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.limits import SHARES_A_GPU, check_data_sets, limits
+from schedulearn.scheduler.runtimes.base import GIB, HostFacts
+
+HOST = HostFacts("x", cpus=64, memory_bytes=512 * GIB)
+
+
+def job(**fields: object) -> SimpleNamespace:
+    return SimpleNamespace(**{"cpus": None, "memory_bytes": None, "shm_bytes": GIB, **fields})
+
+
+def test_without_a_word_a_job_gets_its_share_by_gpus() -> None:
+    two = limits(job(), 2, 8, HOST)
+    assert (two.cpus, two.cpu_shares) == (None, 2 * SHARES_A_GPU)
+    assert two.memory_bytes == int(512 * GIB * 0.95 / 4)
+    assert sum(limits(job(), n, 8, HOST).memory_bytes or 0 for n in (1, 2, 5)) < HOST.memory_bytes
+    assert limits(job(), 2, 8, None).memory_bytes is None, "a host that was never asked has no share to give"
+
+
+def test_what_it_says_counts_and_its_shared_memory_fits() -> None:
+    assert limits(job(cpus=3.0, memory_bytes=7 * GIB), 1, 8, HOST).memory_bytes == 7 * GIB
+    assert limits(job(cpus=3.0), 1, 8, HOST).cpus == 3.0
+    assert limits(job(shm_bytes=100 * GIB), 1, 8, HOST).memory_bytes == 101 * GIB
+    assert limits(job(shm_bytes=900 * GIB), 1, 8, HOST).memory_bytes == 512 * GIB
+
+
+def test_data_sets_reach_the_container_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, data_sets={"wiki": "/srv/wiki", "image-net": "/srv/in"}) as c:
+        [one] = c.submit(spec(mounts=["image-net"], memory="2g"))
+        [two] = c.submit(spec(mounts={"wiki": "/corpus/"}))
+        c.wait(one, "running")
+        c.wait(two, "running")
+        tasks = {task.job_id: task for task in c.runtime.tasks()}
+        assert tasks[one].mounts == {"/data/image-net": "/srv/in"}
+        assert tasks[one].memory_bytes == 2 * GIB
+        assert tasks[one].env["SCHEDULEARN_DATA_IMAGE_NET"] == "/data/image-net"
+        assert tasks[two].mounts == {"/corpus": "/srv/wiki"}
+        with pytest.raises(
+            InvalidError, match="no data set 'wikki'; the operator declared: image-net, wiki"
+        ) as refused:
+            c.submit(spec(), spec(mounts=["wikki"]))
+        assert refused.value.field == "1.mounts"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "/", "data", "/data/../etc/x", "/etc/passwd", "/schedulearn/sdk", "/proc", "/a\0"]
+)
+def test_targets_that_no_data_set_may_have(target: str) -> None:
+    with pytest.raises(ValidationError):
+        spec(mounts={"wiki": target})
+
+
+def test_two_data_sets_can_not_be_at_one_place() -> None:
+    with pytest.raises(ValidationError, match="at one path"):
+        spec(mounts={"a": "/data/x", "b": "/data/x/"})
+
+
+@pytest.mark.parametrize("declared", [{"a b": "/x"}, {"a": "x"}, {"": "/x"}])
+def test_what_an_operator_can_not_declare(declared: dict[str, str]) -> None:
+    with pytest.raises(InvalidError):
+        check_data_sets(declared)

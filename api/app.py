@@ -13,13 +13,27 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import events, hosts, jobs, legacy, metrics, policy, problems, reports, telemetry, timeline, usage
+from schedulearn.api import (
+    disk,
+    events,
+    hosts,
+    jobs,
+    legacy,
+    metrics,
+    policy,
+    problems,
+    reports,
+    telemetry,
+    timeline,
+    usage,
+)
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.housekeeping import Room
 from schedulearn.scheduler.observations import ReportIn
 from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.spec import JobSpec
@@ -61,6 +75,8 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             checkpoint_interval_s=settings.checkpoint_interval,
             keep_checkpoints_s=settings.keep_checkpoints,
             data_sets=settings.data_sets,
+            images=settings.images,
+            room=Room(settings.image_room, settings.checkpoint_room, settings.log_room),
             checkpoint_copies_bytes=settings.checkpoint_copies,
             keep_telemetry_days=settings.keep_telemetry,
         )
@@ -83,7 +99,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     )
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, policy, reports, events, metrics, legacy, usage, telemetry, timeline):
+    for module in (jobs, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline):
         app.include_router(module.router)
     _page(app, settings)
     _describe_bodies(app)

@@ -198,6 +198,14 @@ class Client:
         """Gives an unhealthy GPU, by index or UUID, back to service."""
         return self._object("POST", f"hosts/{_part(host_id)}/gpus/{_part(gpu)}/return")
 
+    def disk(self, host_id: str) -> Json:
+        """What takes room on a host."""
+        return self._object("GET", f"hosts/{_part(host_id)}/disk")
+
+    def fetch_image(self, host_id: str, image: str) -> None:
+        """Begins to fetch an image there."""
+        _check(self._request("POST", f"/api/v1/hosts/{_part(host_id)}/images", json={"image": image}), self.url)
+
     def add_host(self, spec: Mapping[str, Any]) -> Json:
         return self._object("POST", "hosts", json=dict(spec))
 

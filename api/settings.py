@@ -15,6 +15,10 @@ from schedulearn.scheduler.spec import parse_size
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
+"""Bytes, or e.g. "50g"."""
+
+
 class Settings(BaseSettings):
     """Every field is documented in docs/settings.md (a test says so)."""
 
@@ -48,6 +52,18 @@ class Settings(BaseSettings):
     data_sets: dict[str, str] = Field(
         default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
     )
+    images: list[str] = Field(
+        default_factory=list, description="images that every host fetches before a job needs them"
+    )
+    image_room: Size = Field(
+        default=0, description="room for images on each host; those of jobs go, the longest unused first"
+    )
+    checkpoint_room: Size = Field(
+        default=0, description="room for checkpoints on each host; those of ended jobs go, oldest first"
+    )
+    log_room: Size = Field(
+        default=0, description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound"
+    )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )
@@ -62,9 +78,8 @@ class Settings(BaseSettings):
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
     )
-    checkpoint_copies: Annotated[int, BeforeValidator(parse_size)] = Field(
+    checkpoint_copies: Size = Field(
         default=50 << 30,
-        ge=0,
         description="room for copies of running jobs' checkpoints in the data folder, from which they go on when their "
         "host is lost; 0: none",
     )

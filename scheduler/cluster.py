@@ -18,6 +18,7 @@ from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.housekeeping import Housekeeping, Room
 from schedulearn.scheduler.limits import check_data_sets
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
@@ -60,6 +61,8 @@ class Cluster:
         keep_checkpoints_s: float = 86_400.0,
         checkpoint_copies_bytes: int = 50_000_000_000,
         data_sets: Mapping[str, str] | None = None,
+        images: Sequence[str] = (),
+        room: Room | None = None,
         keep_telemetry_days: float = 7.0,
         make_probe: MakeProbe | None = None,
     ) -> None:
@@ -122,6 +125,7 @@ class Cluster:
                 settle_s=scale_window_s,
             )
         self.logs = LogStore(data_dir / "logs")
+        self.housekeeping = Housekeeping(self.db, lambda: self.agents, self.logs, room or Room(), images)
 
     @property
     def agents(self) -> Mapping[str, HostAgent]:
@@ -163,6 +167,7 @@ class Cluster:
         self.loop.start()
         self.fleet.start()
         self.checkpoints.start()
+        self.housekeeping.start()
         self.outlook.start()
         if self.parking:
             self.parking.start()
@@ -172,6 +177,7 @@ class Cluster:
         if self.parking:
             self.parking.close()
         self.outlook.close()
+        self.housekeeping.close()
         self.checkpoints.close()
         self.loop.close()
         self.profiles.close()

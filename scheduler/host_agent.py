@@ -89,6 +89,7 @@ class HostAgent:
         self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
         self._progress: dict[str, ImageProgress] = {}  # key of an action that takes long -> how far it is
         self._images: set[str] = set()
+        self._unavailable: dict[str, ImageProgress | str] = {}  # image -> why it could not be fetched last
         self._brought: set[str] = set()  # tasks whose checkpoints are here
         self._outages: list[Outage] = []
         self._answered_at = 0.0
@@ -128,6 +129,22 @@ class HostAgent:
         """How far a fetch of this image is; None while none is under way."""
         return self._progress.get(f"image {image}")
 
+    def fetch(self, image: str) -> None:
+        """Begins to fetch an image that no task waits for yet. Whether it can't be had, `fetches` says."""
+        self._begin(FetchImage(image), [])
+
+    def fetches(self) -> dict[str, ImageProgress | str]:
+        """Image -> how far its fetch is, or why the last one failed."""
+        running = {key.removeprefix("image "): step for key, step in self._progress.items() if key.startswith("image ")}
+        return {**self._unavailable, **running}
+
+    def forget_image(self, image: str) -> None:
+        """Removes an image, so that its next use fetches it again. What a container has stays."""
+        short = image.removesuffix(":latest")
+        with self._lock:
+            self._images -= {image, short}
+        self.runtime.remove_image(image)
+
     def has_checkpoints(self, task_id: str) -> bool:
         """Whether its job's were brought here for this task."""
         return task_id in self._brought
@@ -161,17 +178,20 @@ class HostAgent:
             self._started &= live
             self._brought &= live
         for action in actions:
-            with self._lock:
-                identity = _identity(action)
-                done = isinstance(action, StartTask) and action.spec.task_id in self._started
-                if done or identity in self._inflight or self._stopping:
-                    continue
-                self._inflight.add(identity)
-                if isinstance(action, StartTask):
-                    self._starting.add(action.spec.task_id)
-                    self._touched.add(action.spec.task_id)
             ids = list(waiting_for.get(action.image, [])) if isinstance(action, FetchImage) else []
-            self._pool.submit(self._run, action, ids)
+            self._begin(action, ids)
+
+    def _begin(self, action: Action, waiting: list[str]) -> None:
+        with self._lock:
+            identity = _identity(action)
+            done = isinstance(action, StartTask) and action.spec.task_id in self._started
+            if done or identity in self._inflight or self._stopping:
+                return
+            self._inflight.add(identity)
+            if isinstance(action, StartTask):
+                self._starting.add(action.spec.task_id)
+                self._touched.add(action.spec.task_id)
+        self._pool.submit(self._run, action, waiting)
 
     def _run(self, action: Action, waiting: list[str]) -> None:
         key = _key(action)
@@ -194,6 +214,7 @@ class HostAgent:
                     if not self.runtime.has_image(image):
                         self._follow(key, self._fetch_image(image))
                     self._images.add(image)
+                    self._unavailable.pop(image, None)
                 case FetchCheckpoints(task_id, job_id):
                     with self._dropping:
                         self._bringing.add(job_id)
@@ -206,6 +227,8 @@ class HostAgent:
         except StartRefused as fault:
             self._refuse(action, waiting, fault)
         except Exception as fault:
+            if isinstance(action, FetchImage):
+                self._unavailable[action.image] = str(fault)
             if not isinstance(fault, RuntimeFault):
                 log.exception("%s: %s failed", self.host_id, action)
             tries = self._retries.get(key, (0, 0.0, ""))[0]
@@ -236,6 +259,8 @@ class HostAgent:
         if isinstance(action, StartTask) and reason is Reason.IMAGE_UNAVAILABLE and action.spec.image in self._images:
             self._images.discard(action.spec.image)  # it was there and is gone: fetch it again
             return
+        if isinstance(action, FetchImage):
+            self._unavailable[action.image] = fault.detail
         ids = [action.spec.task_id] if isinstance(action, StartTask) else waiting
         with self._lock:
             self._refusals.update({task_id: Refusal(reason, fault.detail) for task_id in ids})

@@ -101,6 +101,16 @@ class LogStore:
                 return
             time.sleep(poll_s)
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk of each task's log."""
+        found: dict[str, int] = {}
+        for directory in os.scandir(self.root) if self.root.is_dir() else ():
+            try:
+                found[directory.name] = sum(file.stat().st_size for file in os.scandir(directory.path))
+            except (NotADirectoryError, FileNotFoundError):
+                continue  # deleted since, or none of ours
+        return found
+
     def delete(self, task_id: str) -> None:
         """Removes the log; unknown is fine."""
         shutil.rmtree(self.path(task_id), ignore_errors=True)

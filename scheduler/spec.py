@@ -59,6 +59,7 @@ def _as_targets(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_plain)]
+ImageName = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$")]
 Texts = Annotated[dict[Text, Text], BeforeValidator(_as_text)]
 
 
@@ -69,12 +70,7 @@ class JobSpec(BaseModel):
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
-    container_image: Text = Field(
-        min_length=1,
-        max_length=512,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$",
-        description="e.g. schedulearn/horovod-cpu",
-    )
+    container_image: ImageName = Field(description="e.g. schedulearn/horovod-cpu")
     command: Text = Field(
         min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
     )

@@ -1,11 +1,11 @@
-"""hosts ls, add, cordon, uncordon, drain, return and rm."""
+"""hosts ls, add, cordon, uncordon, drain, return, disk, pull and rm."""
 
 from __future__ import annotations
 
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.times import parse_seconds
+from schedulearn.api.cli.times import parse_seconds, show_time
 from schedulearn.api.client import Json
 
 
@@ -184,6 +184,51 @@ def return_gpu(session: Session, host: str, gpu: str) -> None:
       schedulearn hosts return gpu2 3
     """
     _print(session, session.client.return_gpu(host, gpu))
+
+
+@hosts.command("disk")
+@click.argument("host")
+@pass_session
+def disk(session: Session, host: str) -> None:
+    """Shows what takes room on a host: images, checkpoints, and fetches under way. It asks the host.
+
+    \b
+    Example:
+      schedulearn hosts disk gpu2
+    """
+    found = session.client.disk(host)
+    if session.as_json:
+        print_json(found)
+        return
+    rows: list[list[Cell]] = []
+    for image in found["images"]:
+        used = "in use" if image["in_use"] else show_time(image["used_at"]) if image["used_at"] else ""
+        rows.append([_size(image["bytes"]), "image", clean(image["name"]), used])
+    rows += [[_size(each["bytes"]), "checkpoints", clean(each["job"]), ""] for each in found["checkpoints"]]
+    rows += [["", "fetch", clean(each["image"]), clean(each["message"])] for each in found["fetches"]]
+    print_table(session, ("SIZE", "WHAT", "NAME", "LAST USED"), rows)
+    if session.pretty:
+        click.echo(f"All images together: {_size(found['images_bytes'])}")
+
+
+@hosts.command("pull")
+@click.argument("host")
+@click.argument("image")
+@pass_session
+def pull(session: Session, host: str, image: str) -> None:
+    """Fetches an image before a job needs it. `hosts disk` shows how far that is.
+
+    \b
+    Example:
+      schedulearn hosts pull gpu2 schedulearn/horovod-cuda
+    """
+    session.client.fetch_image(host, image)
+    if not session.as_json:
+        click.echo(f"{clean(host)} fetches {clean(image)}")
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e7 else f"{size / 1e3:.0f} kB"
 
 
 def _print(session: Session, host: Json) -> None:

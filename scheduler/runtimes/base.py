@@ -119,6 +119,24 @@ class HostFacts:
     problems: tuple[HostProblem, ...] = ()
 
 
+@dataclass(frozen=True)
+class Stored:
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What takes room on a host."""
+
+    images: tuple[Stored, ...] = ()
+    """With their tags, whosever they are; layers that several have count for none of them."""
+    images_bytes: int = 0
+    """Of all layers."""
+    checkpoints: tuple[Stored, ...] = ()
+    """By job, of this service."""
+
+
 class Runtime(Protocol):
     """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
     `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
@@ -146,6 +164,14 @@ class Runtime(Protocol):
 
     def load_image(self, archive: Iterable[bytes]) -> None:
         """Makes the image of such an archive present. An archive that breaks off leaves no image."""
+        ...
+
+    def disk(self) -> Disk:
+        """What takes room there. May take long."""
+        ...
+
+    def remove_image(self, image: str) -> None:
+        """Removes an image by its name; one that a container has, running or not, stays."""
         ...
 
     def start(self, task: TaskSpec) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.base import parse_task_id, task_id
+from schedulearn.scheduler.runtimes.base import Stored, parse_task_id, task_id
 
 _CHUNK = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
@@ -34,6 +34,12 @@ class CheckpointFolders:
     def drop(self, job_id: str) -> None:
         if _is_job(job_id) and not self._has_tasks(job_id):
             shutil.rmtree(self._root / job_id, ignore_errors=True)
+
+    def sizes(self) -> tuple[Stored, ...]:
+        return tuple(
+            Stored(job, sum(path.lstat().st_size for path in (self._root / job).rglob("*") if path.is_file()))
+            for job in self.jobs()
+        )
 
     def changed_at(self, job_id: str) -> float | None:
         try:

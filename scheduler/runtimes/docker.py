@@ -17,8 +17,9 @@ import docker.errors
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
-from schedulearn.scheduler.runtimes import docker_images, docker_volumes
+from schedulearn.scheduler.runtimes import docker_disk, docker_images, docker_volumes
 from schedulearn.scheduler.runtimes.base import (
+    Disk,
     HostFacts,
     ImageProgress,
     ObservedTask,
@@ -135,6 +136,12 @@ class DockerRuntime:
 
     def load_image(self, archive: Iterable[bytes]) -> None:
         docker_images.load_image(self._engine, archive)
+
+    def disk(self) -> Disk:
+        return docker_disk.disk(self._engine, LABEL, self._cluster_id)
+
+    def remove_image(self, image: str) -> None:
+        docker_disk.remove_image(self._engine, image)
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)

@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.base import (
+    GIB,
+    Disk,
+    HostFacts,
+    ImageProgress,
+    ObservedTask,
+    Stored,
+    TaskSpec,
+    TaskState,
+)
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 
 
@@ -104,6 +113,19 @@ class FakeRuntime:
             self._enter("load_image", image)
             if self.images is not None:
                 self.images.add(image)
+
+    def disk(self) -> Disk:
+        with self._changed:
+            self._enter("disk")
+            images = tuple(Stored(image, GIB) for image in sorted(self.images or ()))
+            checkpoints = tuple(Stored(job, len(content)) for job, (_, content) in sorted(self._checkpoints.items()))
+            return Disk(images, len(images) * GIB, checkpoints)
+
+    def remove_image(self, image: str) -> None:
+        with self._changed:
+            self._enter("remove_image", image)
+            if self.images is not None and not any(task.spec.image == image for task in self._tasks.values()):
+                self.images.discard(image)
 
     def start(self, task: TaskSpec) -> None:
         with self._changed:

@@ -27,6 +27,7 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes import procfs, shim
 from schedulearn.scheduler.runtimes.base import (
+    Disk,
     HostFacts,
     ImageProgress,
     ObservedTask,
@@ -111,6 +112,12 @@ class ProcessRuntime:
 
     def load_image(self, archive: Iterable[bytes]) -> None:
         raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
+
+    def disk(self) -> Disk:
+        return Disk(checkpoints=self._checkpoints.sizes())
+
+    def remove_image(self, image: str) -> None:
+        """Environments stay: they are the user's own, or take long to build."""
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)

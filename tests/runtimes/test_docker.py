@@ -77,6 +77,26 @@ class TestContainers:
         ended = containers.wait_for_end(greedy)
         assert ended.exit_code == 137 or ended.oom_killed, ended
 
+    def test_what_takes_room_is_told_and_an_image_that_is_used_stays(self, containers: Bench, engine: Engine) -> None:
+        name = f"schedulearn-test/room-{uuid.uuid4().hex[:8]}:1"
+        engine.api.tag(IMAGE, *name.split(":"))
+        write = shell('head -c 1000000 /dev/zero > "$SCHEDULEARN_CHECKPOINT_DIR/big"')
+        task_id = containers.start(write, image=name)
+        containers.wait_for_end(task_id)
+        disk = containers.runtime.disk()
+        assert name in [image.name for image in disk.images]
+        assert disk.images_bytes > 0
+        [mine] = [each for each in disk.checkpoints if each.name in task_id]
+        assert mine.bytes >= 1_000_000
+        containers.runtime.remove(task_id)
+        containers.runtime.remove_image(name)
+        containers.runtime.remove_image(name)
+        assert not containers.runtime.has_image(name)
+        sleeper = containers.start(SLEEPER)
+        containers.runtime.remove_image(IMAGE)
+        assert containers.runtime.has_image(IMAGE)
+        containers.runtime.stop(sleeper, 0)
+
     def test_a_folder_that_the_host_lacks_is_named(self, containers: Bench, tmp_path: Path) -> None:
         missing = str(tmp_path / "nowhere")
         with pytest.raises(StartRefused, match="nowhere"):

@@ -1,0 +1,102 @@
+"""What takes room on a host, and images fetched before a job needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from schedulearn.api.answers import JsonResponse
+from schedulearn.api.instants import iso
+from schedulearn.api.schemas import Problem
+from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.spec import ImageName
+
+router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
+_REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 409: {"model": Problem}}
+
+
+class ImageOut(BaseModel):
+    name: str
+    bytes: int = Field(description="that no other image has too")
+    used_at: str | None = Field(description="when a job last used it there; null: none did, or one that is not over")
+    in_use: bool = Field(description="a job that is not over names it")
+
+
+class CheckpointsOut(BaseModel):
+    job: str
+    bytes: int
+
+
+class FetchOut(BaseModel):
+    image: str
+    percent: float | None = Field(description="null: the last fetch failed, or has just begun")
+    message: str
+
+
+class DiskOut(BaseModel):
+    images_bytes: int = Field(description="of all images together")
+    images: list[ImageOut]
+    checkpoints: list[CheckpointsOut]
+    fetches: list[FetchOut]
+
+
+class FetchIn(BaseModel):
+    image: ImageName
+
+
+@router.get("/disk", response_model=DiskOut, responses=_REFUSED)
+def disk(request: Request, host_id: str) -> Response:
+    """The largest first. It asks the host, which may take some seconds."""
+    cluster = cluster_of(request)
+    agent = _agent(cluster, host_id)
+    found, used = cluster.housekeeping.of_host(agent)
+    images = [
+        {
+            "name": image.name,
+            "bytes": image.bytes,
+            "used_at": iso(used.get(image.name)),
+            "in_use": image.name in used and used[image.name] is None,
+        }
+        for image in found.images
+    ]
+    return JsonResponse(
+        {
+            "images_bytes": found.images_bytes,
+            "images": sorted(images, key=lambda image: -image["bytes"]),
+            "checkpoints": [
+                {"job": each.name, "bytes": each.bytes} for each in sorted(found.checkpoints, key=lambda c: -c.bytes)
+            ],
+            "fetches": _fetches(agent),
+        }
+    )
+
+
+@router.post("/images", status_code=202, response_model=list[FetchOut], responses=_REFUSED)
+def fetch(request: Request, host_id: str, body: FetchIn) -> Response:
+    """Begins to fetch an image, as a job that names it would. `disk` tells how far that is."""
+    agent = _agent(cluster_of(request), host_id)
+    agent.fetch(body.image)
+    return JsonResponse(_fetches(agent), status_code=202)
+
+
+def _agent(cluster: Cluster, host_id: str) -> HostAgent:
+    agent = cluster.agents.get(host_id)
+    if agent is None:
+        raise NotFoundError(f"there is no host {host_id!r}")
+    if agent.grip.observation is None:
+        raise ConflictError(f"{host_id} does not answer: {agent.grip.error}")
+    return agent
+
+
+def _fetches(agent: HostAgent) -> list[dict[str, Any]]:
+    return [
+        {"image": image, "percent": None, "message": state}
+        if isinstance(state, str)
+        else {"image": image, "percent": state.percent, "message": state.message}
+        for image, state in sorted(agent.fetches().items())
+    ]

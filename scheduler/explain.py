@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
@@ -14,6 +16,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
 
 KIND = "job.waiting"
+UNSATISFIABLE = Reason.UNSATISFIABLE.value
 _AT_ONCE = 500  # events a turn; whoever is left over is told of by the next one
 
 
@@ -51,6 +54,30 @@ class WaitingLog:
                     elif kind.removeprefix("job.") in list(JobStatus):  # it did something else since
                         said.pop(job_id, None)
         return said
+
+
+def with_what_is_missing(
+    reasons: Mapping[str, str], hosts: Sequence[Any], gpus: Sequence[Any], ready: Set[str]
+) -> Mapping[str, str]:
+    """`reasons`, and for jobs that need more than may be used, what may not and why: rows of hosts and GPUs, and the
+    hosts that are `ready`. Policies see only what may be used."""
+    closed = {host.id for host in hosts if host.state != "active"}
+    counts = Counter(
+        "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
+        else "on closed hosts" if gpu.host_id in closed
+        else "unhealthy" if gpu.fault
+        else "used by others" if gpu.occupied
+        else ""
+        for gpu in gpus
+    )  # fmt: skip
+    missing = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what)
+    if not missing:
+        return reasons
+    note = f" Not among them: {missing}."
+    return {
+        job_id: Why(UNSATISFIABLE, why + note) if code_of(why) == UNSATISFIABLE else why
+        for job_id, why in reasons.items()
+    }
 
 
 def code_of(why: str) -> str:

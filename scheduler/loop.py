@@ -34,7 +34,7 @@ from schedulearn.scheduler.digest import (
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
-from schedulearn.scheduler.explain import WaitingLog, code_of
+from schedulearn.scheduler.explain import WaitingLog, code_of, with_what_is_missing
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
@@ -182,7 +182,8 @@ class SchedulerLoop:
         plan = self._decide(policy, snapshot)
         # 3. Claim it.
         if plan is not None:
-            self.waiting, self._suspended = plan.reasons, plan.suspended
+            waiting = with_what_is_missing(plan.reasons, books.hosts, books.gpus, ready)
+            self.waiting, self._suspended = waiting, plan.suspended
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := changes_of(books, snapshot, plan, ready):
@@ -192,7 +193,7 @@ class SchedulerLoop:
             # Before the hosts have shown themselves all seem to lack GPUs.
             if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
                 queued = {job_id for job_id, job in books.jobs.items() if job.status == JobStatus.QUEUED}
-                self._waiting_log.tell({job_id: why for job_id, why in plan.reasons.items() if job_id in queued}, now)
+                self._waiting_log.tell({job_id: why for job_id, why in waiting.items() if job_id in queued}, now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         if self._monitor is not None:

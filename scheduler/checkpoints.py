@@ -35,6 +35,7 @@ Agents = Callable[[], Mapping[str, HostAgent]]
 _CHUNK = 1 << 20
 COPY_S = 15.0
 _SWEEP_S = 600.0
+_REST = 20.0  # so much longer than it looks it rests
 
 
 class Copies:
@@ -162,7 +163,9 @@ class Checkpoints:
                 continue
             try:
                 changed_at = agent.runtime.checkpoints_changed_at(task.job_id)
-                if changed_at is not None and changed_at != self._copies.time_of(task.job_id):
+                if changed_at is None or changed_at <= (task.started_at or 0.0):
+                    continue  # it has written nothing since it runs there
+                if changed_at != self._copies.time_of(task.job_id):
                     self._copies.save(task.job_id, agent.runtime.save_checkpoints(task.job_id), changed_at)
                 self._complaints.pop(task.job_id, None)
             except (RuntimeFault, OSError) as fault:
@@ -183,7 +186,9 @@ class Checkpoints:
                 self._copies.drop(job_id)
 
     def _running(self) -> list[Any]:
-        first = select(col(Task.job_id), col(Task.host_id)).join(Job, col(Job.id) == col(Task.job_id))
+        first = select(col(Task.job_id), col(Task.host_id), col(Task.started_at)).join(
+            Job, col(Job.id) == col(Task.job_id)
+        )
         live = (col(Task.state) == "running", col(Task.rank) == 0, col(Job.checkpoint_host) == col(Task.host_id))
         with self._db.read() as db:
             return list(db.execute(first.where(*live)))
@@ -213,10 +218,13 @@ class Checkpoints:
         )
 
     def _run(self) -> None:
-        swept = time.monotonic()
-        while not self._stopped.wait(self._every_s):
+        swept, wait_s = time.monotonic(), self._every_s
+        while not self._stopped.wait(wait_s):
             try:
+                began = time.monotonic()
                 self.copy()
+                # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
+                wait_s = max(self._every_s, _REST * (time.monotonic() - began))
                 if time.monotonic() - swept > _SWEEP_S:
                     self.sweep()
                     swept = time.monotonic()

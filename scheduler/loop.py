@@ -46,7 +46,7 @@ from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
-from schedulearn.scheduler.task_specs import Home, task_spec
+from schedulearn.scheduler.task_specs import Home, known_spec, task_spec
 
 log = logging.getLogger(__name__)
 
@@ -264,12 +264,15 @@ class SchedulerLoop:
             here = by_host.get(host_id, [])
             home = Home(gpus_of[host_id], agent.grip.facts, self.data_sets)
             for task in here:
-                job = books.starting.get(task.job_id)
+                job = books.jobs.get(task.job_id)
                 if job is None:
                     continue
                 gang = gangs[task.job_id]
-                spec = task_spec(task, job, simulated, gang, books, self.job_env(job.id), home)
                 ran = task.state == "running" or task.id in observation.started
+                spec = known_spec(task, job)
+                if task.state == "wanted":
+                    whole = books.starting[task.job_id]
+                    spec = task_spec(task, whole, simulated, gang, books, self.job_env(job.id), home)
                 desired[task.id] = DesiredTask(
                     spec,
                     task.stop,

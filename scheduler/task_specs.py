@@ -61,6 +61,18 @@ def task_spec(
     )
 
 
+def known_spec(task: Any, job: Any) -> TaskSpec:
+    """Of a task that has started: what is still asked of it. It is never started again, so its command is not."""
+    return TaskSpec(
+        job_id=job.id,
+        attempt=task.attempt,
+        rank=task.rank,
+        image=job.container_image,
+        argv=(),
+        gpu_uuids=tuple(task.gpu_uuids),
+    )
+
+
 def _member(task: Any, gang: Sequence[Any], books: Books) -> Member:
     ranks = sorted(gang, key=lambda each: each.rank)
     places = {host.id: place_of(host.address, host.network) for host in books.hosts}

@@ -40,7 +40,7 @@ class CheckpointVolumes:
 
     def changed_at(self, job_id: str) -> float | None:
         with self._engine.errors("look at checkpoints"):
-            if not self._exists(job_id):
+            if not self._containers(job_id) and not self._exists(job_id):
                 return None
             with self._reader(job_id) as container:
                 api = self._engine.api

@@ -54,7 +54,7 @@ class Books:
     """What the database says of everything that is not finished, as of one moment."""
 
     jobs: Mapping[str, JobRow]  # without the columns of `_ONLY_TO_START`
-    starting: Mapping[str, JobRow]  # all columns, of those with live tasks
+    starting: Mapping[str, JobRow]  # all columns, of those with tasks that are yet to start
     tasks: Sequence[TaskRow]  # not ended
     hosts: Sequence[Row[Any]]
     gpus: Sequence[Row[Any]]  # present ones
@@ -99,13 +99,13 @@ def load_books(db: Connection) -> Books:
         select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
     ).scalar()
     tasks = db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all()
-    live = {task.job_id for task in tasks}
+    wanted = {task.job_id for task in tasks if task.state == "wanted"}
     jobs = {row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))}
     tried = [row.id for row in jobs.values() if row.attempt]
     progress = select(*_PROGRESS).where(col(Profile.job_id).in_(tried), col(Profile.epochs).is_not(None))
     return Books(
         jobs=jobs,
-        starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(live)))} if live else {},
+        starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(wanted)))} if wanted else {},
         tasks=tasks,
         hosts=found.hosts,
         gpus=found.gpus,
@@ -187,6 +187,13 @@ def _table(model: type) -> Table:
 # Statements that a turn executes for each job that it starts, hundreds at times: to build one costs more than SQLite.
 _JOB = _table(Job)
 _MOVE_JOB = update(_JOB).where(_JOB.c.id == bindparam("moved_id"), _JOB.c.version == bindparam("moved_version"))
+_AT_HOME = update(_JOB).where(_JOB.c.id == bindparam("home_of")).values(checkpoint_host=bindparam("checkpoint_host"))
+_TASK = _table(Task)
+_MARK_RUNNING = (
+    update(_TASK)
+    .where(_TASK.c.id == bindparam("marked_id"), _TASK.c.state == "wanted")
+    .values(state=bindparam("state"), started_at=bindparam("started_at"))
+)
 _ADD_TASK, _ADD_LEASE, _ADD_EVENT = (insert(_table(model)) for model in (Task, Lease, Event))
 
 
@@ -340,12 +347,8 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -
 def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
     """From now on the checkpoints of the job are where its first task runs."""
     if task.rank == 0:
-        db.execute(update(Job).where(col(Job.id) == task.job_id).values(checkpoint_host=task.host_id))
-    db.execute(
-        update(Task)
-        .where(col(Task.id) == task.id, col(Task.state) == "wanted")
-        .values(state="running", started_at=started_at)
-    )
+        db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
+    db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at})
 
 
 def mark_paused(db: Connection, task: TaskRow, at: float) -> None:

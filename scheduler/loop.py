@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.claims import changes_of, claim
+from schedulearn.scheduler.claims import Changes, changes_of, claim
 from schedulearn.scheduler.digest import (
     SETTLE_S,
     Finding,
@@ -183,7 +183,7 @@ class SchedulerLoop:
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := changes_of(books, snapshot, plan, ready):
-                self.db.write(lambda db: claim(db, changes, plan, self.agents, ready, self.utilization, now))
+                self.db.write(lambda db: self._claim(db, changes, plan, ready, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
             # Before the hosts have shown themselves all seem to lack GPUs.
@@ -244,6 +244,10 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else plan
 
+    def _claim(self, db: Connection, changes: Changes, plan: Plan, ready: Set[str], now: float) -> None:
+        report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
+        claim(db, changes, plan, self.agents, ready, self.utilization, now, workers_report=report)
+
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
         gangs: dict[str, list[Any]] = {}
@@ -271,7 +275,7 @@ class SchedulerLoop:
                     job.grace_period,
                     agent.trouble(task.id)[0],
                     task.job_id in self._suspended,
-                    hold=len(gang) > 1 and not self._all_ready(gang, spec.image, observations),
+                    hold=len(gang) > 1 and not task.generation and not self._all_ready(gang, spec.image, observations),
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
@@ -357,10 +361,10 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
                     started_at=started_at, finished_at=finished_at,
                 )  # fmt: skip
-            case JobMoved(job, reason, message, fields, stop_tasks):
+            case JobMoved(job, reason, message, fields, stop_tasks, stop_only):
                 try:
-                    if repository.move_job(db, job, reason, message, now, **fields) and stop_tasks:
-                        repository.stop_tasks(db, job.id)
+                    if repository.move_job(db, job, reason, message, now, **fields) and (stop_tasks or stop_only):
+                        repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)
 

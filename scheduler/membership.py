@@ -2,8 +2,8 @@
 job trains. Who belongs to one, what may change, and when that has gone wrong. Pure.
 
 A task's `generation` is that of the job's workers with which it was to begin; 0: its job is not resized in place in
-this attempt. The job's `generation` is raised each time that workers are asked to come or go, and its `trained` is the
-last one that was seen to train. See docs/adr/0013.
+this attempt. The job's `generation` is raised by each attempt, and each time that workers are asked to come or go; its
+`trained` is the last one that was seen to train. See docs/adr/0013.
 """
 
 from __future__ import annotations

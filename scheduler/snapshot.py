@@ -112,7 +112,7 @@ def build_snapshot(
                 deadline=job.deadline,
                 attained_gpu_seconds=attained,
                 run_seconds=job.run_seconds + current,
-                restarts=job.restarts,
+                restarts=job.restarts + job.generation - job.attempt,  # with resizes in place
                 allocation=allocation,
                 gpu_indices=indices.get(job.id, {}),
                 remaining=length.seconds if length is not None else None,

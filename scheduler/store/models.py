@@ -96,7 +96,7 @@ class Job(SQLModel, table=True):
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})
     """`in-place`: its workers come and go while it trains, where that works; else `restart`."""
     generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    """Of its workers: raised each time that some are asked to come or go."""
+    """Of its workers: raised by each attempt, and each time that some are asked to come or go in one."""
     trained: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """The last generation that was seen to train."""
     meeting: str = Field(default="", sa_column_kwargs={"server_default": ""})

@@ -42,28 +42,28 @@ def finish(job: Training) -> None:
 def test_a_resize_outlives_the_service(served: Served, tmp_path: Path) -> None:
     """It is killed right after it has decided, while the new workers start; and again while some leave."""
     job = train(served, tmp_path / "out")
-    job.wait_for(1, 0)
+    job.wait_for(1)
     resize(served, 3)
     member_of(job.id, 1)
     served.kill()
     before = len(job.lines())
     wait_until(lambda: len(job.lines()) > before + 20, "training without the service")
     served.start()
-    job.wait_for(3, 0)
+    job.wait_for(3)
     resize(served, 1)
     served.kill()
     served.start()
-    job.wait_for(1, 0)
+    job.wait_for(1)
     finish(job)
     assert served.job(job.id)["restarts"] == 0
 
 
 def test_a_new_worker_that_is_killed_leaves_the_others_in_peace(served: Served, tmp_path: Path) -> None:
     job = train(served, tmp_path / "out")
-    job.wait_for(1, 0)
+    job.wait_for(1)
     resize(served, 2)
     kill(member_of(job.id, 1))
-    job.wait_for(2, 0)  # with another one
+    job.wait_for(2)  # with another one
     finish(job)
     found = served.job(job.id)
     assert found["restarts"] == 0
@@ -75,20 +75,20 @@ def test_a_new_worker_that_is_killed_leaves_the_others_in_peace(served: Served, 
 def test_a_worker_that_is_killed_while_it_trains_costs_what_a_restart_does(served: Served, tmp_path: Path) -> None:
     resize(served, 2)
     job = train(served, tmp_path / "out")
-    job.wait_for(2, 0)
+    job.wait_for(2)
     checkpoints = served.data / "checkpoints" / job.id
     wait_until(lambda: list(checkpoints.glob("*.json")), "a checkpoint")
     kill(member_of(job.id, 1))
     wait_until(lambda: last_attempt(job) == 2, "the second attempt")
     resize(served, 1)
-    job.wait_for(1, 0)
+    job.wait_for(1)
     finish(job)
     assert served.job(job.id)["restarts"] == 1
 
 
 def test_a_job_that_is_cancelled_while_it_grows_leaves_nothing(served: Served, tmp_path: Path) -> None:
     job = train(served, tmp_path / "out")
-    job.wait_for(1, 0)
+    job.wait_for(1)
     resize(served, 3)
     member_of(job.id, 2)
     served.http.delete(f"/jobs/{job.id}")

@@ -54,10 +54,10 @@ class Training:
             if all(line["step"] < step for attempt, step in began.items() if attempt > line["attempt"])
         ]
 
-    def wait_for(self, size: int, epoch: int, seconds: float = 90.0) -> None:
-        """Until `size` workers have done some steps, in epoch `epoch` or later."""
-        end = time.monotonic() + seconds
-        while sum(line["size"] == size and line["epoch"] >= epoch for line in self.lines()) < 8 * size:
+    def wait_for(self, size: int, seconds: float = 90.0) -> None:
+        """Until `size` workers have done some steps from now on."""
+        now, end = time.time(), time.monotonic() + seconds
+        while sum(line["size"] == size and line["at"] > now for line in self.lines()) < 8 * size:
             job = self.served.job(self.id)
             assert job["state"] not in ("failed", "succeeded"), self.served.logs(self.id)[-3000:]
             assert time.monotonic() < end, (job, self.served.logs(self.id)[-3000:], self.served.log()[-2000:])

@@ -16,6 +16,7 @@ def upgrade() -> None:
         job.add_column(sa.Column("trained", sa.Integer(), server_default="0", nullable=False))
         job.add_column(sa.Column("meeting", sa.String(), server_default="", nullable=False))
         job.add_column(sa.Column("forming_at", sa.Float(), nullable=True))
+    op.execute("UPDATE job SET generation = attempt")  # each attempt raises both
     with op.batch_alter_table("task", recreate="never") as task:
         task.add_column(sa.Column("generation", sa.Integer(), server_default="0", nullable=False))
 

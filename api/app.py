@@ -36,6 +36,7 @@ from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
 from schedulearn.scheduler.housekeeping import Room
 from schedulearn.scheduler.observations import ReportIn
 from schedulearn.scheduler.plugins import load_policies
+from schedulearn.scheduler.rosters import MembershipIn
 from schedulearn.scheduler.spec import JobSpec
 
 STATIC = Path(__file__).parent / "static"
@@ -163,7 +164,7 @@ def _describe_bodies(app: FastAPI) -> None:
 
     def openapi() -> dict[str, object]:
         document = make()
-        for model in (JobSpec, ReportIn):
+        for model in (JobSpec, ReportIn, MembershipIn):
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
                 document["components"]["schemas"].setdefault(name, part)

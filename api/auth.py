@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
-from schedulearn.scheduler import reporting
+from schedulearn.scheduler import reporting, rosters
 
 COOKIE = "schedulearn_token"
 OPEN_PATHS = ("/healthz", "/ui/", "/api/v1/session")
@@ -52,7 +52,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         path = scope["path"]
-        if path == reporting.PATH:
+        if path in (reporting.PATH, rosters.PATH):
             return None  # asks for the token of a job, which is good for nothing else
         if self.token is not None:
             if path in ("/", "/ui") or path.startswith(OPEN_PATHS) or _matches(headers, self.token):

@@ -38,7 +38,7 @@ class _ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         with self.cluster.db.read() as db:
             counts = repository.count_jobs(db)
-            resizes = repository.count_events(db, "job.resizing")
+            resizes = repository.count_resizes(db)
             hosts = repository.load_hosts(db)
         jobs = GaugeMetricFamily("schedulearn_jobs", "Jobs in each state", labels=["state"])
         for state, count in counts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,21 +15,24 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.observations import ReportIn, metrics_of, observations_of, profile_of, store_report
 from schedulearn.scheduler.profiles import JobProfile
+from schedulearn.scheduler.rosters import MembershipIn, hear, tell
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(prefix="/api/v1", tags=["reports"])
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (401, 404, 409, 422)}
 _LIMIT = 256 << 10  # bytes of a report
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ReportIn"}}},
-    }
-}
+
+
+def _body(schema: str) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 MOST_GPUS = 16  # that the profile predicts for
 
 
@@ -36,6 +40,12 @@ class ReportAnswer(BaseModel):
     models: dict[str, dict[str, float]] = Field(description="GPU type -> fitted step-time model; empty: none yet")
     gpu_type: str | None = Field(description="the one that the job was measured on last")
     use_efficiency: bool = Field(description="false under thesis-speed: the batch is chosen for throughput alone")
+
+
+class RosterOut(BaseModel):
+    generation: int
+    members: list[int] = Field(description="in the order of their ranks in training")
+    meeting: str = Field(description="address:port where the first one waits for the others; empty: nowhere yet")
 
 
 class ObservationOut(BaseModel):
@@ -96,18 +106,12 @@ class ProfileOut(BaseModel):
     metrics: dict[str, list[list[float]]] = Field(description="name -> [step, value, seconds since the epoch]")
 
 
-@router.post("/reports", response_model=ReportAnswer, responses=_PROBLEMS, openapi_extra=_BODY)
+@router.post("/reports", response_model=ReportAnswer, responses=_PROBLEMS, openapi_extra=_body("ReportIn"))
 async def report(request: Request) -> Response:
     """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
     known of the job's speed, for the choice of its batch."""
     cluster = cluster_of(request)
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    job_id = cluster.reports.job_of(token.strip()) if scheme.lower() == "bearer" else None
-    if job_id is None:
-        raise UnauthorizedError("a report needs the token of its job, as in SCHEDULEARN_JOB_TOKEN")
-    body = await request.body()
-    if len(body) > _LIMIT:
-        raise InvalidError(f"a report has at most {_LIMIT} bytes, not {len(body)}", field="body")
+    job_id, body = await _of_a_worker(request, cluster)
     given = ReportIn.model_validate_json(body)
     now = cluster.service.clock()
     if await asyncio.wrap_future(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
@@ -119,6 +123,42 @@ async def report(request: Request) -> Response:
         "use_efficiency": getattr(cluster.service.policy, "use_efficiency", True),
     }
     return JsonResponse(answer)
+
+
+@router.post("/reports/membership", response_model=RosterOut, responses=_PROBLEMS, openapi_extra=_body("MembershipIn"))
+async def membership(request: Request) -> Response:
+    """For workers of a job that is resized in place, with its token: who belongs to it now. The answer waits for news,
+    for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet."""
+    cluster = cluster_of(request)
+    pulse: Pulse = request.app.state.pulse
+    job_id, body = await _of_a_worker(request, cluster)
+    said = MembershipIn.model_validate_json(body)
+    now = cluster.service.clock()
+    if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: hear(db, job_id, said, now))):
+        cluster.loop.wake()
+    until = time.monotonic() + said.hold
+    waiter = pulse.join()
+    try:
+        while True:
+            answer, news = await cluster.db.aread(lambda db: tell(db, job_id, said))
+            left = until - time.monotonic()
+            if news or left <= 0 or pulse.closing:
+                return JsonResponse(answer)
+            await pulse.wait(waiter, left)
+    finally:
+        pulse.leave(waiter)
+
+
+async def _of_a_worker(request: Request, cluster: Cluster) -> tuple[str, bytes]:
+    """The job whose token the request carries, and the request's body. Raises UnauthorizedError, InvalidError."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    job_id = cluster.reports.job_of(token.strip()) if scheme.lower() == "bearer" else None
+    if job_id is None:
+        raise UnauthorizedError("a report needs the token of its job, as in SCHEDULEARN_JOB_TOKEN")
+    body = await request.body()
+    if len(body) > _LIMIT:
+        raise InvalidError(f"a report has at most {_LIMIT} bytes, not {len(body)}", field="body")
+    return job_id, body
 
 
 @router.get("/jobs/{job_id}/profile", response_model=ProfileOut, responses={404: {"model": Problem}})

@@ -76,6 +76,7 @@ class JobOut(BaseModel):
     min_gpus: int
     max_gpus: int
     elastic: bool
+    resize: str = Field(description="in-place or restart; a job of which the former failed goes on with the latter")
     priority: int
     weight: float
     deadline: str | None
@@ -328,7 +329,7 @@ def masked(env: Mapping[str, str]) -> dict[str, str]:
 
 
 _AS_THEY_ARE = (
-    *("id", "name", "type", "container_image", "command", "required_gpus", "min_gpus", "max_gpus", "elastic"),
+    *("id", "name", "type", "container_image", "command", "required_gpus", "min_gpus", "max_gpus", "elastic", "resize"),
     *(
         "priority",
         "weight",

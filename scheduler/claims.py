@@ -14,6 +14,7 @@ from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.explain import code_of
 from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.membership import IN_PLACE, Step, in_place, next_generation, settled, step_to
 from schedulearn.scheduler.placement import GpuState, Placement, place
 from schedulearn.scheduler.runtimes.base import task_id
 from schedulearn.scheduler.states import JobStatus, Reason
@@ -29,16 +30,22 @@ log = logging.getLogger(__name__)
 class Changes:
     start: list[Any]
     resize: list[Any]
+    """By restart."""
+    steps: list[tuple[Any, Step]]
+    """Resizes in place: job and how its workers change."""
 
     def __bool__(self) -> bool:
-        return bool(self.start or self.resize)
+        return bool(self.start or self.resize or self.steps)
 
 
 def changes_of(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> Changes:
     """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
     once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
     up: it can't be stopped anyway."""
-    start, resize = [], []
+    start, resize, steps = [], [], []
+    tasks: dict[str, list[Any]] = {}
+    for task in books.tasks:
+        tasks.setdefault(task.job_id, []).append(task)
     for view in snapshot.jobs:
         job = books.jobs[view.id]
         wanted = dict(plan.allocations.get(view.id, {}))
@@ -50,10 +57,17 @@ def changes_of(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) ->
             and wanted != dict(view.allocation)
             and ready >= set(view.allocation)
         ):
-            resize.append(job)
+            mine = tasks.get(job.id, [])
+            if in_place(mine) and not settled(job, mine):
+                continue  # one change at a time
+            step = step_to(job, mine, wanted)
+            if step is None:
+                resize.append(job)
+            else:
+                steps.append((job, step))
     order = {job_id: place for place, job_id in enumerate(plan.allocations)}
     start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
-    return Changes(start, resize)
+    return Changes(start, resize, steps)
 
 
 def claim(
@@ -64,8 +78,10 @@ def claim(
     ready: Set[str],
     utilization: Callable[[str], float | None],
     now: float,
+    workers_report: bool = True,
 ) -> None:
-    """Claims leases for jobs that start and asks for the end of tasks that are to be resized."""
+    """Claims leases for jobs that start or grow, and asks for the end of tasks that are to be resized or to leave.
+    Jobs are resized in place only if `workers_report`: by that they learn of each other."""
     found, leases = repository.load_hosts(db), repository.load_leases(db)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
     for job in changes.resize:
@@ -73,22 +89,37 @@ def claim(
         decided = {"decision": code_of(message), "allocation": dict(plan.allocations.get(job.id, {}))}
         if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now, data=decided):
             repository.stop_tasks(db, job.id)
+    for job, step in changes.steps:
+        if step.leaving and _regroup(db, job, step, plan, now):
+            repository.stop_tasks(db, job.id, step.leaving)
     open_hosts = {host.id for host in found.hosts if host.state == "active"} & ready
     gpus = [
         GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa)
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
-    wanted = [(job.id, plan.allocations[job.id]) for job in changes.start]
+    wanted: list[tuple[str, Mapping[str, int]]] = [(job.id, plan.allocations[job.id]) for job in changes.start]
+    wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
     placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
     for job in changes.start:
         if job.id not in placements:
             continue
         try:
             with db.begin_nested():
-                _start(db, job, placements[job.id], places, agents, plan.reasons.get(job.id, ""), now)
+                one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
+                _start(db, job, placements[job.id], places, agents, plan.reasons.get(job.id, ""), now, one_each)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
+    for job, step in changes.steps:
+        if job.id not in placements:
+            continue
+        try:
+            with db.begin_nested():
+                if _regroup(db, job, step, plan, now):
+                    first = repository.next_rank(db, job.id, job.attempt)
+                    _add_workers(db, job, job.attempt, job.generation + 1, first, placements[job.id], now)
+        except IntegrityError:
+            log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
 
 
 def _start(
@@ -99,7 +130,9 @@ def _start(
     agents: Mapping[str, HostAgent],
     why: str,
     now: float,
+    one_each: bool,
 ) -> None:
+    """`one_each`: a task a GPU, so that they can come and go."""
     hosts = in_order(placement, places, job.checkpoint_host)
     attempt = job.attempt + 1
     missing = [host for host in hosts if not agents[host].has_image(job.container_image)]
@@ -108,8 +141,11 @@ def _start(
     message = (
         f"Given GPUs: {where}." + (f" {why}" if why else "") + (f" Fetching {job.container_image}." if missing else "")
     )
-    fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None}
+    fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None, **next_generation(job)}
     if not repository.move_job(db, job, reason, message, now, **fields):
+        return
+    if one_each:
+        _add_workers(db, job, attempt, job.generation + 1, 0, placement, now)
         return
     for rank, host in enumerate(hosts):
         claims = [(claim.gpu_uuid, claim.slot) for claim in placement[host]]
@@ -119,3 +155,27 @@ def _start(
         )  # fmt: skip
     if len(hosts) > 1:
         repository.lease_port(db, hosts[0], task_id(job.id, attempt, 0), attempt)
+
+
+def _regroup(db: Connection, job: Any, step: Step, plan: Plan, now: float) -> bool:
+    """Asks for the job's next generation of workers."""
+    gpus = plan.allocations[job.id][step.host]
+    why = plan.reasons.get(job.id, "The policy gives it another allocation.")
+    message = f"{why} It goes on with {gpus} GPU{'s' * (gpus != 1)} in place."
+    decided = {"decision": code_of(why), "allocation": {step.host: gpus}}
+    return repository.move_job(
+        db, job, Reason.RESIZING_IN_PLACE, message, now, data=decided, **next_generation(job)
+    )  # fmt: skip
+
+
+def _add_workers(
+    db: Connection, job: Any, attempt: int, generation: int, first: int, placement: Placement, now: float
+) -> None:
+    """A task for each GPU, with ranks from `first` on."""
+    [(host, claims)] = placement.items()
+    for rank, claim in enumerate(claims, first):
+        repository.add_task(
+            db, [(claim.gpu_uuid, claim.slot)], now,
+            id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, generation=generation,
+            host_id=host,
+        )  # fmt: skip

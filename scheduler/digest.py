@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schedulearn.scheduler import membership
 from schedulearn.scheduler.gang import MEET_S, NO_MEETING
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import JobStatus, Reason
@@ -34,6 +35,11 @@ MAX_BLIND = 2
 """How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
 _BLIND = "Its container can't reach its GPUs any more. It starts again in a new one."
 _NO_MEETING = "its hosts did not come together, see its log"
+_LOST_EACH_OTHER = "its workers lost each other, see its log"
+_NEVER_MET = (
+    "Its workers ended without having met. A job that is resized in place needs a script with "
+    "schedulearn.worker.torch, see docs/adapt-your-script.md."
+)
 
 SETTLE_S = 3.0
 """For so long after the service's start, a container that the service of before asked for may still appear."""
@@ -106,6 +112,9 @@ class JobMoved:
     message: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     stop_tasks: bool = False
+    """All live ones."""
+    stop_only: Sequence[str] = ()
+    """Or these."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +178,13 @@ def digest(
         by_job.setdefault(task.job_id, []).append(task)
     for job_id, job in jobs.items():
         live = by_job.get(job_id, [])
-        results: list[tuple[Reason, int | None, str]] = [
-            (Reason(t.outcome), t.exit_code, t.error) for t in ended.get(job_id, ())
-        ]
+        counted = [task for task in ended.get(job_id, ()) if task.outcome != Reason.RESIZED]
+        results: list[tuple[Reason, int | None, str]] = [(Reason(t.outcome), t.exit_code, t.error) for t in counted]
+        due = len(live) + len(counted)  # results, once all tasks have ended
+        in_place = membership.in_place(live)
+        new = membership.newcomers(job, live, counted) if in_place else []
+        gone_before: list[str] = []  # why new workers ended before they trained
+        done = False
         running = 0
         for task in live:
             if gone and task.host_id in gone:
@@ -183,20 +196,36 @@ def digest(
                 if finding is None and job.status == JobStatus.RUNNING and _is_blind(task, seen, job):
                     findings.append(JobMoved(job, Reason.EVICTED, _BLIND, {"losses": job.losses + 1}, stop_tasks=True))
             if isinstance(finding, TaskEnded):
-                if finding.exit_code == NO_MEETING and len(live) + len(ended.get(job_id, ())) > 1:
+                if in_place and (membership.leaves_alone(job, task) or task in new):
+                    if not task.stop:
+                        gone_before.append(_how_it_ended(finding))
+                    finding = replace(finding, outcome=Reason.RESIZED)
+                    due -= 1
+                elif in_place and due > 1 and finding.exit_code in (NO_MEETING, membership.ABORTED):
+                    finding = replace(finding, outcome=Reason.LOST, error=_LOST_EACH_OTHER)
+                elif finding.exit_code == NO_MEETING and due > 1:
                     finding = replace(finding, outcome=Reason.LOST, error=_NO_MEETING)
-                results.append((finding.outcome, finding.exit_code, finding.error))
+                done = done or finding.outcome is Reason.COMPLETED
+                if finding.outcome is not Reason.RESIZED:
+                    results.append((finding.outcome, finding.exit_code, finding.error))
             if isinstance(finding, TaskStarted) or (not isinstance(finding, TaskEnded) and task.state == "running"):
                 running += 1
             if finding is not None:
                 findings.append(finding)
         moved = None
-        if results and len(results) == len(live) + len(ended.get(job_id, ())):
-            moved = _conclude(job, results)
+        verdict = membership.overdue(job, live, now, service_started) if in_place else None
+        if results and len(results) == due:
+            moved = _conclude(job, _causes(results))
+            if moved.reason is Reason.COMPLETED and in_place and due > 1 and membership.never_met(job, live + counted):
+                moved = JobMoved(job, Reason.COMMAND_FAILED, _NEVER_MET, {"exit_code": 0, "pull_percent": None})
+        elif gone_before and job.status == JobStatus.RUNNING:
+            verdict = membership.withdrawn(job, new, " ".join(gone_before))
+        elif in_place and done and _all_completed(results):
+            verdict = membership.finishing(job, new)
         elif any(r[0] is not Reason.COMPLETED for r in results) and not all(task.stop for task in live):
             # One of a gang is gone: the others can't train without it.
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
-        elif _half_started(live, running, now):
+        elif not new and _half_started(live, running, now):
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
         elif live and running == len(live) and job.status in (JobStatus.PULLING, JobStatus.STARTING):
             moved = JobMoved(
@@ -210,9 +239,29 @@ def digest(
             if spent >= job.max_duration:
                 message = f"It has run for its max_duration of {job.max_duration:g} s."
                 moved = JobMoved(job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)
+        if moved is None and verdict is not None:
+            moved = JobMoved(
+                job, verdict.reason, verdict.message, verdict.fields,
+                stop_tasks=verdict.stop is None, stop_only=verdict.stop or (),
+            )  # fmt: skip
         if moved is not None:
             findings.append(moved)
     return findings
+
+
+def _how_it_ended(worker: TaskEnded) -> str:
+    code = "" if worker.exit_code is None else f" with exit code {worker.exit_code}"
+    return f"A new worker ended{code}" + (f": {worker.error}." if worker.error else ".")
+
+
+def _all_completed(results: Sequence[tuple[Reason, int | None, str]]) -> bool:
+    return all(outcome is Reason.COMPLETED for outcome, _, _ in results)
+
+
+def _causes(results: Sequence[tuple[Reason, int | None, str]]) -> Sequence[tuple[Reason, int | None, str]]:
+    """Without the workers that ended only because another one had."""
+    causes = [result for result in results if result[2] != _LOST_EACH_OTHER and result[0] is not Reason.COMPLETED]
+    return causes or results
 
 
 def _blame(finding: Any, gpus: GpuTrouble, now: float) -> Any:
@@ -325,4 +374,7 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
 
 
 def _places(tasks: Sequence[Any]) -> str:
-    return ", ".join(f"{t.host_id} ({len(t.gpu_uuids)} GPU{'s' * (len(t.gpu_uuids) != 1)})" for t in tasks)
+    gpus: dict[str, int] = {}
+    for task in tasks:
+        gpus[task.host_id] = gpus.get(task.host_id, 0) + len(task.gpu_uuids)
+    return ", ".join(f"{host} ({count} GPU{'s' * (count != 1)})" for host, count in gpus.items())

@@ -54,6 +54,7 @@ class JobView:
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0
     restarts: int = 0
+    """With resizes in place: how often it was disturbed."""
     allocation: Allocation = field(default_factory=dict)
     gpu_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """host id -> which of the host's GPUs the job holds, counted as in `HostView.gpu_jobs`; empty: not known."""

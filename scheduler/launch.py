@@ -42,6 +42,10 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
     return ("horovodrun", "-np", str(gpus), "-H", f"localhost:{gpus}", *words)
 
 
+def names_launcher(command: str) -> bool:
+    return split_command(command)[0] in _LAUNCHERS
+
+
 def gang_command(launcher: str, command: str) -> tuple[str, tuple[str, ...]]:
     """(launcher, words) for a job over several hosts. One that names its launcher itself gets none from us."""
     words = split_command(command)
@@ -51,6 +55,15 @@ def gang_command(launcher: str, command: str) -> tuple[str, tuple[str, ...]]:
 def reserved_env(env: Mapping[str, str]) -> list[str]:
     """The names in `env` that a job may not set."""
     return [name for name in env if name.upper().startswith(RESERVED_PREFIXES) or name.upper() in RESERVED_NAMES]
+
+
+def worker_env(member: int, generation: int, rank: int) -> dict[str, str]:
+    """What the only worker of a container needs to meet the others of its job."""
+    return {
+        "SCHEDULEARN_MEMBER": str(member),
+        "SCHEDULEARN_GENERATION": str(generation),
+        "SCHEDULEARN_RANK": str(rank),
+    }
 
 
 def service_env(

@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.claims import changes_of, claim
+from schedulearn.scheduler.claims import Changes, changes_of, claim
 from schedulearn.scheduler.digest import (
     SETTLE_S,
     Finding,
@@ -187,7 +187,7 @@ class SchedulerLoop:
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := changes_of(books, snapshot, plan, ready):
-                self.db.write(lambda db: claim(db, changes, plan, self.agents, ready, self.utilization, now))
+                self.db.write(lambda db: self._claim(db, changes, plan, ready, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
             # Before the hosts have shown themselves all seem to lack GPUs.
@@ -248,6 +248,10 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else plan
 
+    def _claim(self, db: Connection, changes: Changes, plan: Plan, ready: Set[str], now: float) -> None:
+        report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
+        claim(db, changes, plan, self.agents, ready, self.utilization, now, workers_report=report)
+
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
         gpus_of = Counter(gpu.host_id for gpu in books.gpus)
@@ -291,10 +295,10 @@ class SchedulerLoop:
             change.result()
 
     def _all_ready(self, job: Any, gang: Sequence[Any], observations: Mapping[str, Observation]) -> bool:
-        """All of a gang start or none does: not before each of its hosts answers and has what it needs."""
+        """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one
+        host that come and go wait for nothing but its checkpoints."""
         return all(
-            t.host_id in observations
-            and self.agents[t.host_id].has_image(job.container_image)
+            (t.generation or (t.host_id in observations and self.agents[t.host_id].has_image(job.container_image)))
             and not self._lacks_checkpoints(job, t)
             for t in gang
         )
@@ -380,10 +384,10 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
                     started_at=started_at, finished_at=finished_at,
                 )  # fmt: skip
-            case JobMoved(job, reason, message, fields, stop_tasks):
+            case JobMoved(job, reason, message, fields, stop_tasks, stop_only):
                 try:
-                    if repository.move_job(db, job, reason, message, now, **fields) and stop_tasks:
-                        repository.stop_tasks(db, job.id)
+                    if repository.move_job(db, job, reason, message, now, **fields) and (stop_tasks or stop_only):
+                        repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)
 

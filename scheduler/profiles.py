@@ -162,10 +162,11 @@ class Profiles:
         """From its own reports; before there are any, from those of the job of its family that reported last."""
         with self._db.read() as db:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
+            alike: str | None = job_id
             if not rows and (relative := _relative(db, job_id)) is not None:
                 row, rows = row or profile_of(db, relative), observations_of(db, [relative])[-REMEMBERED:]
-                job_id = relative
-            stalls = [value for _, value, _ in metrics_of(db, job_id).get(STALL, [])]
+                alike = relative if _resized_alike(db, job_id, relative) else None
+            stalls = [value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else []
         if row is None or not rows:
             return None
         return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None)
@@ -183,6 +184,11 @@ def _relative(db: Connection, job_id: str) -> str | None:
         col(Profile.job_id).in_(select(col(Observation.job_id)).where(col(Observation.job_id) == col(Profile.job_id))),
     )
     return db.execute(query.order_by(col(Profile.reported_at).desc()).limit(1)).scalar()
+
+
+def _resized_alike(db: Connection, job_id: str, other: str) -> bool:
+    """Whether a resize of one tells how long one of the other takes."""
+    return len(set(db.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, other]))).scalars())) == 1
 
 
 def make_profile(row: Any, rows: Iterable[Any], resize_seconds: float | None = None) -> JobProfile:

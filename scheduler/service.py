@@ -244,6 +244,10 @@ def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "pull_percent": None,
         "run_seconds": 0.0,
         "gpu_seconds": 0.0,
+        "generation": 0,
+        "trained": 0,
+        "meeting": "",
+        "forming_at": None,
         "idempotency_key": None,
         "request_hash": None,
     }

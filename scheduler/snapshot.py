@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
 from schedulearn.scheduler.lengths import by_family, by_progress
+from schedulearn.scheduler.membership import leaving
 from schedulearn.scheduler.states import JobStatus
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def build_snapshot(
     work_of: Callable[[str], float | None] = lambda family: None,
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
-    with what their jobs hold, and are closed to others. A job that is being stopped or resized is left out: what it
-    holds is taken off its host, since it can't be given to others yet; with `settled` it is taken to have stopped
-    already, and waits if it is to go on.
+    with what their jobs hold, and are closed to others. A job that is being stopped or restarted is left out: what it
+    holds is taken off its host, since it can't be given to others yet, and so is what those workers hold that leave a
+    job; with `settled` it is taken to have stopped already, and waits if it is to go on.
 
     `work_of`: family -> GPU-seconds that its jobs took on average, None if unknown.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
@@ -40,7 +41,7 @@ def build_snapshot(
         task.id
         for task in books.tasks
         if task.job_id not in books.jobs or books.jobs[task.job_id].status in (JobStatus.STOPPING, JobStatus.RESIZING)
-    }
+    } | leaving(books.jobs, books.tasks)
     hosts = []
     positions: dict[str, int] = {}  # GPU -> its place among those of its host
     by_host: dict[str, list[Any]] = {}
@@ -77,12 +78,15 @@ def build_snapshot(
     held: dict[str, dict[str, int]] = {}
     indices: dict[str, dict[str, tuple[int, ...]]] = {}
     ran: dict[str, float] = {}
+    served: dict[str, float] = {}  # GPU-seconds by tasks that still live
     for task in books.tasks:
         if task.id not in passive:
             allocation = held.setdefault(task.job_id, {})
             allocation[task.host_id] = allocation.get(task.host_id, 0) + len(task.gpu_uuids)
             on = indices.setdefault(task.job_id, {})
-            on[task.host_id] = tuple(positions[uuid] for uuid in task.gpu_uuids if uuid in positions)
+            found = tuple(positions[uuid] for uuid in task.gpu_uuids if uuid in positions)
+            on[task.host_id] = on.get(task.host_id, ()) + found
+            served[task.job_id] = served.get(task.job_id, 0.0) + ran_seconds(task, now) * len(task.gpu_uuids)
             if task.rank == 0:
                 ran[task.job_id] = ran_seconds(task, now)
     jobs = []
@@ -92,7 +96,7 @@ def build_snapshot(
         allocation = held.get(job.id, {})
         profile = profile_of(job.id) if job.elastic else None
         current = ran.get(job.id, 0.0)
-        attained = job.gpu_seconds + current * sum(allocation.values())
+        attained = job.gpu_seconds + served.get(job.id, 0.0)
         length = by_progress(books.progress.get(job.id), attained, profile.goodput if profile else None, job.min_gpus)
         length = length or by_family(work_of(job.family), attained)
         jobs.append(
@@ -108,7 +112,7 @@ def build_snapshot(
                 deadline=job.deadline,
                 attained_gpu_seconds=attained,
                 run_seconds=job.run_seconds + current,
-                restarts=job.restarts,
+                restarts=job.restarts + job.generation - job.attempt,  # with resizes in place
                 allocation=allocation,
                 gpu_indices=indices.get(job.id, {}),
                 remaining=length.seconds if length is not None else None,

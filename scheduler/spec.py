@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.families import MOST, family_of
-from schedulearn.scheduler.launch import reserved_env, split_command
+from schedulearn.scheduler.launch import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.limits import check_target
 from schedulearn.scheduler.runtimes.base import GIB
 
@@ -79,6 +79,11 @@ class JobSpec(BaseModel):
     )
 
     elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
+    resize: Literal["restart", "in-place"] = Field(
+        default="restart",
+        description="elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, "
+        "while it trains, each GPU in a container of its own",
+    )
     min_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default 1")
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default: no bound")
     priority: int = Field(default=50, ge=0, le=100, description="higher first")
@@ -162,6 +167,11 @@ class JobSpec(BaseModel):
                 if getattr(self, bound) not in (None, self.required_gpus):
                     raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
             self.min_gpus = self.max_gpus = self.required_gpus
+        if self.resize == "in-place":
+            if not self.elastic:
+                raise ValueError("resize: in-place is for elastic jobs: set elastic")
+            if self.launcher != "horovod" or names_launcher(self.command):
+                raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
         self.family = self.family or family_of(self.container_image, self.command)
         self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
         self.min_gpus = self.min_gpus or 1

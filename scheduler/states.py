@@ -81,6 +81,8 @@ class Reason(StrEnum):
     PLACED = "placed"
     CONTAINER_RUNNING = "container_running"
     RESIZE_REQUESTED = "resize_requested"
+    RESIZE_FAILED = "resize_failed"
+    RESIZING_IN_PLACE = "resizing_in_place"
     CANCEL_REQUESTED = "cancel_requested"
     TIME_LIMIT_REACHED = "time_limit_reached"
     COMPLETED = "completed"
@@ -112,6 +114,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.PLACED: _S,
     Reason.CONTAINER_RUNNING: _R,
     Reason.RESIZE_REQUESTED: _Z,
+    Reason.RESIZE_FAILED: _Z,
+    Reason.RESIZING_IN_PLACE: _R,
     Reason.CANCEL_REQUESTED: _X,
     Reason.TIME_LIMIT_REACHED: _X,
     Reason.COMPLETED: _OK,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.gang import Member, member_argv, member_env, place_of
-from schedulearn.scheduler.launch import gang_command, launch_argv, service_env
+from schedulearn.scheduler.launch import gang_command, launch_argv, service_env, split_command, worker_env
 from schedulearn.scheduler.limits import data_variables, limits, sources
+from schedulearn.scheduler.membership import members
 from schedulearn.scheduler.runtimes.base import HostFacts, TaskSpec
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 
@@ -32,14 +33,24 @@ def task_spec(
 ) -> TaskSpec:
     """`gang`: the job's live tasks, with this one. `job_env`: variables by which its workers report."""
     gpus = len(task.gpu_uuids)
-    env = {**job.env, **job_env, **service_env(job.id, task.attempt, job.restarts, gpus, task.rank, len(gang))}
+    several_hosts = len(gang) > 1 and not task.generation
+    if task.generation:
+        others = members(gang)
+        rank = sum(other.rank < task.rank for other in others)
+        argv = split_command(job.command)
+        who = {
+            **service_env(job.id, task.attempt, job.restarts, len(others)),
+            **worker_env(task.rank, task.generation, rank),
+        }
+    else:
+        argv = launch_argv(job.launcher, job.command, gpus, elastic=job.elastic)
+        who = service_env(job.id, task.attempt, job.restarts, gpus, task.rank, len(gang))
     mounts = sources(job.mounts, home.data_sets)
     seen = mounts if home.facts is not None and not home.facts.isolates else {target: target for target in mounts}
-    env.update(data_variables({name: seen[target] for name, target in job.mounts.items()}))
+    data = data_variables({name: seen[target] for name, target in job.mounts.items()})
+    env = {**job.env, **job_env, **data, **who, "SCHEDULEARN_GRACE_PERIOD": f"{job.grace_period:g}"}
     bounds = limits(job, gpus, home.gpus, home.facts)
-    env["SCHEDULEARN_GRACE_PERIOD"] = f"{job.grace_period:g}"
-    argv = launch_argv(job.launcher, job.command, gpus, elastic=job.elastic)
-    if len(gang) > 1:
+    if several_hosts:
         launcher, words = gang_command(job.launcher, job.command)
         argv = member_argv(_gang_source(), words)
         env.update(member_env(launcher, _member(task, gang, books)))
@@ -56,7 +67,7 @@ def task_spec(
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         mounts=mounts,
-        host_network=len(gang) > 1,
+        host_network=several_hosts,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
     )
 

@@ -99,6 +99,16 @@ class Job(SQLModel, table=True):
     pull_percent: float | None = None
     checkpoint_host: str | None = None
     """Where its newest checkpoints are: the host on which its first task ran last."""
+    resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})
+    """`in-place`: its workers come and go while it trains, where that works; else `restart`."""
+    generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Of its workers: raised by each attempt, and each time that some are asked to come or go in one."""
+    trained: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """The last generation that was seen to train."""
+    meeting: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Where the workers of this generation meet, as their first one says; empty: it has not yet."""
+    forming_at: float | None = None
+    """Since when training stands still for a change of workers; None: it does not."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
 
@@ -125,6 +135,8 @@ class Task(SQLModel, table=True):
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), nullable=False))
     attempt: int
     rank: int
+    generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Of the job's workers, with which it was to begin; 0: its job is not resized in place in this attempt."""
     host_id: str
     gpu_uuids: list[str] = Field(sa_column=_json())
     state: str = "wanted"

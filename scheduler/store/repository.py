@@ -266,16 +266,26 @@ def end_task(
     return True
 
 
-def stop_tasks(db: Connection, job_id: str) -> None:
-    """Asks for the end of a job's live tasks; the loop does it."""
-    db.execute(update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended").values(stop=True))
+def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) -> None:
+    """Asks for the end of a job's live tasks, all or those of `ids`; the loop does it."""
+    query = update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended")
+    db.execute((query if ids is None else query.where(col(Task.id).in_(ids))).values(stop=True))
+
+
+def next_rank(db: Connection, job_id: str, attempt: int) -> int:
+    """One that no task of the attempt has had."""
+    query = select(func.max(col(Task.rank))).where(col(Task.job_id) == job_id, col(Task.attempt) == attempt)
+    last = db.execute(query).scalar()
+    return 0 if last is None else int(last) + 1
 
 
 def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fields: Any) -> None:
     """A task and its leases, given as (gpu uuid, slot). Raises IntegrityError if a slot is taken or the job has a live
     task of this rank."""
     claims = list(claims)
-    values = {"state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", **fields}
+    values = {
+        "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0, **fields,
+    }  # fmt: skip
     db.execute(_ADD_TASK, {**values, "gpu_uuids": [uuid for uuid, _ in claims]})
     db.execute(
         _ADD_LEASE,
@@ -319,8 +329,10 @@ def last_event_id(db: Connection) -> int:
     return db.execute(select(func.max(col(Event.id)))).scalar() or 0
 
 
-def count_events(db: Connection, kind: str) -> int:
-    return db.execute(select(func.count()).select_from(Event).where(col(Event.kind) == kind)).scalar() or 0
+def count_resizes(db: Connection) -> int:
+    """By restart and in place."""
+    either = or_(col(Event.kind) == "job.resizing", col(Event.code) == Reason.RESIZING_IN_PLACE.value)
+    return db.execute(select(func.count()).select_from(Event).where(either)).scalar() or 0
 
 
 def current_policy(db: Connection) -> Row[Any] | None:

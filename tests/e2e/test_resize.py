@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import signal
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from served import Served
+from served import Served, check_intervals, check_leases
+from training import ROOT, Training, kill, last_attempt, processes_of, resize, serve, wait_until, worker_of
 
 from schedulearn.api.reach import bridge_address
 from schedulearn.scheduler.runtimes.docker import DockerRuntime
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "tests/worker/script.py"
-SAMPLES = 1437
 
 pytestmark = [
     pytest.mark.horovod,
@@ -34,121 +25,63 @@ pytestmark = [
 ]
 
 
-class Training:
-    """One elastic job that runs tests/worker/script.py, and what its workers wrote down."""
-
-    def __init__(self, served: Served, out: Path, launcher: str, *flags: str, **fields: Any) -> None:
-        self.served = served
-        self.out = out
-        out.mkdir()
-        command = " ".join(["python", str(SCRIPT), launcher, str(out), *flags])
-        self.id = served.submit(
-            command, container_image="horovod", elastic=True, max_gpus=4, launcher=launcher, **fields
-        )
-
-    def lines(self) -> list[dict[str, Any]]:
-        """One for each pass of each worker that got anywhere, in order of time."""
-        found = []
-        for file in self.out.glob("seen-*.jsonl"):
-            attempt = int(file.name.split("-")[1])
-            text = file.read_text()
-            found += [{**json.loads(line), "attempt": attempt} for line in text[: text.rfind("\n") + 1].splitlines()]
-        return sorted(found, key=lambda line: line["at"])
-
-    def lasting(self) -> list[dict[str, Any]]:
-        """Without the steps that a later attempt did again from a checkpoint."""
-        lines = self.lines()
-        began = {}
-        for line in lines:
-            began.setdefault(line["attempt"], line["step"])
-        return [
-            line
-            for line in lines
-            if all(line["step"] < step for attempt, step in began.items() if attempt > line["attempt"])
-        ]
-
-    def wait_for(self, size: int, epoch: int, seconds: float = 90.0) -> None:
-        """Until `size` workers have done some steps, in epoch `epoch` or later."""
-        end = time.monotonic() + seconds
-        while sum(line["size"] == size and line["epoch"] >= epoch for line in self.lines()) < 8 * size:
-            job = self.served.job(self.id)
-            assert job["state"] not in ("failed", "succeeded"), self.served.logs(self.id)[-3000:]
-            assert time.monotonic() < end, (job, self.served.logs(self.id)[-3000:], self.served.log()[-2000:])
-            time.sleep(0.05)
-
-    def finish(self) -> float:
-        """The final accuracy."""
-        job = self.served.wait(self.id, "succeeded", "failed", seconds=150)
-        log = self.served.logs(self.id)
-        assert job["state"] == "succeeded", log[-3000:]
-        return float(re.findall(r"final accuracy ([0-9.]+)", log)[-1])
-
-    def check_samples(self, epochs: int) -> None:
-        for epoch in range(epochs):
-            seen = Counter(
-                index
-                for line in self.lasting()
-                if line["epoch"] == epoch and line["weight"] > 0
-                for index in line["seen"]
-            )
-            assert sorted(seen) == list(range(SAMPLES)), f"epoch {epoch} left out {SAMPLES - len(seen)} samples"
-            assert set(seen.values()) == {1}, f"epoch {epoch} saw {seen.most_common(3)}"
-
-    def losses(self) -> list[float]:
-        """The mean over the workers of each step."""
-        steps: dict[int, list[float]] = {}
-        for line in self.lasting():
-            steps.setdefault(line["step"], []).append(line["loss"])
-        return [sum(values) / len(values) for _, values in sorted(steps.items())]
-
-
-def resize(served: Served, gpus: int) -> None:
-    answer = served.http.put("/api/v1/policy", json={"algorithm": "sized", "params": {"gpus": gpus}})
-    assert answer.status_code == 200, answer.text
-
-
 @pytest.fixture
 def served(tmp_path: Path, horovod_env: Path) -> Iterator[Served]:
-    env = {
-        "SCHEDULEARN_POLICIES": json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"]),
-        "SCHEDULEARN_ENVIRONMENTS": json.dumps({"horovod": str(horovod_env)}),
-        "SCHEDULEARN_REPORT_INTERVAL": "1",
-        "SCHEDULEARN_CHECKPOINT_INTERVAL": "2",
-    }
-    with Served(tmp_path / "data", env=env) as service:
-        resize(service, 1)
+    with serve(tmp_path / "data", horovod_env) as service:
         yield service
 
 
-def test_a_job_that_is_resized_while_it_trains_learns_the_same(served: Served, tmp_path: Path) -> None:
-    epochs = 16
-    job = Training(served, tmp_path / "resized", "horovod", "--epochs", str(epochs), "--pause", "0.03")
-    for size, epoch in ((1, 0), (2, 1), (4, 3), (1, 5)):
-        resize(served, size)
-        job.wait_for(size, epoch)
-    accuracy = job.finish()
-    assert [task["exit_code"] for task in served.job(job.id)["tasks"]] == [75, 75, 75, 0]
-    assert served.job(job.id)["restarts"] == 3
-    job.check_samples(epochs)
-    losses = job.losses()
-    sizes = [line["size"] for line in job.lasting()]
-    assert sorted(set(sizes)) == [1, 2, 4]
-    # No jump: around a resize, the loss is what it was, within what it varies by anyway.
-    lines = job.lasting()
-    for before, after in pairwise(lines):
-        if after["attempt"] > before["attempt"]:
-            step = after["step"]
-            left, right = losses[max(0, step - 30) : step], losses[step : step + 30]
-            assert sum(right) / len(right) < 1.3 * sum(left) / len(left) + 0.05, f"the loss jumps at step {step}"
-    resize(served, 1)
-    plain = Training(served, tmp_path / "plain", "horovod", "--epochs", str(epochs))
-    assert abs(plain.finish() - accuracy) <= 0.01
-    plain.check_samples(epochs)
-    profile = served.http.get(f"/api/v1/jobs/{job.id}/profile").json()
-    assert {observation["num_gpus"] for observation in profile["observations"]} == {1, 2, 4}
-    assert profile["progress"]["epochs"] == epochs
-    assert profile["noise_scale"] > 0
-    assert len(profile["metrics"]["accuracy"]) >= 5
+SEEDS = (0, 1, 2)
+EPOCHS = 16
+
+
+@pytest.fixture(scope="module")
+def unresized(tmp_path_factory: pytest.TempPathFactory, horovod_env: Path) -> float:
+    """The accuracy that the job comes to by itself, averaged over the seeds."""
+    folder = tmp_path_factory.mktemp("unresized")
+    with serve(folder / "data", horovod_env) as served:
+        jobs = [Training(served, folder / str(seed), "horovod", f"--epochs {EPOCHS} --seed {seed}") for seed in SEEDS]
+        found = [job.finish() for job in jobs]
+        for job in jobs:
+            job.check_samples(EPOCHS)
+    return sum(found) / len(found)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", ["restart", "in-place"])
+def test_a_job_that_is_resized_while_it_trains_learns_the_same(
+    served: Served, tmp_path: Path, unresized: float, how: str
+) -> None:
+    accuracies, stalls = [], []
+    for seed in SEEDS:
+        resize(served, 1)
+        flags = f"--epochs {EPOCHS} --pause 0.2 --seed {seed}"
+        job = Training(served, tmp_path / str(seed), "horovod", flags, resize=how)
+        for size in (1, 2, 4, 1):
+            resize(served, size)
+            job.wait_for(size)
+        job.hurry()
+        accuracies.append(job.finish())
+        job.check_samples(EPOCHS)
+        job.check_losses()
+        assert [(before, after) for before, after, _ in job.stalls()] == [(1, 2), (2, 4), (4, 1)]
+        stalls += [seconds for _, _, seconds in job.stalls()]
+        found = served.job(job.id)
+        assert found["restarts"] == (3 if how == "restart" else 0)
+        if how == "restart":
+            assert [task["exit_code"] for task in found["tasks"]] == [75, 75, 75, 0]
+        else:
+            assert [task["exit_code"] for task in found["tasks"]] == [0, 0, 0, 0]
+            assert max(stalls) <= 6, stalls
+        profile = served.http.get(f"/api/v1/jobs/{job.id}/profile").json()
+        assert profile["progress"]["epochs"] == EPOCHS
+        assert profile["noise_scale"] > 0
+        measured = [value for _, value, _ in profile["metrics"]["stall_seconds"]]
+        assert measured == pytest.approx(stalls[-3:], abs=1.0), "the policies reckon with another stall"
+    assert abs(sum(accuracies) / len(accuracies) - unresized) <= 0.01
+    check_intervals(served)
+    check_leases(served)
+    print(f"{how}: stalls of {', '.join(f'{seconds:.2f}' for seconds in stalls)} s")
 
 
 def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> None:
@@ -156,7 +89,7 @@ def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> 
     resize(served, 2)
     job = Training(served, tmp_path / "out", "horovod", f"--epochs {epochs} --pause 0.03 --ballast 30")
     checkpoints = served.data / "checkpoints" / job.id
-    job.wait_for(2, 0)
+    job.wait_for(2)
     wait_until(lambda: list(checkpoints.glob("*.json")), "a checkpoint")
     kill(worker_of(job.id, rank=1))  # one worker
     wait_until(lambda: last_attempt(job) == 2, "the second attempt")
@@ -173,41 +106,6 @@ def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> 
             again = [line for line in lines if line["attempt"] == before["attempt"] and line["step"] >= after["step"]]
             lost = max(line["at"] for line in again) - min(line["at"] for line in again) if again else 0.0
             assert lost < 2 + 4, f"{lost:.1f} s of work were lost, with a checkpoint every 2 s"
-
-
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come within {seconds} s"
-        time.sleep(0.002)
-
-
-def last_attempt(job: Training) -> int:
-    return max((line["attempt"] for line in job.lines()), default=0)
-
-
-def environments(job_id: str) -> Iterator[tuple[int, bytes]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                found = (entry / "environ").read_bytes()
-                if f"SCHEDULEARN_JOB_ID={job_id}".encode() in found:
-                    yield int(entry.name), found
-
-
-def processes_of(job_id: str) -> list[int]:
-    return [pid for pid, _ in environments(job_id)]
-
-
-def worker_of(job_id: str, rank: int) -> int:
-    [pid] = [pid for pid, env in environments(job_id) if f"HOROVOD_RANK={rank}".encode() in env.split(b"\0")]
-    return pid
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: Served, tmp_path: Path) -> None:
@@ -299,9 +197,9 @@ def test_with_torchrun_too(served: Served, tmp_path: Path) -> None:
     job = Training(
         served, tmp_path / "out", "torchrun", f"--epochs {epochs} --pause 0.02 --batch 64 --max-batch 64 --max-local 16"
     )
-    for size, epoch in ((1, 0), (2, 1)):
+    for size in (1, 2):
         resize(served, size)
-        job.wait_for(size, epoch)
+        job.wait_for(size)
     assert job.finish() > 0.8
     job.check_samples(epochs)
     assert {len(line["seen"]) for line in job.lines()} <= set(range(1, 18)), "more in one pass than fits"

@@ -129,15 +129,21 @@ class Served:
 
 def check_intervals(served: Served) -> None:
     """From the history of tasks: no GPU was in two tasks at a time, no job in two attempts at a time."""
-    rows = served.rows("SELECT job_id, id, gpu_uuids, started_at, finished_at FROM task WHERE started_at IS NOT NULL")
+    rows = served.rows("SELECT job_id, attempt, id, gpu_uuids, started_at, finished_at FROM task WHERE started_at > 0")
     spans: dict[str, list[tuple[float, float, str]]] = {}
-    for job_id, task_id, gpus, started, finished in rows:
-        for key in (job_id, *gpus.strip("[]").split(", ")):
-            spans.setdefault(key, []).append((started, finished or time.time(), task_id))
+    attempts: dict[tuple[str, str], tuple[float, float]] = {}
+    for job_id, attempt, task_id, gpus, started, finished in rows:
+        end = finished or time.time()
+        for uuid in gpus.strip("[]").split(", "):
+            spans.setdefault(uuid, []).append((started, end, task_id))
+        first, last = attempts.get((job_id, f"attempt {attempt}"), (started, end))
+        attempts[job_id, f"attempt {attempt}"] = (min(first, started), max(last, end))
+    for (job_id, name), (first, last) in attempts.items():
+        spans.setdefault(job_id, []).append((first, last, name))
     for key, found in spans.items():
         found.sort()
-        for (_, end, first), (begin, _, second) in pairwise(found):
-            assert begin >= end - 0.005, f"{key} was in {first} and {second} at a time"
+        for (_, end, before), (begin, _, after) in pairwise(found):
+            assert begin >= end - 0.005, f"{key} was in {before} and {after} at a time"
 
 
 def check_leases(served: Served) -> None:

@@ -37,6 +37,11 @@ class Batch:
             local = min(bounds.max_local, -(-local // passes))
         self.atomic, self.accumulation, self.why = local, passes - 1, why
 
+    def resize(self, workers: int) -> None:
+        """The same batch, as near as it can be, on another number of workers."""
+        total, self.workers = self.total, workers
+        self.keep_total(total, self.why)
+
     def best(self, answer: dict[str, Any], phi: float | None) -> Choice | None:
         """A better batch by what the service knows of the job's speed, `answer`, at noise scale `phi`; else None."""
         if self.bounds.max_batch == self.bounds.init_batch or phi is None or not answer.get("models"):

@@ -20,6 +20,13 @@ class Environment:
     report_interval: float
     checkpoint_dir: str | None
     checkpoint_interval: float
+    member: int | None = None
+    """The number of this worker, of those that come and go while the job trains; None: they stay the same."""
+    generation: int = 0
+    """Of the workers, when this one was started: raised each time that one comes or goes."""
+    rank: int = 0
+    workers: int = 1
+    """Rank and number of workers in that generation."""
 
     @classmethod
     def read(cls, env: Mapping[str, str] | None = None) -> Environment | None:
@@ -28,6 +35,7 @@ class Environment:
         job_id = env.get("SCHEDULEARN_JOB_ID")
         if not job_id:
             return None
+        member = env.get("SCHEDULEARN_MEMBER") if env.get("SCHEDULEARN_REPORT_URL") else None
         return cls(
             job_id=job_id,
             attempt=int(env.get("SCHEDULEARN_ATTEMPT", "1")),
@@ -37,4 +45,8 @@ class Environment:
             report_interval=float(env.get("SCHEDULEARN_REPORT_INTERVAL", "30")),
             checkpoint_dir=env.get("SCHEDULEARN_CHECKPOINT_DIR"),
             checkpoint_interval=float(env.get("SCHEDULEARN_CHECKPOINT_INTERVAL", "300")),
+            member=int(member) if member else None,
+            generation=int(env.get("SCHEDULEARN_GENERATION", "0")),
+            rank=int(env.get("SCHEDULEARN_RANK", "0")),
+            workers=int(env.get("SCHEDULEARN_NUM_GPUS", "1")) if member else 1,
         )

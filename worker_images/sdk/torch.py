@@ -15,13 +15,11 @@ stays what it is, nothing is measured, reported or saved, and the optimizer is H
 
 from __future__ import annotations
 
-import random
 import signal
 import sys
 import threading
 import time
-from collections import deque
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -33,13 +31,37 @@ from schedulearn.worker.batch import Batch, Choice
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.measurements import Measurements
-from schedulearn.worker.order import Pass, permutation, steps
+from schedulearn.worker.membership import UNREACHABLE, Membership, Roster
+from schedulearn.worker.order import Pass
 from schedulearn.worker.reporter import Reporter
+from schedulearn.worker.torch_loader import Loader
 from schedulearn.worker.torch_optimizer import Instruments
-from schedulearn.worker.torch_workers import Finish, find_workers
+from schedulearn.worker.torch_state import load, load_optimizer, random_state, set_random_state
+from schedulearn.worker.torch_workers import (
+    Finish,
+    end_when_others_are_lost,
+    find_workers,
+    joined,
+    leave,
+    pretend,
+    pretend_no_more,
+)
 
 WARM_UP = 2  # steps that are not measured, when workers or batch are new
 SAVING_SHARE = 20  # a checkpoint that takes t seconds is made every 20 t at most
+PARTIAL_S = 20.0  # for which only some workers may be told to stop without anybody saying that the others go on
+
+
+def _place_of_this_worker() -> Membership | None:
+    """If it is one that comes and goes: it is alone until the script is ready to train."""
+    env = Environment.read()
+    if env is None or env.member is None:
+        return None
+    pretend(env.rank, env.workers)
+    return Membership(env)
+
+
+_MEMBERSHIP = _place_of_this_worker()  # when this is imported: the script asks Horovod for its rank soon after
 
 
 class Run:
@@ -60,6 +82,7 @@ class Run:
     ) -> None:
         self.env = Environment.read()
         self.workers = find_workers()
+        self.membership = _MEMBERSHIP
         bounds = BatchBounds(batch_size, max_batch or batch_size, min_local, max_local, accumulate)
         self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)
         self.seed = seed
@@ -86,6 +109,7 @@ class Run:
         self._saved_at = time.monotonic()
         self._saving_s = 0.0
         self._stopped_at: float | None = None
+        self._partly_told_at: float | None = None
         self._checkpoints: Checkpoints | None = None
         self._reporter: Reporter | None = None
         if self.env is None:
@@ -94,7 +118,12 @@ class Run:
             self._checkpoints = Checkpoints(self.env.checkpoint_dir)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._on_term)
-        if self.workers.rank == 0 and self.env.report_url:
+        if self.membership is not None:
+            if self.workers.name != "horovod":
+                raise ValueError("this job is resized in place, which needs hvd.init() before worker.Run")
+            end_when_others_are_lost(UNREACHABLE)
+        leads = self.workers.rank == 0 if self.membership is None else self.membership.leads
+        if leads and self.env.report_url:
             self._reporter = Reporter(self.env, self._report, self._measurements.put_back)
 
     # --- what a script calls ---
@@ -125,6 +154,8 @@ class Run:
         optimizer: the model, schedules, anything with state_dict and load_state_dict, by name."""
         self._states = states
         self.total_epochs = total
+        if self.membership is not None:
+            self._join(self.membership.first(lambda: self.stopping))
         self._restore()
         if self._reporter is not None:
             self._reporter.start()
@@ -134,6 +165,8 @@ class Run:
                 self.epoch += 1
                 self.position = 0
         finally:
+            if self.membership is not None:
+                self.membership.close()
             if self._reporter is not None:
                 self._reporter.close()
 
@@ -183,44 +216,43 @@ class Run:
             per_pass = (self.instruments.step_s + seconds - sync) / this.passes
             kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
-        sums = self.instruments.finish_step()
+        told, save, change, regroup = self.instruments.finish_step()
+        if self.membership is not None:
+            self.membership.trains()
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
         self._look_at_answer()
         # Not between the last step of an epoch and what the script does after it: an attempt that began there would
         # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
         if self.position < self.samples:
-            if sums[0] > 0:
+            if told > 0 and self._all_are_to_stop(told):
                 self._preempt()
-            if sums[1] > 0:
+            if save > 0:
                 self.save()
-        if sums[2] > 0:
+            if regroup > 0:
+                self._regroup()
+                return
+        if change > 0:
             self._change_batch()
 
     def flags(self) -> list[float]:
-        """What this worker tells all others with each step: whether it is to stop, to save, to change the batch."""
+        """What this worker tells all others with each step: whether it is to stop, and whether all are to save, to
+        change the batch, or to go on with other workers."""
         due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
-        save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
-        return [float(self.stopping), float(save), float(self._choice is not None)]
+        first = self.workers.rank == 0
+        save = first and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
+        regroup = first and self.membership is not None and self.membership.due()
+        stop = float(self.stopping)
+        if first and self._partly_told_at is not None and time.monotonic() - self._partly_told_at > PARTIAL_S:
+            stop = float(self.workers.size)
+        return [stop, float(save), float(self._choice is not None), float(regroup)]
 
     def save(self, stopping: bool = False) -> None:
         """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
         began = time.monotonic()
-        random_states = self.workers.gather(_random_state())
+        random_states = self.workers.gather(random_state())
         if self.workers.rank == 0 and self._checkpoints is not None:
-            state = {name: thing.state_dict() for name, thing in self._states.items()}
-            meter = self.instruments.meter if self.instruments is not None else None
-            whole = {
-                "states": state,
-                "optimizer": self._optimizer.state_dict() if self._optimizer is not None else None,
-                "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
-                "batch": self.batch.total,
-                "why": self.batch.why,
-                "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
-                "answer": self._answer,
-                "random": random_states,
-                "stopped_at": time.time() if stopping else None,
-            }
+            whole = self._whole(random_states, time.time() if stopping else None)
             try:
                 self._checkpoints.save(self.step, lambda file: torch.save(whole, file))
             except OSError as error:
@@ -231,17 +263,78 @@ class Run:
 
     # --- the rest ---
 
+    def _whole(self, random_states: Sequence[dict[str, Any]] | None, stopped_at: float | None) -> dict[str, Any]:
+        """All that a worker needs to go on from here. `random_states`: by rank; those that have none get a new one, and
+        all keep their own if it is None."""
+        meter = self.instruments.meter if self.instruments is not None else None
+        return {
+            "states": {name: thing.state_dict() for name, thing in self._states.items()},
+            "optimizer": self._optimizer.state_dict() if self._optimizer is not None else None,
+            "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
+            "batch": self.batch.total,
+            "why": self.batch.why,
+            "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
+            "answer": self._answer,
+            "random": random_states,
+            "stopped_at": stopped_at,
+        }
+
+    def _all_are_to_stop(self, told: float) -> bool:
+        """Not if the workers that are told to stop leave, and the others go on: the service says so soon."""
+        if self.membership is None or told >= self.workers.size:
+            return True
+        if self._partly_told_at is None:
+            self._partly_told_at = time.monotonic()
+        return False
+
+    def _join(self, roster: Roster) -> None:
+        assert self.membership is not None
+        if 0 < self.samples < len(roster.members):
+            raise ValueError(f"{self.samples} samples are not enough for {len(roster.members)} workers")
+        self.membership.enter(roster)
+        pretend_no_more()
+        self.workers = joined()
+        self.batch.resize(self.workers.size)
+        if self.instruments is not None:
+            self.instruments.regroup()
+        self._warm = 0
+        self._partly_told_at = None
+
+    def _regroup(self) -> None:
+        """Goes on with other workers, all of which are ready. The only copy of the training's state that they need is
+        that of the first one."""
+        assert self.membership is not None
+        began = time.time()
+        before = self.membership.current.members
+        roster = self.workers.broadcast(self.membership.offer() if self.workers.rank == 0 else None)
+        if self.membership.member not in roster.members:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            leave()
+            raise SystemExit(0)
+        self._join(roster)
+        if not set(roster.members) <= set(before):
+            self.workers.broadcast(self._whole([], None) if self.workers.rank == 0 else None)
+        self._choose()
+        self._change_batch()
+        self._stopped_at = began
+        if self.workers.rank == 0:
+            where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
+            print(f"schedulearn: goes on at {where}, with {self.workers.size} workers, in place", flush=True)  # noqa: T201
+
     def _restore(self) -> None:
         whole = None
         if self.workers.rank == 0 and self._checkpoints is not None:
             for step, path in self._checkpoints.newest_first():
                 try:
-                    whole = _load(path)
+                    whole = load(path)
                     break
                 except Exception as error:
                     print(f"schedulearn: checkpoint {step} is left out: {error}", file=sys.stderr)  # noqa: T201
         if self.env is None:
             return
+        if whole is None and self.membership is not None and self.workers.size > 1:
+            whole = self._whole(None, None)  # the script could not share its first weights: each worker was alone
         whole = self.workers.broadcast(whole)
         if whole is None:
             return
@@ -249,7 +342,7 @@ class Run:
             if name in whole["states"]:
                 thing.load_state_dict(whole["states"][name])
         if self._optimizer is not None and whole["optimizer"] is not None:
-            _load_optimizer(self._optimizer, whole["optimizer"])
+            load_optimizer(self._optimizer, whole["optimizer"])
         place = whole["place"]
         self.epoch, self.position, self.step = place["epoch"], place["position"], place["step"]
         self._answer = whole["answer"]
@@ -260,8 +353,9 @@ class Run:
         self.batch.keep_total(whole["batch"], whole["why"])
         self._choose()
         self._change_batch()
-        _set_random_state(whole["random"], self.workers.rank, self.seed + self.step)
-        if self.workers.rank == 0:
+        if whole["random"] is not None:
+            set_random_state(whole["random"], self.workers.rank, self.seed + self.step)
+        if self.workers.rank == 0 and self.step:
             where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
             print(f"schedulearn: goes on at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
 
@@ -319,100 +413,3 @@ class Run:
             "progress": {**place, "epoch_samples": self.samples},
             **self._measurements.take(),
         }
-
-
-class Loader:
-    """Iterates over what is left of an epoch. Between two steps the batch may change, or the run end."""
-
-    def __init__(self, run: Run, dataset: Any, options: dict[str, Any]) -> None:
-        for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
-            if name in options:
-                raise ValueError(f"{name} is for Run to decide: leave it out")
-        self.dataset = dataset
-        self._run = run
-        self._options = options
-        run.samples = len(dataset)
-        if run.samples < run.workers.size:
-            raise ValueError(f"{run.samples} samples are not enough for {run.workers.size} workers")
-
-    def __len__(self) -> int:
-        """Steps of a whole epoch at the batch of now."""
-        return max(1, self._run.samples // self._run.batch.total)
-
-    def __iter__(self) -> Iterator[Any]:
-        run = self._run
-        order = permutation(run.seed, run.epoch, run.samples)
-        while run.position < len(order):
-            yield from self._until_change(order)
-
-    def _until_change(self, order: Any) -> Iterator[Any]:
-        run = self._run
-        shape = (run.batch.atomic, run.batch.accumulation)
-        coming: deque[Pass] = deque()
-
-        def batches() -> Iterator[Sequence[int]]:
-            for each in steps(order, run.position, run.workers.rank, run.workers.size, *shape):
-                coming.append(each)
-                yield each.indices.tolist()
-
-        generator = torch.Generator().manual_seed(run.seed + run.epoch)  # not the script's own random numbers
-        loader = torch.utils.data.DataLoader(
-            self.dataset, batch_sampler=_Batches(batches()), generator=generator, **self._options
-        )
-        began = time.perf_counter()
-        for data in loader:
-            this = coming.popleft()
-            run.begin_pass(this)
-            yield data
-            run.end_pass(this, time.perf_counter() - began)
-            if this.last and shape != (run.batch.atomic, run.batch.accumulation):
-                return
-            began = time.perf_counter()
-
-
-class _Batches:
-    """What DataLoader wants of a batch sampler: it is iterated once."""
-
-    def __init__(self, batches: Iterator[Sequence[int]]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[Sequence[int]]:
-        return self._batches
-
-
-def _load(path: str) -> Any:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=False)  # our own file, by its checksum
-    except TypeError:  # PyTorch before 1.13
-        return torch.load(path, map_location="cpu")
-
-
-def _load_optimizer(optimizer: Any, state: Any) -> None:
-    """`load_state_dict` makes new groups; a schedule made before would go on turning the old ones."""
-    groups: Iterable[dict[str, Any]] = list(optimizer.param_groups)
-    optimizer.load_state_dict(state)
-    for old, new in zip(groups, optimizer.param_groups):
-        old.update(new)
-    optimizer.param_groups[:] = groups
-
-
-def _random_state() -> dict[str, Any]:
-    state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
-
-
-def _set_random_state(states: Sequence[dict[str, Any]], rank: int, seed: int) -> None:
-    """A worker that was there before goes on with its own; a new one begins with one that nobody has."""
-    if rank >= len(states):
-        torch.manual_seed(seed * 4096 + rank)
-        random.seed(seed * 4096 + rank)
-        np.random.seed((seed * 4096 + rank) % (1 << 32))
-        return
-    state = states[rank]
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(state["torch"])
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])

@@ -37,10 +37,7 @@ class Instruments:
         self._computed_at = 0.0
         self._accumulators: list[Any] = []
         if self._workers.name == "horovod" and self._workers.size > 1:
-            for parameter in self._parameters:
-                accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-                accumulator.register_hook(self._hook(parameter))
-                self._accumulators.append(accumulator)  # else it would be forgotten, with its hook
+            self._hook_gradients()
 
     def attach(self, optimizer: Any, model: Any) -> None:
         self.meter.optimizer = optimizer
@@ -58,6 +55,14 @@ class Instruments:
             self._model = model
             model.register_comm_hook(None, lambda state, bucket: self._on_bucket(bucket))
 
+    def regroup(self) -> None:
+        """Between two steps, when the run has got other workers by Horovod."""
+        self._workers = self._run.workers
+        self.meter.forget_pair()
+        if self._workers.size > 1 and not self._accumulators:
+            self._hook_gradients()
+            self._optimizer._register_hooks()  # Horovod's own, which it makes only where there are others at first
+
     def begin_pass(self, this: Pass) -> None:
         self._this = this
         self._began = time.perf_counter()
@@ -72,22 +77,29 @@ class Instruments:
             self._model.require_backward_grad_sync = this.last
 
     def finish_step(self) -> list[float]:
-        """The sums of what the workers told each other in this step: stop, save, change."""
+        """The sums of what the workers told each other in this step, by `Run.flags`."""
         if self._sums is None:  # the script made no step
-            return [0.0, 0.0, 0.0]
+            return [0.0, 0.0, 0.0, 0.0]
         sums, self._sums = self._sums(), None
         size = self._workers.size
+        *flags, local_sqr, measured, cost, step = sums
         if self.meter.measuring and self._this is not None:
-            self.meter.finish(sums[3], sums[4], size, self._this.samples)
-        self.meter.pace(sums[5] / size, sums[6] / size, size)
-        return sums[:3]
+            self.meter.finish(local_sqr, measured, size, self._this.samples)
+        self.meter.pace(cost / size, step / size, size)
+        return flags
+
+    def _hook_gradients(self) -> None:
+        for parameter in self._parameters:
+            accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            accumulator.register_hook(self._hook(parameter))
+            self._accumulators.append(accumulator)  # else it would be forgotten, with its hook
 
     def _hook(self, parameter: Any) -> Any:
         def hook(*_: Any) -> None:
             if self._this is not None and self._this.last:
                 if self._factor != 1.0:
                     parameter.grad.mul_(self._factor)
-                if self.meter.measuring:
+                if self.meter.measuring and self._workers.size > 1:
                     self.meter.local([parameter], [parameter.grad])
 
         return hook
@@ -169,7 +181,7 @@ class Instruments:
 
     def _weigh_alone(self) -> None:
         """What the hooks do where there are others."""
-        if self._workers.size == 1 and self._factor != 1.0:
+        if self._workers.size == 1 and self._factor != 1.0 and not self._accumulators:
             for parameter in self._parameters:
                 if parameter.grad is not None:
                     parameter.grad.mul_(self._factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Callable, List
 
@@ -36,7 +37,8 @@ class HorovodWorkers(Alone):
         import horovod.torch as hvd
 
         self.hvd = hvd
-        self.rank, self.size, self.local_rank = hvd.rank(), hvd.size(), hvd.local_rank()
+        of = hvd.mpi_ops  # not what `pretend` says
+        self.rank, self.size, self.local_rank = of.rank(), of.size(), of.local_rank()
 
     def sum(self, values: list[float]) -> Finish:
         tensor = torch.tensor(values, dtype=torch.float64)
@@ -49,6 +51,51 @@ class HorovodWorkers(Alone):
 
     def gather(self, value: Any) -> list[Any]:
         return list(self.hvd.allgather_object(value, name="schedulearn.gather"))
+
+
+def joined() -> HorovodWorkers:
+    """Those that meet by the environment as it is now, in place of those of before. Takes a fraction of a second."""
+    import horovod.torch as hvd
+
+    hvd.shutdown()
+    hvd.init()
+    return HorovodWorkers()
+
+
+def leave() -> None:
+    """The others go on without this worker; all of them call this or `joined` at the same step."""
+    import horovod.torch as hvd
+
+    hvd.shutdown()
+
+
+def pretend(rank: int, size: int) -> None:
+    """Makes Horovod tell a script that is yet alone what it will be when it has joined the others."""
+    import horovod.torch as hvd
+
+    hvd.rank, hvd.size = (lambda: rank), (lambda: size)
+
+
+def pretend_no_more() -> None:
+    import horovod.torch as hvd
+
+    hvd.rank, hvd.size = hvd.mpi_ops.rank, hvd.mpi_ops.size
+
+
+def end_when_others_are_lost(code: int) -> None:
+    """A worker without the others ends with `code`, which tells that from a failure of the script."""
+    from horovod.common.exceptions import HorovodInternalError
+
+    before = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        before(kind, error, trace)
+        if issubclass(kind, HorovodInternalError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    sys.excepthook = hook
 
 
 class TorchWorkers(Alone):

@@ -1,0 +1,301 @@
+"""The workers of a job that may come and go while it trains: who belongs to it now, and where they meet.
+
+Each worker is a container of its own. The service decides who they are and says so to those who ask: the first of
+them, the leader, all the time, and new ones until they have joined. The leader opens a meeting (Horovod's rendezvous,
+at a port that is free where it runs) and tells the service where; new workers come there when they are ready to train,
+and only when all have come, the others leave their step loop for it. See docs/adr/0013.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Callable
+from urllib.parse import urlsplit
+
+from schedulearn.worker.environment import Environment
+
+HOLD_S = 10.0  # that the service may wait with its answer, until it has news
+RETRY_S = 1.0
+LOOK_S = 0.02  # between looks at the meeting
+UNREACHABLE = 69
+"""Exit code of a worker that lost the others, or its place among them (EX_UNAVAILABLE): a new attempt may mend it."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who trains together: members in the order of their ranks. `meeting`: address:port, empty if it is one alone."""
+
+    generation: int
+    members: tuple[int, ...]
+    meeting: str = ""
+
+
+class Membership:
+    """Of this worker. The main thread calls all of it; a thread of the leader listens to the service."""
+
+    def __init__(self, env: Environment) -> None:
+        assert env.member is not None
+        self._env = env
+        self.member = env.member
+        self.first_rank, self.first_size = env.rank, env.workers
+        """As they will be when this worker joins, unless others come or go meanwhile."""
+        self.current = Roster(0, ())
+        """Those that train together now."""
+        self._heard = Roster(0, ())
+        self._meeting: Meeting | None = None
+        self._last_meeting: Meeting | None = None
+        self._trained = 0
+        self._forming = False
+        self._closing = False
+        self._lock = threading.Lock()
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    @property
+    def leads(self) -> bool:
+        return self.first_rank == 0
+
+    def first(self, give_up: Callable[[], bool]) -> Roster:
+        """Blocks until this worker can join: all others that are to begin with it are there. Raises SystemExit when
+        `give_up()`, or when the service has no place for it any more."""
+        if not self.leads:
+            return self._wait_for_leader(give_up)
+        if self.first_size == 1:  # nobody to wait for, not even the service
+            self._heard = Roster(self._env.generation, (self.member,))
+        else:
+            _import_horovod_runner()
+        threading.Thread(target=self._listen, name="schedulearn-members", daemon=True).start()
+        while not self.due() and self._heard.members != (self.member,):
+            if give_up():
+                raise SystemExit(UNREACHABLE)
+            time.sleep(LOOK_S)
+        return self.offer()
+
+    def due(self) -> bool:
+        """Whether the leader can take its workers to another roster now: all that are new have come."""
+        with self._lock:
+            heard, meeting = self._heard, self._meeting
+        if heard.generation <= self.current.generation or heard.members == self.current.members:
+            return False
+        if len(heard.members) == 1:
+            return True
+        new = set(heard.members) - set(self.current.members) - {self.member}
+        return meeting is not None and meeting.generation == heard.generation and new <= meeting.arrived()
+
+    def offer(self) -> Roster:
+        """The leader's call to the meeting: new workers go to it at once, the others hear of it from the leader."""
+        with self._lock:
+            heard, meeting = self._heard, self._meeting
+            self._forming = True
+        if len(heard.members) > 1:
+            assert meeting is not None
+            heard = Roster(heard.generation, heard.members, meeting.address)
+            meeting.go()
+        self._tell()
+        return heard
+
+    def enter(self, roster: Roster) -> None:
+        """Makes the environment such that `hvd.init()` joins the others."""
+        self.current = roster
+        for name in _variables("", "", 0, 0):
+            os.environ.pop(name, None)
+        if len(roster.members) > 1:
+            rank, size = roster.members.index(self.member), len(roster.members)
+            os.environ.update(_variables(f"worker{self.member}", roster.meeting, rank, size))
+
+    def trains(self) -> None:
+        """After each step: the leader says, once, that the new roster works."""
+        if self.leads and self._trained != self.current.generation:
+            with self._lock:
+                self._trained, self._forming = self.current.generation, False
+            self._tell()
+
+    def close(self) -> None:
+        self._closing = True
+
+    # --- a new worker's ---
+
+    def _wait_for_leader(self, give_up: Callable[[], bool]) -> Roster:
+        while True:
+            if give_up():
+                raise SystemExit(UNREACHABLE)
+            heard = self._ask(HOLD_S / 5)
+            if heard is None:
+                time.sleep(RETRY_S)
+            elif self.member in heard.members and heard.meeting:
+                if self._visit(heard.meeting, give_up):
+                    return heard
+                time.sleep(RETRY_S)
+
+    def _visit(self, address: str, give_up: Callable[[], bool]) -> bool:
+        """Says at the meeting that we are there, and waits for the leader's call. False if the meeting is over."""
+        url = f"http://{address}/"
+        try:
+            self._open(urllib.request.Request(f"{url}arrived/{self.member}", data=b"here", method="PUT"), 5)  # noqa: S310
+            while not give_up():
+                try:
+                    self._open(urllib.request.Request(f"{url}go/now"), 5)  # noqa: S310
+                    return True
+                except urllib.error.HTTPError as error:
+                    if error.code != 404:
+                        return False
+                time.sleep(LOOK_S)
+        except OSError:
+            pass
+        return False
+
+    # --- the leader's thread ---
+
+    def _listen(self) -> None:
+        retry = RETRY_S
+        while not self._closing:
+            heard = self._ask(HOLD_S)
+            if heard is None:
+                time.sleep(retry)
+                retry = min(2 * retry, 5.0)
+                continue
+            retry = RETRY_S
+            with self._lock:
+                same = heard.generation == self._heard.generation
+                self._heard = heard
+            if same or heard.generation <= self.current.generation:
+                continue
+            if heard.members == self.current.members:  # those that were to come won't
+                with self._lock:
+                    self.current = Roster(heard.generation, heard.members, self.current.meeting)
+                    self._trained = heard.generation
+            elif len(heard.members) > 1:
+                self._open_meeting(heard)
+
+    def _open_meeting(self, roster: Roster) -> None:
+        if self._last_meeting is not None:
+            self._last_meeting.close()
+        meeting = Meeting(roster, own_address(self._env.report_url or ""))
+        with self._lock:
+            self._last_meeting, self._meeting = self._meeting, meeting
+
+    def _tell(self) -> None:
+        """Without making training wait: what can't be said now is said with the next question."""
+        threading.Thread(target=self._ask, args=(0.0,), name="schedulearn-tells", daemon=True).start()
+
+    # --- to the service ---
+
+    def _ask(self, hold: float) -> Roster | None:
+        """Who belongs to the job; None if the service does not answer. Raises SystemExit, outside the leader's thread,
+        when we don't any more."""
+        with self._lock:
+            meeting = self._meeting
+            body = {
+                "attempt": self._env.attempt,
+                "member": self.member,
+                "leads": self.leads,
+                "trained": self._trained,
+                "forming": self._forming,
+                "meeting": {"generation": meeting.generation, "address": meeting.address} if meeting else None,
+                "known": self._heard.generation,
+                "hold": hold,
+            }
+        headers = {"Authorization": "Bearer " + self._env.token, "Content-Type": "application/json"}
+        url = f"{self._env.report_url}/membership"
+        try:
+            answer = json.loads(
+                self._open(urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers), hold + 5)  # noqa: S310
+            )
+            return Roster(answer["generation"], tuple(answer["members"]), answer["meeting"])
+        except urllib.error.HTTPError as error:
+            if error.code in (401, 404, 409) and not self.leads:
+                print("schedulearn: the job has no place for this worker any more", file=sys.stderr)  # noqa: T201
+                raise SystemExit(UNREACHABLE) from error
+        except (OSError, ValueError, KeyError):
+            pass
+        return None
+
+    def _open(self, request: urllib.request.Request, timeout: float) -> bytes:
+        with self._opener.open(request, timeout=timeout) as answer:
+            return bytes(answer.read())
+
+
+class Meeting:
+    """Horovod's rendezvous for one roster, served by its leader, and besides a list of those that have come."""
+
+    def __init__(self, roster: Roster, host: str) -> None:
+        from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+        self.generation = roster.generation
+        names = ",".join(f"worker{member}:1" for member in roster.members)
+        self._server: Any = RendezvousHTTPServer((host, 0), RendezvousHandler, 0)
+        self._server.daemon_threads = True
+        self._server.init(get_host_assignments(parse_hosts(names), len(roster.members)))
+        self.address = f"{host}:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, name="schedulearn-meeting", daemon=True).start()
+
+    def arrived(self) -> set[int]:
+        with self._server.cache_lock:
+            return {int(member) for member in self._server.cache.get("arrived", {})}
+
+    def go(self) -> None:
+        with self._server.cache_lock:
+            self._server.cache.setdefault("go", {})["now"] = b"now"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _variables(name: str, meeting: str, rank: int, size: int) -> dict[str, str]:
+    """Those by which Horovod finds the others. Each worker is a host of its own to it: of the GPUs that it sees, of
+    which local ranks are the numbers, no other worker sees any."""
+    host, _, port = meeting.rpartition(":")
+    return {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_IFACE": interface_of(host) if host else "",
+        "NCCL_SOCKET_IFNAME": interface_of(host) if host else "",
+        "HOROVOD_HOSTNAME": name,
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": str(rank),
+        "HOROVOD_CROSS_SIZE": str(size),
+    }
+
+
+def own_address(service_url: str) -> str:
+    """The address of this worker on the network by which it reaches the service, which all workers share."""
+    parts = urlsplit(service_url)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((parts.hostname or "127.0.0.1", parts.port or 80))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def interface_of(peer: str) -> str:
+    """The network interface by which an address is reached."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((peer, 1))
+        own = probe.getsockname()[0]
+        for _, name in socket.if_nameindex():
+            try:
+                found = fcntl.ioctl(probe, 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+            except OSError:
+                continue  # without an address
+            if socket.inet_ntoa(found[20:24]) == own:
+                return name
+    return "lo"
+
+
+def _import_horovod_runner() -> None:
+    """Before it is needed in the middle of training."""
+    from horovod.runner.http import http_server  # noqa: F401

@@ -31,7 +31,7 @@ from schedulearn.api.schemas import (
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.loop import why_waiting
+from schedulearn.scheduler.explain import why_waiting
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store import repository

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+MOST_STARTS = 250
+"""In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
+
+
 @dataclass(frozen=True)
 class Changes:
     start: list[Any]
@@ -79,9 +83,10 @@ def claim(
     utilization: Callable[[str], float | None],
     now: float,
     workers_report: bool = True,
-) -> None:
+) -> bool:
     """Claims leases for jobs that start or grow, and asks for the end of tasks that are to be resized or to leave.
-    Jobs are resized in place only if `workers_report`: by that they learn of each other."""
+    Jobs are resized in place only if `workers_report`: by that they learn of each other. True if more jobs could start
+    than one turn should."""
     found, leases = repository.load_hosts(db), repository.load_leases(db)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
     for job in changes.resize:
@@ -101,9 +106,8 @@ def claim(
     wanted: list[tuple[str, Mapping[str, int]]] = [(job.id, plan.allocations[job.id]) for job in changes.start]
     wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
     placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
-    for job in changes.start:
-        if job.id not in placements:
-            continue
+    able = [job for job in changes.start if job.id in placements]
+    for job in able[:MOST_STARTS]:
         try:
             with db.begin_nested():
                 one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
@@ -120,6 +124,7 @@ def claim(
                     _add_workers(db, job, job.attempt, job.generation + 1, first, placements[job.id], now)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
+    return len(able) > MOST_STARTS
 
 
 def _start(

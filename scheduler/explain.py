@@ -85,6 +85,14 @@ def code_of(why: str) -> str:
     return why.code if isinstance(why, Why) else Reason.WAITING_FOR_GPUS.value
 
 
+def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:
+    """(code, sentence) for a waiting job; None if the last decision did not speak of it."""
+    why = reasons.get(job_id)
+    if why is None:
+        return None
+    return code_of(why), str(why)
+
+
 def _insert(db: Connection, news: Mapping[str, str], now: float) -> None:
     queued = set(
         db.execute(

@@ -34,7 +34,7 @@ from schedulearn.scheduler.digest import (
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
-from schedulearn.scheduler.explain import WaitingLog, code_of, with_what_is_missing
+from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
@@ -113,6 +113,8 @@ class SchedulerLoop:
         self._wake = threading.Event()
         self._stopping = False
         self._rest_s = interval_s
+        self._hurried = False
+        """There was more to start than one turn should."""
         self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
 
     def start(self) -> None:
@@ -136,6 +138,8 @@ class SchedulerLoop:
             except Exception:
                 log.exception("a turn of the scheduling loop failed; the next one starts afresh")
             took = time.monotonic() - began
+            if self._hurried:
+                continue
             # Leave the processor to others for much longer than we had it: with long queues turns take a while.
             time.sleep(min(2.0, max(0.005, 5 * took)))
             self._wake.wait(self._rest_s)
@@ -143,6 +147,7 @@ class SchedulerLoop:
     def turn(self) -> None:
         """One turn: digest what is seen, decide, apply, and begin what follows from it."""
         now = self.clock()
+        self._hurried = False
         self.agents = self._agents_now()  # the same for the whole turn, like what they observe
         # 1. What the hosts show, and what it means for the books.
         observations = {
@@ -187,7 +192,7 @@ class SchedulerLoop:
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
             if changes := changes_of(books, snapshot, plan, ready):
-                self.db.write(lambda db: self._claim(db, changes, plan, ready, now))
+                self._hurried = self.db.write(lambda db: self._claim(db, changes, plan, ready, now))
                 with self.db.read() as db:
                     books = repository.load_books(db)
             # Before the hosts have shown themselves all seem to lack GPUs.
@@ -248,9 +253,9 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else plan
 
-    def _claim(self, db: Connection, changes: Changes, plan: Plan, ready: Set[str], now: float) -> None:
+    def _claim(self, db: Connection, changes: Changes, plan: Plan, ready: Set[str], now: float) -> bool:
         report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
-        claim(db, changes, plan, self.agents, ready, self.utilization, now, workers_report=report)
+        return claim(db, changes, plan, self.agents, ready, self.utilization, now, workers_report=report)
 
     def _reconcile(self, books: Books, observations: Mapping[str, Observation], now: float) -> None:
         simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
@@ -390,11 +395,3 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                         repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)
-
-
-def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:
-    """(code, sentence) for a waiting job; None if the last decision did not speak of it."""
-    why = reasons.get(job_id)
-    if why is None:
-        return None
-    return code_of(why), str(why)

@@ -15,8 +15,9 @@ from schedulearn.scheduler.explain import code_of
 from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.membership import IN_PLACE, Step, in_place, next_generation, settled, step_to
-from schedulearn.scheduler.placement import GpuState, Placement, place
+from schedulearn.scheduler.placement import GpuState, LeaseClaim, Placement, place
 from schedulearn.scheduler.runtimes.base import task_id
+from schedulearn.scheduler.snapshot import host_of, parts
 from schedulearn.scheduler.states import JobStatus, Reason
 from schedulearn.scheduler.store import repository
 
@@ -59,7 +60,7 @@ def changes_of(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) ->
             job.status == JobStatus.RUNNING
             and view.elastic
             and wanted != dict(view.allocation)
-            and ready >= set(view.allocation)
+            and ready >= set(map(host_of, view.allocation))
         ):
             mine = tasks.get(job.id, [])
             if in_place(mine) and not settled(job, mine):
@@ -98,14 +99,20 @@ def claim(
         if step.leaving and _regroup(db, job, step, plan, now):
             repository.stop_tasks(db, job.id, step.leaving)
     open_hosts = {host.id for host in found.hosts if host.state == "active"} & ready
+    on = parts(found.gpus)
     gpus = [
-        GpuState(g.uuid, g.host_id, g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa)
+        GpuState(
+            g.uuid, on[g.uuid], g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa
+        )
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
     wanted: list[tuple[str, Mapping[str, int]]] = [(job.id, plan.allocations[job.id]) for job in changes.start]
     wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
-    placements = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
+    placements = {
+        job_id: _by_host(placement)
+        for job_id, placement in place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization).items()
+    }
     able = [job for job in changes.start if job.id in placements]
     for job in able[:MOST_STARTS]:
         try:
@@ -125,6 +132,14 @@ def claim(
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
     return len(able) > MOST_STARTS
+
+
+def _by_host(placement: Placement) -> Placement:
+    """Parts of one host together."""
+    hosts: dict[str, tuple[LeaseClaim, ...]] = {}
+    for part, claims in placement.items():
+        hosts[host_of(part)] = hosts.get(host_of(part), ()) + tuple(claims)
+    return hosts
 
 
 def _start(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.profiles import JobProfile
     from schedulearn.scheduler.store.repository import Books
 
+_PART = " / "  # no host's name has it
 UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
 
 
@@ -47,8 +48,8 @@ def build_snapshot(
     by_host: dict[str, list[Any]] = {}
     for gpu in books.gpus:
         by_host.setdefault(gpu.host_id, []).append(gpu)
-    for host in books.hosts:
-        mine = by_host.get(host.id, [])
+    part_of = parts(books.gpus)
+    for host, name, mine in _parts_of_hosts(books.hosts, by_host):
         leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
         if settled:
             leases = {
@@ -64,7 +65,7 @@ def build_snapshot(
         ]
         hosts.append(
             HostView(
-                id=host.id,
+                id=name,
                 gpus=len(usable),
                 gpu_type=mine[0].type if mine else "gpu",
                 labels=host.labels,
@@ -81,11 +82,11 @@ def build_snapshot(
     served: dict[str, float] = {}  # GPU-seconds by tasks that still live
     for task in books.tasks:
         if task.id not in passive:
-            allocation = held.setdefault(task.job_id, {})
-            allocation[task.host_id] = allocation.get(task.host_id, 0) + len(task.gpu_uuids)
-            on = indices.setdefault(task.job_id, {})
-            found = tuple(positions[uuid] for uuid in task.gpu_uuids if uuid in positions)
-            on[task.host_id] = on.get(task.host_id, ()) + found
+            allocation, on = held.setdefault(task.job_id, {}), indices.setdefault(task.job_id, {})
+            for uuid in task.gpu_uuids:
+                name = part_of.get(uuid, task.host_id)
+                allocation[name] = allocation.get(name, 0) + 1
+                on[name] = on.get(name, ()) + ((positions[uuid],) if uuid in positions else ())
             served[task.job_id] = served.get(task.job_id, 0.0) + ran_seconds(task, now) * len(task.gpu_uuids)
             if task.rank == 0:
                 ran[task.job_id] = ran_seconds(task, now)
@@ -122,6 +123,30 @@ def build_snapshot(
             )
         )
     return Snapshot(now=now, seed=0, hosts=tuple(hosts), jobs=tuple(jobs), last_host=books.last_host)
+
+
+def parts(gpus: Sequence[Any]) -> dict[str, str]:
+    """GPU -> what policies see it on. A host with GPUs of several types, as MIG makes them, is one host for each of
+    them: to a job they are as different as those of different hosts."""
+    types: dict[str, set[str]] = {}
+    for gpu in gpus:
+        types.setdefault(gpu.host_id, set()).add(gpu.type)
+    return {
+        gpu.uuid: gpu.host_id if len(types[gpu.host_id]) == 1 else f"{gpu.host_id}{_PART}{gpu.type}" for gpu in gpus
+    }
+
+
+def host_of(part: str) -> str:
+    """The host that a part belongs to."""
+    return part.partition(_PART)[0]
+
+
+def _parts_of_hosts(hosts: Sequence[Any], by_host: Mapping[str, list[Any]]) -> Iterator[tuple[Any, str, list[Any]]]:
+    for host in hosts:
+        mine = by_host.get(host.id, [])
+        names = parts(mine)
+        for name in sorted(set(names.values())) or [host.id]:
+            yield host, name, [gpu for gpu in mine if names[gpu.uuid] == name]
 
 
 def _cap(job: Any, profile: JobProfile | None, ran: float) -> int:

@@ -190,6 +190,24 @@ def test_a_gpu_that_is_split_gives_way_to_its_parts(tmp_path: Path) -> None:
         assert (c.gpu(whole).present, c.gpu(whole).fault) == (False, "")
 
 
+def test_gpus_of_several_types_on_one_host_are_not_mixed(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    probe.gpus = [GpuInfo(f"SMALL-{part}", part, "A100 MIG 1g.5gb", 5 << 30) for part in range(2)]
+    probe.gpus += [GpuInfo(f"LARGE-{part}", 2 + part, "A100 MIG 3g.20gb", 20 << 30) for part in range(2)]
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu("LARGE-1"), what="its GPUs")
+        [one] = c.submit(spec())
+        c.wait(one, "running")
+        [two] = c.submit(spec(gpus=2))
+        c.wait(two, "running")
+        assert len({uuid.partition("-")[0] for uuid in holds(c, two)}) == 1
+        [left] = c.submit(spec())
+        c.wait(left, "running")
+        assert not set(holds(c, left)) & {*holds(c, one), *holds(c, two)}
+        with c.cluster.db.read() as db:
+            assert {task.host_id for task in repository.tasks_of(db, [one, two, left])} == {"local"}
+
+
 def test_a_gpu_of_two_hosts_is_not_given_twice(tmp_path: Path) -> None:
     twin = FakeProbe(1)
     runtimes = {"twin": FakeRuntime("twin")}

@@ -95,7 +95,7 @@ class Membership:
         """The leader's call to the meeting: new workers go to it at once, the others hear of it from the leader."""
         with self._lock:
             heard, meeting = self._heard, self._meeting
-            self._forming = True
+            self._forming = bool(self.current.members)  # at the beginning nothing stands still for it
         if len(heard.members) > 1:
             assert meeting is not None
             heard = Roster(heard.generation, heard.members, meeting.address)

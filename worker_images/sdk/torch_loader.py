@@ -66,7 +66,7 @@ class Loader:
 
 
 class _Apart:
-    """At the start of each of a loader's own processes: what tells the workers to stop goes to their whole process group,
+    """At the start of each of a loader's own processes: what tells workers to stop goes to their whole process group,
     and a worker whose loader died of it could not finish its step."""
 
     def __init__(self, then: Callable[[int], Any] | None) -> None:

@@ -29,8 +29,8 @@ def served(tmp_path: Path, horovod_env: Path) -> Iterator[Served]:
         check_leases(service)
 
 
-def train(served: Served, out: Path) -> Training:
-    return Training(served, out, "horovod", f"--epochs {EPOCHS} --pause 0.3", resize="in-place")
+def train(served: Served, out: Path, flags: str = "") -> Training:
+    return Training(served, out, "horovod", f"--epochs {EPOCHS} --pause 0.3 {flags}", resize="in-place")
 
 
 def finish(job: Training) -> None:
@@ -40,8 +40,9 @@ def finish(job: Training) -> None:
 
 
 def test_a_resize_outlives_the_service(served: Served, tmp_path: Path) -> None:
-    """It is killed right after it has decided, while the new workers start; and again while some leave."""
-    job = train(served, tmp_path / "out")
+    """It is killed right after it has decided, while the new workers start; and again while some leave. Their loaders
+    have processes of their own, which must outlive the request to leave too."""
+    job = train(served, tmp_path / "out", "--num-workers 1")
     job.wait_for(1)
     resize(served, 3)
     member_of(job.id, 1)

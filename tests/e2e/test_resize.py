@@ -100,7 +100,11 @@ def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> 
     wait_until(lambda: last_attempt(job) == 3, "the third attempt")
     job.finish()
     job.check_samples(epochs)
-    assert [task["exit_code"] for task in served.job(job.id)["tasks"]] in ([137, 137, 0], [137, None, 0])
+    found = served.job(job.id)
+    # No exit code: nobody saw how it ended, or the service had begun less than 15 s before, when whatever was killed
+    # counts as lost with the engine.
+    assert [task["exit_code"] in (137, None) for task in found["tasks"][:2]] == [True, True]
+    assert (found["tasks"][2]["exit_code"], len(found["tasks"]), found["restarts"]) == (0, 3, 2)
     for before, after in pairwise(lines := job.lines()):
         if after["attempt"] > before["attempt"]:
             again = [line for line in lines if line["attempt"] == before["attempt"] and line["step"] >= after["step"]]

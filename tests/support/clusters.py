@@ -14,6 +14,7 @@ from sqlmodel import col
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.rosters import MembershipIn, hear
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
@@ -55,6 +56,7 @@ class FakeCluster:
         probe: FakeProbe | None = None,
         other_probes: dict[str, FakeProbe] | None = None,
         data_sets: dict[str, str] | None = None,
+        report_url: str | None = None,
     ) -> None:
         """`others`: runtimes of hosts that may be added by `add`. `probe` has real GPUs in place of simulated ones."""
         self.probe = probe
@@ -65,6 +67,7 @@ class FakeCluster:
         self.runtime = runtime or FakeRuntime("local")
         self.others = others or {}
         self.host_grace_s = host_grace_s
+        self.report_url = report_url
         self.cluster: Cluster
 
     def __enter__(self) -> FakeCluster:
@@ -79,6 +82,7 @@ class FakeCluster:
             make_probe=self._probe_of if self.other_probes is not None else None,
             host_grace_s=self.host_grace_s,
             data_sets=self.data_sets,
+            report_url=lambda _: self.report_url,
         )
         self.cluster.start()
         return self
@@ -114,6 +118,17 @@ class FakeCluster:
     def submit(self, *specs: JobSpec, key: str | None = None) -> list[str]:
         rows = self.cluster.service.submit(specs or [spec()], key).result(timeout=5)
         return [row["id"] for row in rows]
+
+    def train(self, job_id: str, **said: Any) -> None:
+        """What the first worker of a job that is resized in place says once all have joined it."""
+        job = self.job(job_id)
+        body = {
+            "attempt": max(1, job.attempt), "member": 0, "leads": True, "trained": job.generation, "forming": False,
+            "known": job.generation, "hold": 0.0,
+        }  # fmt: skip
+        heard = MembershipIn.model_validate({**body, **said})
+        self.cluster.db.write(lambda db: hear(db, job_id, heard, time.time()))
+        self.cluster.loop.wake()
 
     def job(self, job_id: str) -> Any:
         with self.cluster.db.read() as db:

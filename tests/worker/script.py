@@ -29,6 +29,7 @@ parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--pause-per-sample", type=float, default=0.0)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--num-workers", type=int, default=0, help="processes of each loader")
 parser.add_argument("--ballast", type=int, default=0, help="MB more in each checkpoint")
 args = parser.parse_args()
 
@@ -62,7 +63,7 @@ model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(6
 net = nn.parallel.DistributedDataParallel(model) if args.kind == "torchrun" else model
 
 run = worker.Run(args.batch, args.max_batch, max_local=args.max_local, seed=args.seed)
-loader = run.loader(train)
+loader = run.loader(train, num_workers=args.num_workers)
 optimizer = run.optimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=args.momentum), net)
 schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: max(0.05, 1 - run.progress / args.epochs))
 attempt = os.environ.get("SCHEDULEARN_ATTEMPT", "0")

@@ -74,34 +74,41 @@ class Membership:
         else:
             _import_horovod_runner()
         threading.Thread(target=self._listen, name="schedulearn-members", daemon=True).start()
-        while not self.due() and self._heard.members != (self.member,):
+        while True:
+            if (roster := self.offer()) is not None:
+                return roster
             if give_up():
                 raise SystemExit(UNREACHABLE)
             time.sleep(LOOK_S)
-        return self.offer()
 
     def due(self) -> bool:
         """Whether the leader can take its workers to another roster now: all that are new have come."""
-        with self._lock:
-            heard, meeting = self._heard, self._meeting
-        if heard.generation <= self.current.generation or heard.members == self.current.members:
-            return False
-        if len(heard.members) == 1:
-            return True
-        new = set(heard.members) - set(self.current.members) - {self.member}
-        return meeting is not None and meeting.generation == heard.generation and new <= meeting.arrived()
+        return self._next() is not None
 
-    def offer(self) -> Roster:
-        """The leader's call to the meeting: new workers go to it at once, the others hear of it from the leader."""
-        with self._lock:
-            heard, meeting = self._heard, self._meeting
-            self._forming = True
-        if len(heard.members) > 1:
-            assert meeting is not None
-            heard = Roster(heard.generation, heard.members, meeting.address)
+    def offer(self) -> Roster | None:
+        """The leader's call to the meeting: new workers go to it at once, the others hear of it from the leader. None
+        if there is nothing to offer any more: a worker was given up in the last moment, say."""
+        found = self._next()
+        if found is None:
+            return None
+        roster, meeting = found
+        if meeting is not None:
             meeting.go()
+        self._forming = bool(self.current.members)  # at the beginning nothing stands still for it
         self._tell()
-        return heard
+        return roster
+
+    def _next(self) -> tuple[Roster, Meeting | None] | None:
+        with self._lock:
+            heard, meeting, now = self._heard, self._meeting, self.current
+        if heard.generation <= now.generation or heard.members == now.members:
+            return None
+        if len(heard.members) == 1:
+            return heard, None
+        new = set(heard.members) - set(now.members) - {self.member}
+        if meeting is None or meeting.generation != heard.generation or not new <= meeting.arrived():
+            return None
+        return Roster(heard.generation, heard.members, meeting.address), meeting
 
     def enter(self, roster: Roster) -> None:
         """Makes the environment such that `hvd.init()` joins the others."""
@@ -164,17 +171,20 @@ class Membership:
                 retry = min(2 * retry, 5.0)
                 continue
             retry = RETRY_S
+            new = heard.generation > max(self.current.generation, self._heard.generation)
+            if new and len(heard.members) > 1 and heard.members != self.current.members:
+                try:
+                    self._open_meeting(heard)
+                except OSError as error:
+                    print(f"schedulearn: other workers can't meet this one: {error}", file=sys.stderr)  # noqa: T201
+                    time.sleep(RETRY_S)
+                    continue
             with self._lock:
-                same = heard.generation == self._heard.generation
                 self._heard = heard
-            if same or heard.generation <= self.current.generation:
-                continue
-            if heard.members == self.current.members:  # those that were to come won't
-                with self._lock:
+                if heard.generation > self.current.generation and heard.members == self.current.members:
+                    # Those that were to come won't.
                     self.current = Roster(heard.generation, heard.members, self.current.meeting)
                     self._trained = heard.generation
-            elif len(heard.members) > 1:
-                self._open_meeting(heard)
 
     def _open_meeting(self, roster: Roster) -> None:
         if self._last_meeting is not None:

@@ -307,6 +307,8 @@ class Run:
         began = time.time()
         before = self.membership.current.members
         roster = self.workers.broadcast(self.membership.offer() if self.workers.rank == 0 else None)
+        if roster is None:
+            return
         if self.membership.member not in roster.members:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)

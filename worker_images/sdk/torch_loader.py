@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 import torch
 
@@ -24,7 +25,7 @@ class Loader:
                 raise ValueError(f"{name} is for Run to decide: leave it out")
         self.dataset = dataset
         self._run = run
-        self._options = options
+        self._options = {**options, "worker_init_fn": _Apart(options.get("worker_init_fn"))}
         run.samples = len(dataset)
         if run.samples < run.workers.size:
             raise ValueError(f"{run.samples} samples are not enough for {run.workers.size} workers")
@@ -62,6 +63,19 @@ class Loader:
             if this.last and (workers is not run.workers or shape != (run.batch.atomic, run.batch.accumulation)):
                 return
             began = time.perf_counter()
+
+
+class _Apart:
+    """At the start of each of a loader's own processes: what tells workers to stop goes to their whole process group,
+    and a worker whose loader died of it could not finish its step."""
+
+    def __init__(self, then: Callable[[int], Any] | None) -> None:
+        self._then = then
+
+    def __call__(self, number: int) -> None:
+        os.setpgid(0, 0)
+        if self._then is not None:
+            self._then(number)
 
 
 class _Batches:

@@ -11,7 +11,7 @@ help:
 	@echo "make demo    the same, with example jobs that start training at once"
 	@echo "make test    set up what is missing and run all checks and tests"
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
-	@echo "make test-training  real training that is resized and killed, about 10 minutes"
+	@echo "make test-training  real training, resized and killed, in each framework; 20 minutes, and 15 more the first time"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
 	@echo "make bench   measure the budgets of docs/performance.md"

@@ -84,6 +84,9 @@ class JobOut(BaseModel):
     max_restarts: int
     grace_period: float
     launcher: str
+    batch_size: int | None
+    max_batch_size: int | None
+    epochs: int | None
     env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
     shm_size: int
     cpus: float | None
@@ -336,6 +339,9 @@ _AS_THEY_ARE = (
         "max_duration",
         "max_restarts",
         "grace_period",
+        "batch_size",
+        "max_batch_size",
+        "epochs",
         "launcher",
         "cpus",
         "mounts",

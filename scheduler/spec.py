@@ -21,6 +21,7 @@ from schedulearn.scheduler.limits import check_target
 from schedulearn.scheduler.runtimes.base import GIB
 
 MAX_GPUS = 4096
+MAX_BATCH = (1 << 31) - 1  # of an integer column
 GRACE_S = 10.0
 ELASTIC_GRACE_S = 60.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -98,6 +99,13 @@ class JobSpec(BaseModel):
         le=3600,
         description="seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60",
     )
+    batch_size: int | None = Field(
+        default=None, ge=1, le=MAX_BATCH, description="of all workers together; in place of the training script's"
+    )
+    max_batch_size: int | None = Field(
+        default=None, ge=1, le=MAX_BATCH, description="how large the batch may become where the script lets it adapt"
+    )
+    epochs: int | None = Field(default=None, ge=1, le=10**6, description="in place of the training script's")
     env: Texts = Field(default_factory=dict, max_length=1000, description="environment variables")
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
@@ -172,6 +180,8 @@ class JobSpec(BaseModel):
                 raise ValueError("resize: in-place is for elastic jobs: set elastic")
             if self.launcher != "horovod" or names_launcher(self.command):
                 raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+        if self.batch_size and self.max_batch_size and self.max_batch_size < self.batch_size:
+            raise ValueError(f"max_batch_size ({self.max_batch_size}) is less than batch_size ({self.batch_size})")
         self.family = self.family or family_of(self.container_image, self.command)
         self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
         self.min_gpus = self.min_gpus or 1

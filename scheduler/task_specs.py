@@ -49,6 +49,9 @@ def task_spec(
     seen = mounts if home.facts is not None and not home.facts.isolates else {target: target for target in mounts}
     data = data_variables({name: seen[target] for name, target in job.mounts.items()})
     env = {**job.env, **job_env, **data, **who, "SCHEDULEARN_GRACE_PERIOD": f"{job.grace_period:g}"}
+    for key in ("batch_size", "max_batch_size", "epochs"):
+        if (value := getattr(job, key)) is not None:
+            env[f"SCHEDULEARN_{key.upper()}"] = str(value)
     bounds = limits(job, gpus, home.gpus, home.facts)
     if several_hosts:
         launcher, words = gang_command(job.launcher, job.command)

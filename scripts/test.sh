@@ -24,6 +24,12 @@ fi
 # Slow to build, cached between runs, and better seen in progress here than as a silent test.
 step "Horovod (built once, then cached)"
 worker_images/build-env.sh
+if [ -n "${SCHEDULEARN_TEST_TRAINING:-}" ]; then
+  for flavour in keras tensorflow mxnet; do
+    step "Horovod for $flavour (built once, then cached)"
+    worker_images/build-env.sh "$flavour"
+  done
+fi
 engine=$(scripts/dev-engine.sh start) || true
 started=${engine##*$'\n'}
 if [[ $started == DOCKER_HOST=* ]]; then

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ def _build(script: str, *arguments: str, env: dict[str, str] | None = None) -> s
 def horovod_env() -> Path:
     """The prefix of the environment with PyTorch and Horovod that local jobs run in."""
     return Path(_build("build-env.sh"))
+
+
+@pytest.fixture(scope="session")
+def environment_of() -> Callable[[str], Path]:
+    """The same for each flavour. What is not in the cache takes minutes to compile."""
+    return cache(lambda flavour: Path(_build("build-env.sh", flavour)))
 
 
 @pytest.fixture(scope="session")

@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# Make the virtual environment in which local jobs run on a machine without Docker: PyTorch, Horovod, scikit-learn.
+# Make the virtual environment in which local jobs run on a machine without Docker: Horovod, scikit-learn and a framework.
 #
-#   build-env.sh                the interpreter is $PYTHON, else python3
+#   build-env.sh [cpu|keras|tensorflow|mxnet]       the interpreter is $PYTHON, else python3
 #
-# It lies in <cache>/envs/horovod-cpu-<key>/, with the examples in app/examples; a job's working directory is app. Ready
+# cpu is PyTorch, keras Keras 3 on PyTorch. It lies in <cache>/envs/horovod-<flavour>-<key>/, with the examples in app/examples; a job's working directory is app. Ready
 # already: returns at once, after copying the examples if they changed. A virtual environment cannot be moved, so it is
 # built in place, and counts only once the file `ready` is in it, written after two workers have met.
 # PyTorch comes from where the user's pip configuration says: an index with CPU builds there avoids gigabytes of CUDA.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+use_flavour "${1:-cpu}"
 
 read -r tag machine glibc <<<"$("$python" -c "$describe_python")"
-key=torch$TORCH_VERSION-horovod$HOROVOD_VERSION-$tag-glibc$glibc-$machine-$(requirements_hash)
-env=$cache/envs/horovod-cpu-$key
+key=$FRAMEWORK$FRAMEWORK_VERSION-horovod$HOROVOD_VERSION-$tag-glibc$glibc-$machine-$(requirements_hash)
+env=$cache/envs/horovod-$FLAVOUR-$key
 
 main() {
     if ! is_ready; then
         open_log build-env
-        lock "env-$key"
+        lock "env-$FLAVOUR-$key"
         if ! is_ready; then build; fi
     fi
     if ! examples_fresh; then
-        lock "env-$key"
+        lock "env-$FLAVOUR-$key"
         copy_examples
     fi
     progress 100 "the environment is ready"
@@ -33,18 +34,19 @@ is_ready() { [ -e "$env/ready" ] && [ -x "$env/bin/python" ]; } # the link dangl
 build() {
     # With Horovod's wheel in the cache, pip is nearly all the work; else the compiler is.
     local pip=12 wheel=95
-    if compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*/horovod-*.whl" >/dev/null; then pip=75 wheel=77; fi
+    if compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*-$FRAMEWORK*/horovod-*.whl" >/dev/null; then pip=75 wheel=77; fi
     rm -rf "$env"
     mkdir -p "$cache/envs"
     need_venv
+    need_libraries
     step 0 1 5 "making the environment" "$python" -m venv "$env"
     # shellcheck disable=SC2086  # lists of words
-    step 1 "$pip" 60 "installing PyTorch $TORCH_VERSION" "$env/bin/pip" install $REQUIREMENTS $HOROVOD_REQUIREMENTS
-    PYTHON=$env/bin/python substep "$pip" "$wheel" "Horovod's wheel" "$here/build-wheel.sh"
+    step 1 "$pip" "$PIP_SECONDS" "installing $FRAMEWORK_NAME $FRAMEWORK_VERSION" "$env/bin/pip" install $REQUIREMENTS $HOROVOD_REQUIREMENTS
+    PYTHON=$env/bin/python substep "$pip" "$wheel" "Horovod's wheel" "$here/build-wheel.sh" "$FLAVOUR"
     step "$wheel" $((wheel + 1)) 3 "installing Horovod" "$env/bin/pip" install --no-deps "$ready"
     # `horovodrun --check-build` looks at the build flags only; two workers that add something up prove that it works.
     PATH=$env/bin:$PATH step $((wheel + 1)) 100 10 "trying it with two workers" \
-        "$env/bin/horovodrun" -np 2 -H localhost:2 python "$here/check.py"
+        "$env/bin/horovodrun" -np 2 -H localhost:2 python "$here/check.py" "$FRAMEWORK"
     touch "$env/ready"
 }
 
@@ -52,6 +54,16 @@ need_venv() { # Debian and Ubuntu ship venv without ensurepip, in a package of i
     if "$python" -c 'import ensurepip' 2>/dev/null; then return; fi
     [ "$(id -u)" -eq 0 ] || die "$python has no venv (Debian, Ubuntu: sudo apt-get install python3-venv)" 3
     apt_install python3-venv
+}
+
+need_libraries() { # of the system, which the framework's own are linked to
+    local package
+    for package in $SYSTEM_PACKAGES; do
+        # libgomp1 holds libgomp.so.1
+        if "$python" -c "import ctypes; ctypes.CDLL('${package%[0-9]}.so.${package##*[a-z]}')" 2>/dev/null; then continue; fi
+        [ "$(id -u)" -eq 0 ] || die "$package is missing: install it first (Debian, Ubuntu: sudo apt-get install $package)" 3
+        apt_install "$package"
+    done
 }
 
 examples_fresh() { [ "$(cat "$env/app/examples.hash" 2>/dev/null)" = "$(hash_of examples)" ]; }

@@ -1,27 +1,20 @@
 #!/usr/bin/env bash
-# Build the worker image schedulearn/horovod-cpu or schedulearn/horovod-cuda by the Docker Engine at DOCKER_HOST.
+# Build the worker image schedulearn/horovod-<flavour> by the Docker Engine at DOCKER_HOST.
 #
-#   build-image.sh [cpu|cuda]
+#   build-image.sh [cpu|cuda|keras|tensorflow|mxnet]
 #
-# Returns at once when the image was made from the same files and versions. What takes long is taken from the cache when
-# it fits the base image (same Python, C library and processor): PyTorch as the host's pip downloads it, Horovod's wheel
+# cpu and cuda are PyTorch, keras Keras 3 on PyTorch. Returns at once when the image was made from the same files and
+# versions. What takes long is taken from the cache when it fits the base image (same Python, C library and processor): the
+# framework as the host's pip downloads it, Horovod's wheel
 # as build-wheel.sh left it. What does not fit is downloaded and compiled inside, and a new Horovod wheel is kept.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-flavour=${1:-cpu}
-case $flavour in
-    cpu) build_base=$CPU_BASE base=$CPU_BASE ;;
-    cuda) build_base=$CUDA_BUILD_BASE base=$CUDA_BASE ;; # untested by us: no NVIDIA GPU to try it on
-    *)
-        echo "usage: $0 [cpu|cuda]" >&2
-        exit 2
-        ;;
-esac
-image=schedulearn/horovod-$flavour
+use_flavour "${1:-cpu}"
+image=schedulearn/horovod-$FLAVOUR
 builder=$image-builder
 files=(versions.env common.sh build-wheel.sh horovod-cmake.sh check.py)
-inputs=$flavour-$(hash_of Dockerfile "${files[@]}" examples)
+inputs=$FLAVOUR-$(hash_of Dockerfile "${files[@]}" examples)
 
 main() {
     if ! is_built; then
@@ -29,7 +22,7 @@ main() {
         need docker docker.io
         docker version >>"$log" 2>&1 ||
             die "no Docker Engine answers${DOCKER_HOST:+ at $DOCKER_HOST}: start one, or set DOCKER_HOST" 3
-        lock "image-$flavour"
+        lock "image-$FLAVOUR"
         if ! is_built; then build; fi
     fi
     progress 100 "the image is ready"
@@ -45,8 +38,8 @@ build() {
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/schedulearn-image.XXXXXX")
     local old
     plan
-    have_base "$build_base" 0 "$after_base"
-    have_base "$base" "$after_base" "$after_base"
+    have_base "$BUILD_BASE" 0 "$after_base"
+    have_base "$BASE" "$after_base" "$after_base"
     fill_context "$scratch"
     old=$(docker image inspect --format '{{.Id}}' "$image" 2>/dev/null || true)
     # The builder stage by itself first, so that the wheel can be taken out of it; the second build finds it all done.
@@ -62,12 +55,11 @@ build() {
 
 plan() { # at which percent each part ends: by the seconds that it took when measured, of those parts that are to do
     local base_seconds=0 download_seconds=0 final_seconds=35 total
-    pip_seconds=65 wheel_seconds=1
-    docker image inspect "$build_base" >/dev/null 2>&1 || base_seconds=65
-    compgen -G "$cache/wheels/pip-*" >/dev/null || download_seconds=10
-    # 150 s of compiling and 30 s to install the compiler
-    compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*" >/dev/null || wheel_seconds=180
-    total=$((base_seconds + download_seconds + pip_seconds + wheel_seconds + 10 + final_seconds))
+    wheel_seconds=1
+    docker image inspect "$BUILD_BASE" >/dev/null 2>&1 || base_seconds=65
+    compgen -G "$cache/wheels/pip-*-$(requirements_hash)" >/dev/null || download_seconds=10
+    compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*-$FRAMEWORK*" >/dev/null || wheel_seconds=$WHEEL_SECONDS
+    total=$((base_seconds + download_seconds + PIP_SECONDS + wheel_seconds + 10 + final_seconds))
     after_base=$((100 * base_seconds / total))
     after_download=$((100 * (base_seconds + download_seconds) / total))
     after_builder=$((100 * (total - final_seconds) / total))
@@ -85,18 +77,18 @@ fill_context() { # folder
     local context=$1 theirs mine house wheel
     for wheel in "${files[@]}" Dockerfile examples; do cp -r "$here/$wheel" "$context/"; done
     mkdir -p "$context/cache/wheels"
-    theirs=$(docker run --rm "$build_base" python3 -c "$describe_python")
+    theirs=$(docker run --rm "$BUILD_BASE" python3 -c "$describe_python")
     mine=$("$python" -c "$describe_python" || true)
     echo "the base image has $theirs, this machine $mine" >>"$log"
     # A wheel that is good for an older C library is good for a newer one, not the other way round.
-    if [ "$flavour" = cpu ] && [ "${theirs% *}" = "${mine% *}" ] &&
+    if [ "$FLAVOUR" != cuda ] && [ "${theirs% *}" = "${mine% *}" ] &&
         printf '%s\n' "${mine##* }" "${theirs##* }" | sort --check=quiet --version-sort; then
         house=$cache/wheels/pip-${mine%% *}-$(requirements_hash)
         if [ -d "$house" ] || download "$house"; then cp -r "$house" "$context/cache/wheels/pip"; fi
     fi
     local python_tag machine libc
     read -r python_tag machine libc <<<"$theirs"
-    for wheel in "$cache/wheels/horovod$HOROVOD_VERSION-$python_tag-torch$TORCH_VERSION"*"-glibc$libc-$machine"; do
+    for wheel in "$cache/wheels/horovod$HOROVOD_VERSION-$python_tag-$FRAMEWORK$FRAMEWORK_VERSION"*"-glibc$libc-$machine"; do
         if [ -d "$wheel" ]; then cp -r "$wheel" "$context/cache/wheels/"; fi
     done
 }
@@ -107,7 +99,7 @@ download() { # folder: all that the image installs, as this machine's pip finds 
     mkdir -p "$cache/wheels" || die "$cache/wheels cannot be written"
     partial=$(mktemp -d "$cache/wheels/.partial.XXXXXX") || die "$cache/wheels cannot be written"
     # shellcheck disable=SC2086  # lists of words
-    if step "$after_base" "$after_download" 10 "downloading PyTorch $TORCH_VERSION" \
+    if step "$after_base" "$after_download" 10 "downloading $FRAMEWORK_NAME $FRAMEWORK_VERSION" \
         "$python" -m pip download --only-binary :all: --dest "$partial" $REQUIREMENTS $HOROVOD_REQUIREMENTS; then
         chmod 755 "$partial" && mv -T "$partial" "$1"
     else
@@ -129,17 +121,17 @@ docker_build() { # from to option...
                 message=${rest#* } expected=0 # it tells us where it is: the clock need not guess
                 progress $((phase_from + (phase_to - phase_from) * ${rest%% *} / 100)) "$message"
                 ;;
-            *"RUN . ./versions.env"*) phase 0 "$pip_seconds" "installing PyTorch $TORCH_VERSION" ;;
-            *"RUN PYTHON=/opt/venv"*) phase "$pip_seconds" "$wheel_seconds" "Horovod's wheel" ;;
+            *"RUN . ./versions.env"*) phase 0 "$PIP_SECONDS" "installing $FRAMEWORK_NAME $FRAMEWORK_VERSION" ;;
+            *"RUN PYTHON=/opt/venv"*) phase "$PIP_SECONDS" "$wheel_seconds" "Horovod's wheel" ;;
             *"RUN wheel="*)
-                phase $((pip_seconds + wheel_seconds)) 10 "installing Horovod and trying it"
+                phase $((PIP_SECONDS + wheel_seconds)) 10 "installing Horovod and trying it"
                 ;;
             *"COPY --from=builder"*) began=$SECONDS expected=30 phase_to=$to message="putting the image together" ;;
         esac
     }
     phase() { # when it begins and how long it takes, in seconds of the builder stage; message
         if [ "$target" != builder ]; then return; fi # those lines come again, from Docker's cache
-        local total=$((pip_seconds + wheel_seconds + 10))
+        local total=$((PIP_SECONDS + wheel_seconds + 10))
         phase_from=$((from + (to - from) * $1 / total)) phase_to=$((from + (to - from) * ($1 + $2) / total))
         expected=$2 message=$3 began=$SECONDS
         progress "$phase_from" "$message"
@@ -154,7 +146,8 @@ docker_build() { # from to option...
         progress $((phase_from + (phase_to - phase_from) * elapsed / expected)) "$message"
     }
     progress "$from" "$message"
-    local arguments=(--network host --force-rm --build-arg "BUILD_BASE=$build_base" --build-arg "BASE=$base")
+    local arguments=(--network host --force-rm --build-arg "BUILD_BASE=$BUILD_BASE" --build-arg "BASE=$BASE")
+    arguments+=(--build-arg "FLAVOUR=$FLAVOUR" --build-arg "SYSTEM_PACKAGES=$SYSTEM_PACKAGES")
     local name
     for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL; do
         if [ -n "${!name:-}" ]; then arguments+=(--build-arg "$name"); fi

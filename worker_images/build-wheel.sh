@@ -1,28 +1,33 @@
 #!/usr/bin/env bash
-# Compile Horovod for PyTorch and Gloo (and NCCL, where PyTorch has CUDA and nvcc is there) once, and keep the wheel.
+# Compile Horovod for one framework and Gloo (and NCCL, where PyTorch has CUDA and nvcc is there) once, and keep the wheel.
 #
-#   PYTHON=/path/to/venv/bin/python build-wheel.sh
+#   PYTHON=/path/to/venv/bin/python build-wheel.sh [flavour]
 #
-# $PYTHON must have torch: the wheel fits exactly that torch, Python and C library, and these make up its name in the
-# cache, <cache>/wheels/<key>/. About 3 minutes on 2 cores; later calls return at once. Interrupted, it carries on where
-# it was: the object files stay in <cache>/build/<key>/ until the wheel is made.
+# $PYTHON must have the framework: the wheel fits exactly that version of it, of Python and of the C library, and these
+# make up its name in the cache, <cache>/wheels/<key>/. 2 to 5 minutes on 2 cores; later calls return at once. Interrupted,
+# it carries on where it was: the object files stay in <cache>/build/<key>/ until the wheel is made.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+use_flavour "${1:-cpu}"
 
 describe=$(
     cat <<'PY'
-import importlib.util, os, platform, runpy, shutil, sys
-# Not `import torch`, which takes seconds.
-torch = runpy.run_path(os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "version.py"))
-version = torch["__version__"].replace("+", ".")
-ops = "nccl" if torch["cuda"] and shutil.which("nvcc") else "gloo"
+import importlib.metadata, importlib.util, os, platform, runpy, shutil, sys
+framework, distribution = sys.argv[1:]
+version = importlib.metadata.version(distribution)
+ops = "gloo"
+if framework == "torch":
+    # Not `import torch`, which takes seconds.
+    torch = runpy.run_path(os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "version.py"))
+    version = torch["__version__"].replace("+", ".")
+    ops = "nccl" if torch["cuda"] and shutil.which("nvcc") else "gloo"
 tag = "cp%d%d" % sys.version_info[:2]
 glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
-print(f"{tag}-torch{version}-{ops}-glibc{glibc}-{platform.machine()}")
+print(f"{tag}-{framework}{version}-{ops}-glibc{glibc}-{platform.machine()}")
 PY
 )
-key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" 2>/dev/null) || {
-    echo "error: torch is not installed for $python: set PYTHON to an interpreter that has it" >&2
+key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" "$FRAMEWORK" "$DISTRIBUTION" 2>/dev/null) || {
+    echo "error: $DISTRIBUTION is not installed for $python: set PYTHON to an interpreter that has it" >&2
     exit 1
 }
 wheels=$cache/wheels/$key
@@ -30,7 +35,13 @@ find_wheel() { find "$wheels" -name 'horovod-*.whl' 2>/dev/null | head -n 1; }
 
 compile() {
     local build=$1
-    export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
+    local other
+    for other in torch tensorflow mxnet; do
+        local has=WITHOUT name=${other^^}
+        if [ "$other" = "$FRAMEWORK" ]; then has=WITH; fi
+        if [ "$other" = torch ]; then name=PYTORCH; fi
+        export "HOROVOD_${has}_$name=1"
+    done
     export HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1
     export HOROVOD_CMAKE=$here/horovod-cmake.sh
     case $key in *-nccl-*) export HOROVOD_GPU_OPERATIONS=NCCL ;; esac
@@ -40,7 +51,9 @@ compile() {
     on_line() { # make says [ 42%]: of the files, and the last ones, with PyTorch's headers, take longest
         [[ $1 =~ ^\ *\[\ *([0-9]+)%\] ]] || return 0
         local files=${BASH_REMATCH[1]} reached
-        if [ "$files" -le 46 ]; then
+        if [ "$FRAMEWORK" != torch ]; then
+            reached=$((23 + files * 72 / 100)) from=$reached to=$reached
+        elif [ "$files" -le 46 ]; then
             reached=$((23 + files * 11 / 46))
         elif [ "$files" -le 82 ]; then
             reached=$((34 + (files - 46) * 18 / 36))
@@ -75,14 +88,14 @@ need_headers() { # of Python: the official images have them, Debian's and Ubuntu
     [ -e "$header" ] || die "$header is missing, and $package does not bring it: \$PYTHON must be a Python with headers" 3
 }
 
-prepare() { # a private environment for the build tools, which sees the torch of $PYTHON, and the unpacked source
+prepare() { # a private environment for the build tools, which sees the framework of $PYTHON, and the unpacked source
     local build=$1 venv=$1/venv
     if [ ! -e "$build/prepared" ]; then
         rm -rf "$build"
         mkdir -p "$build/src"
         step 0 2 5 "making a build environment" "$python" -m venv "$venv"
         "$python" -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
-            >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+            >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/framework.pth"
         # shellcheck disable=SC2086  # a list of words
         step 2 5 5 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS
         step 5 7 4 "fetching Horovod's source" "$venv/bin/pip" download --dest "$build" --no-deps \

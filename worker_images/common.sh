@@ -126,6 +126,14 @@ lock() { # name
     : >"$file"
 }
 
+# What `flavour` is made of, from versions.env; ends the script with its usage if there is none of that name.
+use_flavour() { # name
+    choose_flavour "$1" || {
+        echo "usage: $0 [${FLAVOURS// /|}]" >&2
+        exit 2
+    }
+}
+
 # Make sure that a command exists: as root by the system's packages, else say what is missing.
 need() { # command package...
     local command=$1
@@ -153,4 +161,4 @@ hash_of() { # file or folder...: one hash of all contents and relative names
 describe_python='
 import os, platform, sys
 print("cp%d%d" % sys.version_info[:2], platform.machine(), os.confstr("CS_GNU_LIBC_VERSION").split()[1])'
-requirements_hash() { echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8; }
+requirements_hash() { echo "$REQUIREMENTS $HOROVOD_REQUIREMENTS" | sha256sum | cut -c1-8; } # of the chosen flavour

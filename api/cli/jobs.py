@@ -153,6 +153,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
         ("deadline", show_time(job["deadline"]) if job["deadline"] else ""),
+        *((key.replace("_", " "), str(job[key] or "")) for key in ("batch_size", "max_batch_size", "epochs")),
         ("shared memory", f"{job['shm_size'] / (1 << 20):.0f} MiB"),
         ("processors", "" if job["cpus"] is None else f"{job['cpus']:g} at most"),
         ("memory", "" if job["memory"] is None else f"{job['memory'] / (1 << 30):.1f} GiB at most"),

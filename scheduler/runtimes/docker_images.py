@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -22,13 +21,11 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.base import ImageProgress
 from schedulearn.scheduler.runtimes.docker_api import Engine, Stream, explain
 from schedulearn.scheduler.runtimes.probe_image import probe_image, write_probe_files
-from schedulearn.scheduler.runtimes.recipes import recipe_path, run_recipe
+from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
 SCRIPT = "build-image.sh"
 PROBE_SCRIPT = "build-probe.sh"
 HEARTBEAT_S = 2.0
-_OURS = re.compile(r"(?:(?:index\.)?docker\.io/)?schedulearn/(.*)")
-_BUILT = re.compile(r"horovod-(cpu|cuda)(?::latest)?")
 
 
 def has_image(engine: Engine, image: str) -> bool:
@@ -47,18 +44,17 @@ def has_image(engine: Engine, image: str) -> bool:
 def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
     """As `Runtime.fetch_image`. Names below `schedulearn/` are never looked for in a registry: there, anybody could
     own that name."""
-    ours = _OURS.fullmatch(image)
-    if ours is None:
+    if not is_ours(image):
         return _pull(engine, image)
     if image == probe_image():
         return _build_probe(engine, image)
-    flavour = _BUILT.fullmatch(ours[1])
+    flavour = flavour_of(image)
     if flavour is None:
         raise ImageUnavailable(
-            f"there is no image {image!r}: schedulearn/horovod-cpu and schedulearn/horovod-cuda are built on the host; "
+            f"there is no image {image!r}: schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; "
             "name your own images differently"
         )
-    return _build(engine, image, flavour[1])
+    return _build(engine, image, flavour)
 
 
 def save_image(engine: Engine, image: str) -> Iterator[bytes]:

@@ -10,21 +10,22 @@ from pathlib import Path
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.base import ImageProgress
-from schedulearn.scheduler.runtimes.recipes import recipe_digest, recipe_path, run_recipe
+from schedulearn.scheduler.runtimes.recipes import flavour_of, recipe_digest, recipe_path, run_recipe
 
 SCRIPT = "build-env.sh"
-WHAT = "the local training environment (horovod-cpu)"
+ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
 
 
 class Environments:
-    """`named` are used as they are; every other image name means the `horovod-cpu` environment, built once.
+    """`named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
+    other name `horovod-cpu`.
 
-    Where it was built is kept in the file `marker`, together with what it was built from: an upgrade that changes the
-    recipe makes it missing again.
+    Where one was built is kept in a file below `folder`, together with what it was built from: an upgrade that changes
+    the recipe makes it missing again.
     """
 
-    def __init__(self, marker: Path, named: Mapping[str, Path]) -> None:
-        self._marker = marker
+    def __init__(self, folder: Path, named: Mapping[str, Path]) -> None:
+        self._folder = folder
         self._named = dict(named)
         self._digest: str | None = None
 
@@ -33,7 +34,7 @@ class Environments:
         if image in self._named:
             path = self._named[image]
             return path if (path / "bin").is_dir() else None
-        record = procfs.read_json(str(self._marker))
+        record = procfs.read_json(self._marker(_flavour(image)))
         try:
             if not record or record["recipe"] != self._recipe():
                 return None
@@ -48,13 +49,27 @@ class Environments:
             if self.find(image) is None:
                 raise ImageUnavailable(f"{image} is configured as {self._named[image]}, which has no folder 'bin'")
             return
+        flavour = _flavour(image)
         # Our own interpreter is new enough; the first python3 of PATH need not be.
-        path = yield from run_recipe(recipe_path(SCRIPT), env={"PYTHON": sys.executable}, what=WHAT)
+        path = yield from run_recipe(
+            recipe_path(SCRIPT),
+            flavour,
+            env={"PYTHON": sys.executable},
+            what=f"the local training environment (horovod-{flavour})",
+        )
         if not os.path.isdir(os.path.join(path, "bin")):
             raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
-        procfs.write_json(str(self._marker), {"recipe": self._recipe(), "path": path})
+        procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
+
+    def _marker(self, flavour: str) -> str:
+        return str(self._folder / f".environment-{flavour}.json")
 
     def _recipe(self) -> str:
         if self._digest is None:
             self._digest = recipe_digest()
         return self._digest
+
+
+def _flavour(image: str) -> str:
+    flavour = flavour_of(image)
+    return flavour if flavour in ENVIRONMENTS else ENVIRONMENTS[0]

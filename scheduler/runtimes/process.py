@@ -64,9 +64,9 @@ class ProcessRuntime:
     """The `Runtime` of this machine without an engine.
 
     `environments` maps image names to local environments (a prefix with `bin/`, and maybe `app/`, whose content
-    appears in each task's working directory). Every other image name means the `horovod-cpu` environment, which
-    `fetch_image` builds. `log_cap_bytes` limits the kept output of one task. Several objects, also in several
-    processes, may use the same `data_dir` at a time.
+    appears in each task's working directory). Our own images' names mean the environments of their flavours, which
+    `fetch_image` builds, and all others `horovod-cpu`. `log_cap_bytes` limits the kept output of one task. Several
+    objects, also in several processes, may use the same `data_dir` at a time.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ProcessRuntime:
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
         self._checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks)
         self._sdk = data_dir.absolute() / "sdk"
-        self._environments = Environments(self._tasks / ".environment.json", environments or {})
+        self._environments = Environments(self._tasks, environments or {})
         self._closed = threading.Event()
         self._wakers: set[int] = set()  # the pipe of each `watch`
         self._wakers_lock = threading.Lock()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -20,8 +21,24 @@ from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes.base import ImageProgress
 
 PACKAGE = "schedulearn.worker_images"
+FLAVOURS = ("cpu", "cuda", "keras", "tensorflow", "mxnet")
+"""Of our own images: `schedulearn/horovod-<flavour>`. The same list is in versions.env."""
 GRACE_S = 10.0
 _TAIL_BYTES = 1500
+_OURS = re.compile(r"(?:(?:index\.)?docker\.io/)?schedulearn/(.*)")
+_BUILT = re.compile(rf"horovod-({'|'.join(FLAVOURS)})(?::latest)?")
+
+
+def is_ours(image: str) -> bool:
+    """Whether a name lies below `schedulearn/`."""
+    return _OURS.fullmatch(image) is not None
+
+
+def flavour_of(image: str) -> str | None:
+    """What the build scripts take for this image; None if they don't make it."""
+    ours = _OURS.fullmatch(image)
+    built = _BUILT.fullmatch(ours[1]) if ours is not None else None
+    return built[1] if built is not None else None
 
 
 def recipe_path(name: str) -> Path:

@@ -74,6 +74,10 @@ class Job(SQLModel, table=True):
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
     mounts: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
     """Data set -> path in the container."""
+    batch_size: int | None = None
+    """This and the next two: what the worker SDK takes in place of what the script says."""
+    max_batch_size: int | None = None
+    epochs: int | None = None
     labels: dict[str, str] = Field(sa_column=_json())
     user: str
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})

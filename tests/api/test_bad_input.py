@@ -39,6 +39,10 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"deadline": "soon"}, "deadline"),
     ({"min_gpus": 1, "required_gpus": 2}, ""),
     ({"elastic": True, "min_gpus": 3, "required_gpus": 2}, ""),
+    ({"batch_size": 0}, "batch_size"),
+    ({"batch_size": 1 << 31}, "batch_size"),
+    ({"epochs": 2.5}, "epochs"),
+    ({"batch_size": 64, "max_batch_size": 32}, ""),
     ({"privileged": True}, "privileged"),
     ({"volumes": ["/:/host"]}, "volumes"),
 ]

@@ -16,6 +16,18 @@ def test_the_five_keys_are_a_complete_job(api: Api) -> None:
     assert api.job(job["id"])["allocation"] == {"local": 2}
 
 
+def test_batch_bounds_and_epochs_reach_the_job_and_its_spec(api: Api) -> None:
+    keys = {"batch_size": 64, "max_batch_size": 512, "epochs": 20}
+    with_keys, without = api.submit(required_gpus=1, **keys), api.submit(required_gpus=1)
+    for job, given in ((with_keys, keys), (without, dict.fromkeys(keys))):
+        api.wait(job, "running")
+        assert {key: api.job(job)[key] for key in keys} == given
+    specs = {spec.job_id: spec for spec in api.runtime.tasks()}
+    assert {name: specs[with_keys].env[f"SCHEDULEARN_{name.upper()}"] for name in keys} == {
+        "batch_size": "64", "max_batch_size": "512", "epochs": "20"}  # fmt: skip
+    assert "SCHEDULEARN_EPOCHS" not in specs[without].env
+
+
 def test_a_batch_is_stored_all_or_none(api: Api) -> None:
     good = api.http.post("/api/v1/jobs:batch", json=[{**FIVE_KEYS, "name": str(i)} for i in range(3)])
     assert good.status_code == 201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from schedulearn.scheduler.runtimes.docker_api import Engine
 from schedulearn.scheduler.runtimes.docker_container import gpu_options, read_task, why_not_run
 from schedulearn.scheduler.runtimes.docker_images import _Layers
 from schedulearn.scheduler.runtimes.docker_volumes import sdk_volume
+from schedulearn.scheduler.runtimes.recipes import FLAVOURS
 
 SLEEPER = Program(("sleep", "100"))
 REAL = TaskSpec("j", 1, 0, "i", ("a",), ("GPU-a", "GPU-b"))
@@ -229,6 +231,11 @@ class TestImages:
         *_, last = runtime.fetch_image("schedulearn/horovod-cuda:latest")
         assert (last.percent, last.message) == (50, "cuda at unix:///some.sock")
         runtime.close()
+
+    def test_the_flavours_are_those_that_the_scripts_know(self) -> None:
+        versions = Path(__file__).parents[2] / "worker_images/versions.env"
+        told = re.findall(r'^FLAVOURS="(.*)"$', versions.read_text(), re.M)
+        assert told == [" ".join(FLAVOURS)]
 
     def test_the_progress_of_a_pull_sums_up_its_layers_and_never_falls(self) -> None:
         layers = _Layers("torch")

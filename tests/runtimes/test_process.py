@@ -308,6 +308,25 @@ class TestEnvironment:
         monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "two")
         assert not processes.another().has_image("anything")
 
+    def test_our_own_images_names_mean_environments_of_their_own(
+        self, processes: Bench, tmp_path: Path, monkeypatch
+    ) -> None:
+        script = tmp_path / "build-env.sh"
+        script.write_text(f"mkdir -p '{tmp_path}/'$1/bin; echo \"ready {tmp_path}/$1\"")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "one")
+        names = {
+            "schedulearn/horovod-tensorflow": "tensorflow",
+            "docker.io/schedulearn/horovod-mxnet:latest": "mxnet",
+            "schedulearn/horovod-cuda": "cpu",  # there is no other for this machine
+            "somebody/horovod-mxnet": "cpu",
+        }
+        for image, flavour in names.items():
+            list(processes.runtime.fetch_image(image))
+            task_id = processes.start(shell("echo $VIRTUAL_ENV"), image=image)
+            assert processes.read(task_id, follow=True).decode().strip() == str(tmp_path / flavour)
+        assert not processes.runtime.has_image("schedulearn/horovod-keras")
+
     def test_a_build_that_is_given_up_leaves_no_process(self, processes: Bench, tmp_path: Path, monkeypatch) -> None:
         script = tmp_path / "build-env.sh"
         script.write_text(f"echo $$ >'{tmp_path}/pid'; echo 'progress 1 x'; sleep 100")

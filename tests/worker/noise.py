@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import schedulearn.worker.torch as worker
-from schedulearn.worker import torch_noise
+from schedulearn.worker import noise_meter
 
-torch_noise.BUDGET = 1e9  # measure every step: time is not what this is about
+noise_meter.BUDGET = 1e9  # measure every step: time is not what this is about
 kind, batch = sys.argv[1], int(sys.argv[2])
 if kind == "horovod":
     import horovod.torch as hvd

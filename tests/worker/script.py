@@ -65,7 +65,7 @@ net = nn.parallel.DistributedDataParallel(model) if args.kind == "torchrun" else
 run = worker.Run(args.batch, args.max_batch, max_local=args.max_local, seed=args.seed)
 loader = run.loader(train, num_workers=args.num_workers)
 optimizer = run.optimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=args.momentum), net)
-schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: max(0.05, 1 - run.progress / args.epochs))
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: max(0.05, 1 - run.fraction))
 attempt = os.environ.get("SCHEDULEARN_ATTEMPT", "0")
 with open(os.path.join(args.out, f"seen-{attempt}-{rank}.jsonl"), "a", buffering=1) as seen:
     for epoch in run.epochs(args.epochs, model=model, schedule=schedule, ballast=Ballast()):

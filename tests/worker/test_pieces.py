@@ -1,15 +1,12 @@
 """The parts of the SDK that need no framework."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import ReportTaker
 
 from schedulearn.metrics.goodput import BatchBounds
 from schedulearn.scheduler.digest import PREEMPTED as WHAT_THE_SERVICE_READS
@@ -25,9 +23,14 @@ from schedulearn.worker import PREEMPTED
 from schedulearn.worker.batch import Batch
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
+from schedulearn.worker.instruments import Instruments
+from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
 from schedulearn.worker.measurements import MAX_PASSES, MAX_POINTS, Measurements
+from schedulearn.worker.noise_meter import NoiseMeter
 from schedulearn.worker.order import permutation, steps
 from schedulearn.worker.reporter import Reporter
+from schedulearn.worker.run import Run
+from schedulearn.worker.workers import Alone
 
 
 def test_worker_and_service_agree_on_the_exit_code() -> None:
@@ -38,7 +41,7 @@ def test_the_sdk_is_imported_with_numpy_alone(tmp_path: Path) -> None:
     path = unpack_sdk(tmp_path)
     script = (
         "import sys, schedulearn.worker.reporter, schedulearn.worker.batch, schedulearn.worker.checkpoints, "
-        "schedulearn.worker.order, schedulearn.worker.launch; "
+        "schedulearn.worker.order, schedulearn.worker.launch, schedulearn.worker.run, schedulearn.worker.loader; "
         "mine = {'numpy', 'schedulearn'} | set(sys.stdlib_module_names); "
         "print({m.partition('.')[0] for m in sys.modules if not m.startswith('_')} - mine)"
     )
@@ -175,6 +178,9 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path: Path) -> None:
 WRITER = """
 import sys, time
 from schedulearn.worker.checkpoints import Checkpoints
+from schedulearn.worker.environment import Environment
+from schedulearn.worker.instruments import Instruments
+from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
 checkpoints, step = Checkpoints(sys.argv[1]), int(sys.argv[2])
 while True:
     step += 1
@@ -211,55 +217,14 @@ def test_a_writer_that_is_killed_leaves_what_it_had_told_of(tmp_path: Path) -> N
 # --- reports ---
 
 
-class Service:
-    """Takes reports as the real one does; `answers` are the codes of the next ones."""
-
-    def __init__(self) -> None:
-        self.bodies: list[Any] = []
-        self.answers: list[int] = []
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                code = service.answers.pop(0) if service.answers else 200
-                service.bodies.append((code, self.headers["authorization"], body))
-                self.send_response(code)
-                self.end_headers()
-                self.wfile.write(b'{"models": {}}')
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    def env(self, **changes: Any) -> Environment:
-        values: dict[str, Any] = {
-            "job_id": "j", "attempt": 1, "num_nodes": 1, "token": "j.x", "report_interval": 0.05,
-            "report_url": f"http://127.0.0.1:{self.server.server_port}/api/v1/reports", "checkpoint_dir": None,
-            "checkpoint_interval": 300.0,
-        }  # fmt: skip
-        return Environment(**{**values, **changes})
-
-    def wait_for(self, count: int) -> None:
-        end = time.monotonic() + 10
-        while len(self.bodies) < count:
-            assert time.monotonic() < end
-            time.sleep(0.005)
-
-
 @pytest.fixture
-def service() -> Iterator[Service]:
-    made = Service()
+def service() -> Iterator[ReportTaker]:
+    made = ReportTaker()
     yield made
-    made.server.shutdown()
-    made.server.server_close()
-    made.thread.join()
+    made.close()
 
 
-def test_reports_come_at_the_interval_and_at_the_end(service: Service) -> None:
+def test_reports_come_at_the_interval_and_at_the_end(service: ReportTaker) -> None:
     found = Measurements()
     reporter = Reporter(service.env(report_interval=3600), found.take, found.put_back)
     reporter.start()
@@ -273,7 +238,7 @@ def test_reports_come_at_the_interval_and_at_the_end(service: Service) -> None:
 
 
 def test_what_a_service_in_trouble_did_not_take_it_gets_later(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: ReportTaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("schedulearn.worker.reporter.FIRST_RETRY_S", 0.01)
     found = Measurements()
@@ -288,7 +253,7 @@ def test_what_a_service_in_trouble_did_not_take_it_gets_later(
 
 
 @pytest.mark.parametrize("code", [401, 404, 409])
-def test_a_worker_that_is_told_to_give_up_gives_up(service: Service, code: int) -> None:
+def test_a_worker_that_is_told_to_give_up_gives_up(service: ReportTaker, code: int) -> None:
     service.answers = [code]
     reporter = Reporter(service.env(), dict, lambda: None)
     reporter.start()
@@ -299,7 +264,7 @@ def test_a_worker_that_is_told_to_give_up_gives_up(service: Service, code: int) 
 
 
 def test_nobody_waits_for_a_service_that_is_away() -> None:
-    service = Service()
+    service = ReportTaker()
     service.server.shutdown()
     service.server.server_close()
     found = Measurements()
@@ -310,6 +275,162 @@ def test_nobody_waits_for_a_service_that_is_away() -> None:
     reporter.close()
     assert time.monotonic() - began < 5
     assert len(found.take()["metrics"]) == 1
+
+
+# --- what a job's own keys change ---
+
+
+@pytest.mark.parametrize(
+    ("keys", "bounds"),
+    [
+        ({}, (64, 512)),
+        ({"BATCH_SIZE": "128"}, (128, 512)),
+        ({"BATCH_SIZE": "1024"}, (1024, 1024)),
+        ({"MAX_BATCH_SIZE": "256"}, (64, 256)),
+        ({"MAX_BATCH_SIZE": "32"}, (32, 32)),
+        ({"BATCH_SIZE": "16", "MAX_BATCH_SIZE": "32"}, (16, 32)),
+    ],
+)
+def test_the_jobs_bounds_win_over_the_scripts(keys: dict[str, str], bounds: tuple[int, int]) -> None:
+    env = Environment.read({"SCHEDULEARN_JOB_ID": "j", **{f"SCHEDULEARN_{name}": text for name, text in keys.items()}})
+    assert env is not None
+    found = env.bounds(BatchBounds(64, 512, min_local=4))
+    assert (found.init_batch, found.max_batch, found.min_local) == (*bounds, 4)
+
+
+# --- the noise of gradients, whichever framework has them ---
+
+
+class Norms(NoiseMeter):
+    def norms(self, gradients: Sequence[Any]) -> float:
+        return float(sum((g**2).sum() for g in gradients))
+
+    def copies(self, gradients: Sequence[Any]) -> list[Any]:
+        return [g.copy() for g in gradients]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_meter_finds_the_noise_of_gradients_in_parts(workers: int) -> None:
+    random = np.random.RandomState(0)
+    true = random.randn(200) / 14  # |G|^2 about 1
+    meter = Norms(32)
+    for _ in range(400):
+        mine = [true + random.randn(200) * np.sqrt(16 / 200 / (32 / workers)) for _ in range(workers)]  # var of 16
+        meter.begin()
+        assert meter.measuring
+        squares = []
+        for gradient in mine:
+            meter.local_sqr = 0.0
+            meter.local([gradient[:50]])
+            meter.local([gradient[50:]])
+            squares.append(meter.local_sqr)
+        mean = np.mean(mine, axis=0)
+        meter.total([mean[:50], mean[50:]], 32, workers)
+        meter.finish(sum(squares), workers, workers, 32)
+        meter.pace(0.0, 1.0, workers)
+    assert meter.phi == pytest.approx(16 / (true**2).sum(), rel=0.15)
+
+
+def test_measuring_is_as_seldom_as_keeps_it_cheap() -> None:
+    meter = Norms(32)
+    measured = 0
+    for _ in range(300):
+        meter.begin()
+        measured += meter.measuring
+        meter.pace(cost=0.001, step=0.02, workers=2)  # a twentieth of the step
+    assert measured == 30  # a half per cent
+
+
+# --- a run, without a framework ---
+
+
+class Numbers(Run):
+    """One whose model is a number."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(Alone(), BatchBounds(4, 4), "none", 0)
+        self.instruments = Instruments(self, Norms(4))
+        self.samples = 12
+        self.number = 0
+
+    def capture(self) -> dict[str, Any]:
+        return {"number": self.number}
+
+    def apply(self, captured: dict[str, Any]) -> None:
+        self.number = captured["number"]
+
+    def train(self, epochs: int, stop_at: int | None = None) -> list[tuple[int, int]]:
+        done = []
+        for epoch in self.loop(epochs):
+            while self.position < self.samples:
+                order = permutation(0, epoch, 12)[self.position :]
+                this = next(iter(steps(order, 0, 0, 1, self.batch.atomic, 0)))
+                self.begin_pass(this)
+                self.number += 1
+                self.stopping = self.number == stop_at
+                assert self.instruments is not None
+                self.instruments.tell()
+                done.append((epoch, self.position))
+                self.end_pass(this, 0.01)
+        return done
+
+
+@pytest.fixture
+def as_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    monkeypatch.setenv("SCHEDULEARN_JOB_ID", "j")
+    monkeypatch.setenv("SCHEDULEARN_CHECKPOINT_DIR", str(tmp_path))
+    before = signal.getsignal(signal.SIGTERM)
+    yield monkeypatch
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_run_ends_with_a_checkpoint_when_told_and_the_next_goes_on_there(
+    as_a_job: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Numbers()
+    with pytest.raises(SystemExit) as stopped:
+        first.train(3, stop_at=5)
+    assert stopped.value.code == PREEMPTED
+    second = Numbers()
+    assert second.train(3) == [(1, 8), (2, 0), (2, 4), (2, 8)]
+    assert (second.number, second.step, second.epoch, second.fraction) == (9, 9, 3, 1.0)
+    assert "goes on at epoch 1, sample 8, step 5" in capsys.readouterr().out
+    as_a_job.setenv("SCHEDULEARN_EPOCHS", "2")
+    assert Numbers().train(3) == [(1, 8)], "the job's own number of epochs wins"
+
+
+# --- the trap of Keras 3 ---
+
+
+@pytest.mark.parametrize(
+    ("version", "imported", "warns"),
+    [
+        ("3.15.1", {"horovod.keras"}, True),
+        ("3.0.5", {"horovod.tensorflow.keras", "horovod"}, True),
+        ("3.0.5", {"horovod.torch"}, False),
+        ("2.15.0", {"horovod.keras"}, False),
+        ("", {"horovod.keras"}, False),
+    ],
+)
+def test_keras_3_with_horovods_own_module_is_warned_of(version: str, imported: set[str], warns: bool) -> None:
+    assert (warn_of_trap(version, imported) is not None) == warns
+
+
+@pytest.mark.parametrize(
+    ("text", "warns"),
+    [
+        ("import horovod.keras as hvd", True),
+        ("if True:\n    from horovod.tensorflow.keras import callbacks\n", True),
+        ("import horovod.tensorflow as hvd", False),
+        ("# import horovod.keras is what one should not do", False),
+    ],
+)
+def test_the_launcher_knows_it_by_the_script(tmp_path: Path, text: str, warns: bool) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os\n" + text)
+    command = ["python", "no-such-file.py", str(script), "--epochs", "3"]
+    assert (warn_of_scripts("3.15.1", command) is not None) == warns
+    assert warn_of_scripts("2.15.0", command) is None
 
 
 # --- the launcher of elastic jobs ---

@@ -3,13 +3,11 @@
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from schedulearn.scheduler.runtimes.sdk import unpack_sdk
+from environments import Python
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "worker_images/examples"
@@ -21,27 +19,6 @@ pytestmark = [
         reason="NOT tested here: noise scales of real training take minutes. Run `make test-training`",
     ),
 ]
-
-
-class Python:
-    """The environment of local jobs, with the SDK as the service puts it there."""
-
-    def __init__(self, prefix: Path, folder: Path) -> None:
-        self.folder = folder
-        self.env = {
-            "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(unpack_sdk(folder / "sdk")),
-            "OMP_NUM_THREADS": "1",
-        }
-        self.job = {"SCHEDULEARN_JOB_ID": "j", "SCHEDULEARN_CHECKPOINT_DIR": str(folder / "checkpoints")}
-
-    def run(self, kind: str, workers: int, *command: str, code: int = 0, **env: str) -> str:
-        launch = ["python3", "-m", "schedulearn.worker.launch", kind, str(workers)] if kind != "alone" else []
-        done = subprocess.run(
-            [*launch, "python3", *command], env={**self.env, **env}, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
-        return done.stdout
 
 
 @pytest.fixture

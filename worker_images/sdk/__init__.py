@@ -1,6 +1,8 @@
 """What a training script imports: reports, adaptive batches, checkpoints, resizing. See docs/adapt-your-script.md.
 
     import schedulearn.worker.torch as worker      # PyTorch, with Horovod, with torchrun, or alone
+    import schedulearn.worker.keras as worker      # Keras 2 on TensorFlow, Keras 3 on PyTorch or TensorFlow
+    import schedulearn.worker.mxnet as worker      # MXNet Gluon
 
 Outside Schedulearn it does nothing special. Python 3.8 syntax, and only numpy, the standard library and the framework:
 the service brings these files into images of any age.

@@ -17,9 +17,7 @@ class Batch:
         self.workers = workers
         self.atomic = self.accumulation = 0
         self.why = ""
-        first = (
-            "the script's own batch" if bounds.max_batch > bounds.init_batch else "fixed: the script sets no max_batch"
-        )
+        first = "the first batch" if bounds.max_batch > bounds.init_batch else "fixed: no larger one is allowed"
         self.keep_total(bounds.init_batch, first)
 
     @property

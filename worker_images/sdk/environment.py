@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Mapping
+
+from schedulearn.metrics.goodput import BatchBounds
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Environment:
     rank: int = 0
     workers: int = 1
     """Rank and number of workers in that generation."""
+    batch_size: int | None = None
+    """This and what follows: from the job's own keys, which win over the script; None: the script's."""
+    max_batch_size: int | None = None
+    epochs: int | None = None
 
     @classmethod
     def read(cls, env: Mapping[str, str] | None = None) -> Environment | None:
@@ -49,4 +55,20 @@ class Environment:
             generation=int(env.get("SCHEDULEARN_GENERATION", "0")),
             rank=int(env.get("SCHEDULEARN_RANK", "0")),
             workers=int(env.get("SCHEDULEARN_NUM_GPUS", "1")) if member else 1,
+            batch_size=_count(env.get("SCHEDULEARN_BATCH_SIZE")),
+            max_batch_size=_count(env.get("SCHEDULEARN_MAX_BATCH_SIZE")),
+            epochs=_count(env.get("SCHEDULEARN_EPOCHS")),
         )
+
+    def bounds(self, script: BatchBounds) -> BatchBounds:
+        """Those of the script, with what the job says instead. The larger batch gives way to the smaller one only where
+        the job named just one of them."""
+        first = self.batch_size or script.init_batch
+        largest = self.max_batch_size or max(script.max_batch, first)
+        if self.batch_size is None:
+            first = min(first, largest)
+        return replace(script, init_batch=first, max_batch=largest)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text else None

@@ -15,9 +15,11 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import metadata
 from typing import IO, Any
 
 from schedulearn.worker import PREEMPTED
+from schedulearn.worker.keras_trap import warn_of_scripts
 
 GRACE_AFTER_FAILURE_S = 5.0  # for the other workers, when one has failed
 PLAIN = {"horovod": "horovodrun", "torchrun": "torchrun"}
@@ -25,12 +27,21 @@ PLAIN = {"horovod": "horovodrun", "torchrun": "torchrun"}
 
 def main(arguments: list[str]) -> int:
     kind, count, command = arguments[0], int(arguments[1]), arguments[2:]
+    if kind == "horovod":
+        warn_of_scripts(_version("keras"), command)
     try:
         environments = horovod_workers(count) if kind == "horovod" else torch_workers(count)
     except ImportError:
         # Another interpreter has it, by its own launcher: better that than nothing.
         return _plain(kind, count, command)
     return Workers(command, environments).run()
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def horovod_workers(count: int) -> list[dict[str, str]]:

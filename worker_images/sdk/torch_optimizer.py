@@ -8,32 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.order import Pass
-from schedulearn.worker.torch_noise import NoiseMeter
-from schedulearn.worker.torch_workers import Finish
+from schedulearn.worker.torch_noise import TorchNoiseMeter
 
 if TYPE_CHECKING:
-    from schedulearn.worker.torch import Run
+    from schedulearn.worker.run import Run
 
 
-class Instruments:
+class TorchInstruments(Instruments):
     """Made before Horovod wraps the optimizer, since hooks run in the order in which they were made; then attached to
     what the script will use."""
 
+    meter: TorchNoiseMeter
+
     def __init__(self, run: Run, optimizer: Any) -> None:
-        self._run = run
-        self._workers = run.workers
-        self.meter = NoiseMeter(run.batch.bounds.init_batch, optimizer)
-        self.sync_s = 0.0
-        """Seconds of this step spent waiting for other workers."""
-        self.step_s = 0.0
-        """Seconds of the step's passes before the last one."""
+        super().__init__(run, TorchNoiseMeter(run.batch.bounds.init_batch, optimizer))
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         self._model: Any = None
-        self._this: Pass | None = None
         self._factor = 1.0
-        self._sums: Finish | None = None
-        self._began = 0.0
         self._computed_at = 0.0
         self._accumulators: list[Any] = []
         if self._workers.name == "horovod" and self._workers.size > 1:
@@ -56,37 +49,20 @@ class Instruments:
             model.register_comm_hook(None, lambda state, bucket: self._on_bucket(bucket))
 
     def regroup(self) -> None:
-        """Between two steps, when the run has got other workers by Horovod."""
-        self._workers = self._run.workers
-        self.meter.forget_pair()
+        super().regroup()
         if self._workers.size > 1 and not self._accumulators:
             self._hook_gradients()
             self._optimizer._register_hooks()  # Horovod's own, which it makes only where there are others at first
 
     def begin_pass(self, this: Pass) -> None:
-        self._this = this
-        self._began = time.perf_counter()
+        super().begin_pass(this)
         if this.first:
-            self.step_s = self.sync_s = 0.0
             self._computed_at = 0.0
             self._factor = this.weight / this.passes
-            self.meter.begin()
             if self._workers.name == "horovod" and self._optimizer.backward_passes_per_step != this.passes:
                 self._optimizer.set_backward_passes_per_step(this.passes)
         if self._model is not None:
             self._model.require_backward_grad_sync = this.last
-
-    def finish_step(self) -> list[float]:
-        """The sums of what the workers told each other in this step, by `Run.flags`."""
-        if self._sums is None:  # the script made no step
-            return [0.0, 0.0, 0.0, 0.0]
-        sums, self._sums = self._sums(), None
-        size = self._workers.size
-        *flags, local_sqr, measured, cost, step = sums
-        if self.meter.measuring and self._this is not None:
-            self.meter.finish(local_sqr, measured, size, self._this.samples)
-        self.meter.pace(cost / size, step / size, size)
-        return flags
 
     def _hook_gradients(self) -> None:
         for parameter in self._parameters:
@@ -96,11 +72,11 @@ class Instruments:
 
     def _hook(self, parameter: Any) -> Any:
         def hook(*_: Any) -> None:
-            if self._this is not None and self._this.last:
+            if self.this is not None and self.this.last:
                 if self._factor != 1.0:
                     parameter.grad.mul_(self._factor)
                 if self.meter.measuring and self._workers.size > 1:
-                    self.meter.local([parameter], [parameter.grad])
+                    self.meter.local(self.meter.conditioned([parameter], [parameter.grad]))
 
         return hook
 
@@ -111,32 +87,32 @@ class Instruments:
         if self._factor != 1.0:
             bucket.buffer().mul_(self._factor)
         if self.meter.measuring:
-            self.meter.local(bucket.parameters(), bucket.gradients())
+            self.meter.local(self.meter.conditioned(bucket.parameters(), bucket.gradients()))
             if bucket.buffer().is_cuda:
                 torch.cuda.synchronize()
         self._computed_at = time.perf_counter()
         return allreduce_hook(self._model.process_group, bucket)
 
     def _patched_zero_grad(self, *arguments: Any, **options: Any) -> Any:
-        if self._this is None or self._this.first:
+        if self.this is None or self.this.first:
             return self._zero_grad(*arguments, **options)
         return None
 
     def _patched_synchronize(self) -> None:
         """Horovod's waiting for the averages; the script calls it, or `step` does."""
-        if self._this is not None and not self._this.last:
+        if self.this is not None and not self.this.last:
             return
         if self.meter.measuring and torch.cuda.is_available():
             torch.cuda.synchronize()
         self._weigh_alone()
-        self._tell()
+        self.tell()
         began = time.perf_counter()
         self._synchronize()
-        self.sync_s += time.perf_counter() - began
+        self.sync_s = (self.sync_s or 0.0) + time.perf_counter() - began
         self._averaged()
 
     def _patched_step(self, closure: Any = None) -> Any:
-        this = self._this
+        this = self.this
         if this is None:
             return self._step(closure)
         if not this.last:
@@ -145,7 +121,7 @@ class Instruments:
             if self._computed_at:
                 self.sync_s = max(0.0, time.perf_counter() - self._computed_at)
             self._weigh_alone()
-            self._tell()
+            self.tell()
             self._averaged()
             return self._scaled_step(closure)
         if self._optimizer._should_synchronize:
@@ -166,19 +142,6 @@ class Instruments:
             for group, rate in zip(self._optimizer.param_groups, rates):
                 group["lr"] = rate
 
-    def _tell(self) -> None:
-        """Starts the one small message that goes with each step."""
-        meter = self.meter
-        self._sums = self._workers.sum(
-            [
-                *self._run.flags(),
-                meter.local_sqr,
-                float(meter.measuring),
-                meter.cost,
-                time.perf_counter() - self._began,
-            ]
-        )
-
     def _weigh_alone(self) -> None:
         """What the hooks do where there are others."""
         if self._workers.size == 1 and self._factor != 1.0 and not self._accumulators:
@@ -187,5 +150,6 @@ class Instruments:
                     parameter.grad.mul_(self._factor)
 
     def _averaged(self) -> None:
-        if self.meter.measuring and self._this is not None:
-            self.meter.total(self._parameters, self._this.samples, self._workers.size)
+        if self.meter.measuring and self.this is not None:
+            averaged = self.meter.conditioned(self._parameters, [p.grad for p in self._parameters])
+            self.meter.total(averaged, self.this.samples, self._workers.size)

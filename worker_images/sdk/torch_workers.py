@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, List
+from typing import Any
 
 import torch
 
-Finish = Callable[[], List[float]]
+from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
 
 
-class Alone:
-    """One process."""
-
-    name = "alone"
-    rank, size, local_rank = 0, 1, 0
-
-    def sum(self, values: list[float]) -> Finish:
-        """Starts adding up the workers' `values`, elementwise. The result waits for the sums."""
-        return lambda: values
-
-    def broadcast(self, value: Any) -> Any:
-        """Rank 0's `value`, everywhere. Small ones: it is pickled."""
-        return value
-
-    def gather(self, value: Any) -> list[Any]:
-        """All workers' values, by rank, everywhere."""
-        return [value]
-
-
-class HorovodWorkers(Alone):
-    name = "horovod"
-
+class TorchHorovodWorkers(HorovodWorkers):
     def __init__(self) -> None:
         import horovod.torch as hvd
 
-        self.hvd = hvd
+        super().__init__(hvd)
         of = hvd.mpi_ops  # not what `pretend` says
         self.rank, self.size, self.local_rank = of.rank(), of.size(), of.local_rank()
 
@@ -46,20 +25,14 @@ class HorovodWorkers(Alone):
         handle = self.hvd.allreduce_async(tensor, name="schedulearn.control", op=self.hvd.Sum)
         return lambda: list(self.hvd.synchronize(handle).tolist())
 
-    def broadcast(self, value: Any) -> Any:
-        return self.hvd.broadcast_object(value, root_rank=0, name="schedulearn.object")
 
-    def gather(self, value: Any) -> list[Any]:
-        return list(self.hvd.allgather_object(value, name="schedulearn.gather"))
-
-
-def joined() -> HorovodWorkers:
+def joined() -> TorchHorovodWorkers:
     """Those that meet by the environment as it is now, in place of those of before. Takes a fraction of a second."""
     import horovod.torch as hvd
 
     hvd.shutdown()
     hvd.init()
-    return HorovodWorkers()
+    return TorchHorovodWorkers()
 
 
 def leave() -> None:
@@ -134,7 +107,7 @@ def find_workers() -> Alone:
     """By what the script has initialised before: Horovod, torch.distributed, or neither."""
     hvd = sys.modules.get("horovod.torch")
     if hvd is not None and hvd.is_initialized():
-        return HorovodWorkers()
+        return TorchHorovodWorkers()
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
         return TorchWorkers()

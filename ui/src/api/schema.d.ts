@@ -1161,6 +1161,8 @@ export interface components {
             };
             /** Attempt */
             attempt: number;
+            /** Batch Size */
+            batch_size: number | null;
             /** Command */
             command: string;
             /** Container Image */
@@ -1176,6 +1178,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** Epochs */
+            epochs: number | null;
             /** @description null for a job that has ended, and until it was looked at */
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
@@ -1204,6 +1208,8 @@ export interface components {
             };
             /** Launcher */
             launcher: string;
+            /** Max Batch Size */
+            max_batch_size: number | null;
             /** Max Duration */
             max_duration: number | null;
             /** Max Gpus */
@@ -1278,6 +1284,8 @@ export interface components {
             };
             /** Attempt */
             attempt: number;
+            /** Batch Size */
+            batch_size: number | null;
             /** Command */
             command: string;
             /** Container Image */
@@ -1293,6 +1301,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** Epochs */
+            epochs: number | null;
             /** @description null for a job that has ended, and until it was looked at */
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
@@ -1321,6 +1331,8 @@ export interface components {
             };
             /** Launcher */
             launcher: string;
+            /** Max Batch Size */
+            max_batch_size: number | null;
             /** Max Duration */
             max_duration: number | null;
             /** Max Gpus */
@@ -1411,6 +1423,11 @@ export interface components {
          */
         JobSpec: {
             /**
+             * Batch Size
+             * @description of all workers together; in place of the training script's
+             */
+            batch_size?: number | null;
+            /**
              * Command
              * @description run under the launcher; split into words, no shell is involved
              */
@@ -1439,6 +1456,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Epochs
+             * @description in place of the training script's
+             */
+            epochs?: number | null;
+            /**
              * Family
              * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
              */
@@ -1461,6 +1483,11 @@ export interface components {
              * @enum {string}
              */
             launcher?: "horovod" | "torchrun" | "none";
+            /**
+             * Max Batch Size
+             * @description how large the batch may become where the script lets it adapt
+             */
+            max_batch_size?: number | null;
             /**
              * Max Duration
              * @description seconds of running, then it is ended
@@ -2618,6 +2645,11 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
+                     * Batch Size
+                     * @description of all workers together; in place of the training script's
+                     */
+                    batch_size?: number | null;
+                    /**
                      * Command
                      * @description run under the launcher; split into words, no shell is involved
                      */
@@ -2646,6 +2678,11 @@ export interface operations {
                         [key: string]: string;
                     };
                     /**
+                     * Epochs
+                     * @description in place of the training script's
+                     */
+                    epochs?: number | null;
+                    /**
                      * Family
                      * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
                      */
@@ -2668,6 +2705,11 @@ export interface operations {
                      * @enum {string}
                      */
                     launcher?: "horovod" | "torchrun" | "none";
+                    /**
+                     * Max Batch Size
+                     * @description how large the batch may become where the script lets it adapt
+                     */
+                    max_batch_size?: number | null;
                     /**
                      * Max Duration
                      * @description seconds of running, then it is ended
@@ -3577,6 +3619,11 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
+                     * Batch Size
+                     * @description of all workers together; in place of the training script's
+                     */
+                    batch_size?: number | null;
+                    /**
                      * Command
                      * @description run under the launcher; split into words, no shell is involved
                      */
@@ -3605,6 +3652,11 @@ export interface operations {
                         [key: string]: string;
                     };
                     /**
+                     * Epochs
+                     * @description in place of the training script's
+                     */
+                    epochs?: number | null;
+                    /**
                      * Family
                      * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
                      */
@@ -3627,6 +3679,11 @@ export interface operations {
                      * @enum {string}
                      */
                     launcher?: "horovod" | "torchrun" | "none";
+                    /**
+                     * Max Batch Size
+                     * @description how large the batch may become where the script lets it adapt
+                     */
+                    max_batch_size?: number | null;
                     /**
                      * Max Duration
                      * @description seconds of running, then it is ended

@@ -109,6 +109,19 @@ export function OptionalFields({ form, folded, onFold }: Props) {
               {...form.getInputProps("family")}
             />
           </div>
+          <div className={classes.pair}>
+            <NumberInput
+              label="Batch size"
+              description="Of all workers; default: the script's"
+              {...form.getInputProps("batch_size")}
+            />
+            <NumberInput
+              label="Largest batch"
+              description="Where the script lets it adapt"
+              {...form.getInputProps("max_batch_size")}
+            />
+          </div>
+          <NumberInput label="Epochs" description="Default: the script's" {...form.getInputProps("epochs")} />
           <Textarea
             label="Environment"
             description="NAME=value, one a line"

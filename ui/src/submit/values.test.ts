@@ -73,6 +73,9 @@ test("JSON and form say the same, both ways", () => {
     shm_size: "8g",
     family: "mine",
     grace_period: 30,
+    batch_size: 64,
+    max_batch_size: 512,
+    epochs: 20,
   };
   expect(toBody(fromJson(JSON.stringify(body)))).toEqual(body);
 });

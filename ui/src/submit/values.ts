@@ -18,6 +18,9 @@ export interface Values {
   max_duration: string | number;
   max_restarts: string | number;
   grace_period: string | number;
+  batch_size: string | number;
+  max_batch_size: string | number;
+  epochs: string | number;
   shm_size: string;
   family: string;
   env: string;
@@ -41,6 +44,9 @@ export const EMPTY: Values = {
   max_duration: "",
   max_restarts: "",
   grace_period: "",
+  batch_size: "",
+  max_batch_size: "",
+  epochs: "",
   shm_size: "",
   family: "",
   env: "",
@@ -56,6 +62,9 @@ const OPTIONAL_NUMBERS = [
   "max_duration",
   "max_restarts",
   "grace_period",
+  "batch_size",
+  "max_batch_size",
+  "epochs",
 ] as const;
 const MASK = "********";
 
@@ -112,6 +121,9 @@ export function specOf(job: Job): { body: JobBody; hidden: string[] } {
     ...(job.max_duration !== null && { max_duration: job.max_duration }),
     max_restarts: job.max_restarts,
     grace_period: job.grace_period,
+    ...(job.batch_size !== null && { batch_size: job.batch_size }),
+    ...(job.max_batch_size !== null && { max_batch_size: job.max_batch_size }),
+    ...(job.epochs !== null && { epochs: job.epochs }),
     shm_size: job.shm_size,
     env: Object.fromEntries(
       Object.entries(job.env).map(([name, value]) => [name, hidden.includes(name) ? "" : value]),

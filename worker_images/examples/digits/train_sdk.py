@@ -35,7 +35,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, nesterov=True)
     optimizer = run.optimizer(optimizer, model)  # (4) in place of hvd.DistributedOptimizer
     # By progress in epochs: the number of steps in one changes with the batch.
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0 - 0.95 * run.progress / args.epochs)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0 - 0.95 * run.fraction)
 
     accuracy = 0.0
     for epoch in run.epochs(args.epochs, model=model, schedule=schedule):  # (5) goes on from the last checkpoint

@@ -1,0 +1,98 @@
+"""Measures the gradient noise while a job trains: norms before and after averaging, as seldom as keeps it cheap."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Iterable, Sequence
+
+from schedulearn.metrics.noise_scale import NoiseScale
+
+BUDGET = 0.005  # share of the training time that measuring may take
+LONGEST = 30  # steps between measurements, at most
+ENOUGH = 0.0079  # weight of the average from which on it is believed: eight measurements at the first batch
+LARGEST = 1e6  # phi over the first batch: beyond, every batch is as good as any
+
+
+class NoiseMeter:
+    """`begin` before each step says whether it is measured; then `local` gets this worker's gradients, `total` the
+    averaged ones, and `finish` the sums over all workers. A single worker pairs the gradients of two steps.
+
+    Gradients are arrays of the framework, of which a subclass knows how to take `norms` and `copies`."""
+
+    def __init__(self, init_batch: int) -> None:
+        self.noise = NoiseScale(init_batch)
+        self.measuring = False
+        self.cost = 0.0
+        """Seconds that this worker spent on the last step that was measured to its end."""
+        self.local_sqr = 0.0
+        """|g|^2 of this worker in this step, as far as it was measured."""
+        self.total_sqr = 0.0
+        self._spent = 0.0
+        self._every = 1
+        self._wait = 0
+        self._previous: tuple[int, float, Sequence[Any]] | None = None
+
+    def norms(self, gradients: Sequence[Any]) -> float:
+        """Sum of squares over all."""
+        raise NotImplementedError
+
+    def copies(self, gradients: Sequence[Any]) -> Sequence[Any]:
+        """That stay as they are when the gradients are written to."""
+        raise NotImplementedError
+
+    @property
+    def phi(self) -> float | None:
+        """Samples; None until enough was measured."""
+        if self.noise.weight < ENOUGH:
+            return None
+        phi = self.noise.phi
+        return LARGEST * self.noise.init_batch if phi is None else min(phi, LARGEST * self.noise.init_batch)
+
+    @property
+    def due(self) -> bool:
+        """Whether the next step is measured; the same on all workers."""
+        return self._wait <= 0 or self._previous is not None
+
+    def begin(self) -> None:
+        self.measuring = self.due
+        self.local_sqr = self.total_sqr = self._spent = 0.0
+
+    def local(self, gradients: Iterable[Any]) -> None:
+        """May be called for parts of the gradient, each once."""
+        began = time.perf_counter()
+        self.local_sqr += self.norms(list(gradients))
+        self._spent += time.perf_counter() - began
+
+    def total(self, gradients: Iterable[Any], batch: int, workers: int) -> None:
+        """The averaged ones, of `batch` samples in all."""
+        began = time.perf_counter()
+        averaged = list(gradients)
+        self.total_sqr = self.norms(averaged)
+        if workers == 1:
+            self._pair(self.copies(averaged), batch)
+        self.cost = self._spent + time.perf_counter() - began
+
+    def finish(self, local_sum: float, measured: float, workers: int, batch: int) -> None:
+        """`local_sum` over the `measured` workers; the averaged gradient is the same for all."""
+        if workers > 1 and round(measured) == workers:
+            self.noise.update(local_sum / workers, self.total_sqr, workers, batch)
+
+    def pace(self, cost: float, step: float, workers: int) -> None:
+        """`cost` and `step` in seconds, the same on all workers: how long to pause."""
+        if self.measuring:
+            self._every = max(1, min(LONGEST, math.ceil(cost / (BUDGET * max(step, 1e-9)))))
+            self._wait = self._every if workers > 1 or self._every == 1 else 2 * self._every  # a pair is two steps
+        self._wait -= 1
+
+    def forget_pair(self) -> None:
+        """Before the batch or the weights change in another way than by a step."""
+        self._previous = None
+
+    def _pair(self, gradients: Sequence[Any], batch: int) -> None:
+        previous, self._previous = self._previous, (batch, self.total_sqr, gradients)
+        if previous is not None and previous[0] == batch and len(previous[2]) == len(gradients):
+            both = [(a + b) / 2 for a, b in zip(previous[2], gradients)]
+            self.noise.update_pair(previous[1], self.total_sqr, self.norms(both), batch)
+            if self._every > 1:
+                self._previous = None  # the next pair comes later

@@ -1,0 +1,353 @@
+"""What the runs of all frameworks have in common: place, batch, measurements, reports, checkpoints, their end."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+from typing import Any, BinaryIO, Iterator
+
+import numpy as np
+
+from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.noise_scale import learning_rate_factor
+from schedulearn.worker import PREEMPTED
+from schedulearn.worker.batch import Batch, Choice
+from schedulearn.worker.checkpoints import Checkpoints
+from schedulearn.worker.environment import Environment
+from schedulearn.worker.instruments import Instruments
+from schedulearn.worker.measurements import Measurements
+from schedulearn.worker.order import Pass
+from schedulearn.worker.reporter import Reporter
+from schedulearn.worker.workers import Alone
+
+WARM_UP = 2  # steps that are not measured, when workers or batch are new
+SAVING_SHARE = 20  # a checkpoint that takes t seconds is made every 20 t at most
+
+
+class Run:
+    """One training run, over all its attempts. What a framework has of its own is in the methods from `capture` on.
+
+    Bounds of the batch and the number of epochs that the job itself was given win over those of the script."""
+
+    adapts = True
+    """Whether the batch may change while it trains."""
+
+    def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int) -> None:
+        self.env = Environment.read()
+        self.workers = workers
+        if self.env is not None:
+            bounds = self.env.bounds(bounds)
+        if not self.adapts:
+            bounds = replace(bounds, max_batch=bounds.init_batch)
+        self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)
+        self.seed = seed
+        self.scaling = scaling
+        self.epoch = 0
+        self.total_epochs: int | None = None
+        self.position = 0
+        """Samples of this epoch that all workers have done."""
+        self.samples = 0
+        """Of an epoch."""
+        self.step = 0
+        """Optimizer steps so far, over all attempts."""
+        self.current: Pass | None = None
+        self.stopping = False
+        self.instruments: Instruments | None = None
+        self._measurements = Measurements()
+        self._choice: Choice | None = None
+        self._answer: dict[str, Any] | None = None
+        self._warm = 0
+        self._began = 0.0
+        self._saved_at = time.monotonic()
+        self._saving_s = 0.0
+        self._stopped_at: float | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._reporter: Reporter | None = None
+        if self.env is None:
+            return
+        if self.env.checkpoint_dir:
+            self._checkpoints = Checkpoints(self.env.checkpoint_dir)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_term)
+        if self.leads and self.env.report_url:
+            self._reporter = Reporter(self.env, self._report, self._measurements.put_back)
+
+    @property
+    def leads(self) -> bool:
+        """This worker speaks for all."""
+        return self.workers.rank == 0
+
+    # --- what a script calls ---
+
+    def loop(self, total: int) -> Iterator[int]:
+        """The numbers of the epochs that are left of `total`, from where the attempt before stopped."""
+        self.begin(total)
+        try:
+            while self.epoch < (self.total_epochs or 0):
+                yield self.epoch
+                self.end_epoch()
+        finally:
+            self.close()
+
+    def log(self, **values: float) -> None:
+        """Metrics, for the page and the API. Rank 0's count."""
+        if self._reporter is not None:
+            for name, value in values.items():
+                number = float(value)
+                if np.isfinite(number):
+                    self._measurements.add_metric(name, self.step, number)
+
+    @property
+    def progress(self) -> float:
+        """Epochs done, with the part of this one: what a schedule of the learning rate should go by, since the number
+        of steps in an epoch changes with the batch."""
+        return self.epoch + (self.position / self.samples if self.samples else 0.0)
+
+    @property
+    def fraction(self) -> float:
+        """Of all epochs that are done, 0 to 1."""
+        return min(1.0, self.progress / self.total_epochs) if self.total_epochs else 0.0
+
+    def learning_rate_factor(self) -> float:
+        """By what the script's learning rate is multiplied at the batch of this step."""
+        if self.instruments is None or self.current is None:
+            return 1.0
+        batch = max(self.batch.total, self.batch.bounds.init_batch)
+        return learning_rate_factor(self.scaling, self.instruments.meter.noise, batch)
+
+    # --- what its parts call ---
+
+    def begin(self, total: int) -> None:
+        self.total_epochs = (self.env.epochs if self.env is not None else None) or total
+        self.assemble()
+        self._restore()
+        if self._reporter is not None:
+            self._reporter.start()
+
+    def end_epoch(self) -> None:
+        self.epoch += 1
+        self.position = 0
+
+    def close(self) -> None:
+        if self._reporter is not None:
+            self._reporter.close()
+
+    def begin_pass(self, this: Pass) -> None:
+        self.current = this
+        if self.instruments is not None:
+            self.instruments.begin_pass(this)
+
+    def end_pass(self, this: Pass, seconds: float) -> None:
+        """After all that the script did with the pass. The only place where the run saves, changes or ends."""
+        if this.last:
+            self.position += this.samples
+            self.step += 1
+        if self.instruments is None:
+            return
+        if not this.last:
+            self.instruments.step_s += seconds
+            return
+        self._warm += 1
+        sync = self.instruments.sync_s
+        if self._warm > WARM_UP and sync is not None:
+            # Passes that only accumulate and the one that synchronises differ by the waiting. The smaller step at the
+            # end of an epoch counts too: only by another batch can be told how time grows with it.
+            per_pass = (self.instruments.step_s + seconds - sync) / this.passes
+            kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
+            self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
+        told, save, change, *others = self.instruments.finish_step()
+        self.has_trained()
+        if self._stopped_at is not None:
+            self._tell_stall(time.time() - self._stopped_at)
+        self._look_at_answer()
+        # Not between the last step of an epoch and what the script does after it: an attempt that began there would
+        # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
+        if self.position < self.samples:
+            if told > 0 and self.all_are_to_stop(told):
+                self._preempt()
+            if save > 0:
+                self.save()
+            if sum(others) > 0:
+                self.regroup()
+                return
+        if change > 0:
+            self._change_batch()
+
+    def flags(self) -> list[float]:
+        """What this worker tells all others with each step: whether it is to stop, to save, to change the batch."""
+        due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
+        save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
+        return [float(self.stopping), float(save), float(self._choice is not None)]
+
+    def save(self, stopping: bool = False) -> None:
+        """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
+        began = time.monotonic()
+        random_states = self.workers.gather(self.random_state())
+        if self.workers.rank == 0 and self._checkpoints is not None:
+            whole = self._whole(random_states, time.time() if stopping else None)
+            try:
+                self._checkpoints.save(self.step, lambda file: self.write(whole, file))
+            except OSError as error:
+                print(f"schedulearn: no checkpoint at step {self.step}: {error}", file=sys.stderr)  # noqa: T201
+        self.workers.broadcast(None)  # no worker goes on, or ends, before it is on disk
+        self._saved_at = time.monotonic()
+        self._saving_s = self._saved_at - began
+
+    # --- what differs for workers that come and go (in_place.py) ---
+
+    def assemble(self) -> None:
+        """Before anything is restored: all workers are there."""
+
+    def has_trained(self) -> None:
+        """After each step."""
+
+    def all_are_to_stop(self, told: float) -> bool:
+        """So many workers were `told` to stop."""
+        return True
+
+    def regroup(self) -> None:
+        """Goes on with other workers: asked for by a further value of `flags`."""
+        raise NotImplementedError
+
+    # --- the rest ---
+
+    def _whole(self, random_states: list[Any] | None, stopped_at: float | None) -> dict[str, Any]:
+        """All that a worker needs to go on from here. `random_states`: by rank; those that have none get a new one, and
+        all keep their own if it is None."""
+        meter = self.instruments.meter if self.instruments is not None else None
+        return {
+            **self.capture(),
+            "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
+            "batch": self.batch.total,
+            "why": self.batch.why,
+            "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
+            "answer": self._answer,
+            "random": random_states,
+            "stopped_at": stopped_at,
+        }
+
+    def _first_state(self) -> dict[str, Any] | None:
+        """What training begins with where there is no checkpoint; None: what the script has made on all workers."""
+        return None
+
+    def _restore(self) -> None:
+        whole = None
+        if self.workers.rank == 0 and self._checkpoints is not None:
+            for step, path in self._checkpoints.newest_first():
+                try:
+                    whole = self.read(path)
+                    break
+                except Exception as error:
+                    print(f"schedulearn: checkpoint {step} is left out: {error}", file=sys.stderr)  # noqa: T201
+        if self.env is None:
+            return
+        whole = self.workers.broadcast(self._first_state() if whole is None else whole)
+        if whole is None:
+            return
+        self.apply(whole)
+        place = whole["place"]
+        self.epoch, self.position, self.step = place["epoch"], place["position"], place["step"]
+        self._answer = whole["answer"]
+        self._stopped_at = whole["stopped_at"]
+        if self.instruments is not None and whole["noise"] is not None:
+            noise = self.instruments.meter.noise
+            noise.sqr_mean, noise.var_mean, noise.weight = whole["noise"]
+        self.batch.keep_total(whole["batch"], whole["why"])
+        self._choose()
+        self._change_batch()
+        if whole["random"] is None:
+            pass
+        elif self.workers.rank < len(whole["random"]):
+            self.set_random_state(whole["random"][self.workers.rank])
+        else:  # a worker that was not there before begins with random numbers that nobody has
+            self.seed_random((self.seed + self.step) * 4096 + self.workers.rank)
+        if self.workers.rank == 0 and self.step:
+            where = f"epoch {self.epoch}, sample {self.position}, step {self.step}"
+            print(f"schedulearn: goes on at {where}, with {self.workers.size} workers", flush=True)  # noqa: T201
+
+    def _tell_stall(self, seconds: float) -> None:
+        """How long training stood still between two attempts; over several hosts, as far as their clocks agree."""
+        self._stopped_at = None
+        if self.workers.rank == 0:
+            print(f"schedulearn: first step {seconds:.2f} s after the last one", flush=True)  # noqa: T201
+            self.log(stall_seconds=seconds)
+
+    def _look_at_answer(self) -> None:
+        if self._reporter is not None and self._reporter.answer is not None:
+            answer = self._reporter.answer
+            if answer is not self._answer:
+                self._answer = answer
+                self._choose()
+
+    def _choose(self) -> None:
+        """Rank 0 alone decides; the others hear of it with the next step."""
+        if self._answer is not None and self.workers.rank == 0 and self.instruments is not None:
+            self._choice = self.batch.best(self._answer, self.instruments.meter.phi)
+
+    def _change_batch(self) -> None:
+        choice = self.workers.broadcast(self._choice)
+        self._choice = None
+        if choice is not None:
+            self.batch.atomic, self.batch.accumulation, self.batch.why = choice.atomic, choice.accumulation, choice.why
+            self._warm = 0
+            if self.instruments is not None:
+                self.instruments.meter.forget_pair()
+
+    def _preempt(self) -> None:
+        """Saves, and ends the process: the next attempt goes on from here."""
+        if threading.current_thread() is threading.main_thread():
+            # A second request would find no handler any more while Python ends, and make this look like a failure.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.save(stopping=True)
+        if self._reporter is not None:
+            self._reporter.close()
+        if self.workers.rank == 0:
+            print(f"schedulearn: stopped after step {self.step}, with a checkpoint", flush=True)  # noqa: T201
+        raise SystemExit(PREEMPTED)
+
+    def _on_term(self, *_: Any) -> None:
+        self.stopping = True
+
+    def _report(self) -> dict[str, Any]:
+        phi = self.instruments.meter.phi if self.instruments is not None else None
+        place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": self.position, "steps": self.step}
+        assert self.env is not None
+        return {
+            "attempt": self.env.attempt,
+            "batch": self.batch.report(),
+            "noise_scale": phi,
+            "progress": {**place, "epoch_samples": self.samples},
+            **self._measurements.take(),
+        }
+
+    # --- what a framework has of its own ---
+
+    def capture(self) -> dict[str, Any]:
+        """What a checkpoint holds of the framework's: rank 0's, which is everybody's."""
+        raise NotImplementedError
+
+    def apply(self, captured: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
+        pickle.dump(whole, file, protocol=4)
+
+    def read(self, path: str) -> Any:
+        with open(path, "rb") as file:
+            return pickle.load(file)  # noqa: S301 - our own file, by its checksum
+
+    def random_state(self) -> dict[str, Any]:
+        return {"python": random.getstate(), "numpy": np.random.get_state()}
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        random.setstate(state["python"])
+        np.random.set_state(state["numpy"])
+
+    def seed_random(self, seed: int) -> None:
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))

@@ -55,14 +55,14 @@ async def cluster_totals(request: Request) -> Response:
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
     totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "gpus_wanted": wanted}
-    loop, scaling = cluster.loop, getattr(cluster.service.policy, "scaling", None)
+    standing = cluster.standing
     return JsonResponse(
         {
             **totals,
             "jobs": jobs,
-            "utility": loop.utility,
-            "utility_range": [scaling.low, scaling.high] if scaling is not None else None,
-            "desired_hosts": loop.desired_hosts,
+            "utility": standing.utility,
+            "utility_range": [standing.low, standing.high] if standing.low is not None else None,
+            "desired_hosts": cluster.loop.desired_hosts,
         }
     )
 
@@ -152,6 +152,7 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "origin": host.origin,
                 "reachable": grip is not None and grip.observation is not None,
                 "error": grip.error if grip is not None else "not connected",
+                "lost_at": iso(host.lost_at),
                 "version": facts.version if facts is not None else "",
                 "cpus": facts.cpus if facts is not None else None,
                 "memory_bytes": facts.memory_bytes if facts is not None else None,

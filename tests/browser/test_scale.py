@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, STATIC
+from browsing import CHROMIUM, STATIC, Service
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -59,13 +59,18 @@ def smooth(page: Page, act: Callable[[], None]) -> None:
     """`act`, without a frame over LONGEST_MS."""
     longest: list[float] = []
     for _ in range(TRIES):
-        page.evaluate(WATCH_FRAMES)
-        page.evaluate("window.frames_ms.length = 0")
-        act()
-        longest.append(page.evaluate("Math.max(...window.frames_ms)"))
+        longest.append(frames(page, act))
         if longest[-1] <= LONGEST_MS:
             return
     raise AssertionError(f"frames took {longest} ms")
+
+
+def frames(page: Page, act: Callable[[], None]) -> float:
+    """The longest frame in ms while `act` runs."""
+    page.evaluate(WATCH_FRAMES)
+    page.evaluate("window.frames_ms.length = 0")
+    act()
+    return float(page.evaluate("window.frames_ms.reduce((most, each) => Math.max(most, each), 0)"))
 
 
 def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
@@ -116,6 +121,54 @@ def test_a_week_of_eight_hundred_gpus_is_panned_and_zoomed(cluster: None, page: 
 
     smooth(page, pan)
     smooth(page, zoom)
+
+
+def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service, page: Page) -> None:
+    # In two halves: the second is written while the page follows.
+    line = "[0] step %.0f  loss 0.1234  accuracy 0.9876"
+    go = service.data / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
+    script = f'seq -f "{line}" 500000; {wait}; seq -f "{line}" 500001 1000000'
+    job = service.submit("talker", f"sh -c '{script}'")
+    service.wait(job, "running")
+    page.goto(f"{service.url}/ui/jobs/{job}")
+    count = page.get_by_test_id("log-count")
+    expect(count).to_have_text("500,000 lines", timeout=120_000)
+
+    def follow() -> None:
+        go.touch()
+        expect(count).to_have_text("1,000,000 lines", timeout=120_000)
+
+    longest = frames(page, follow)
+    assert longest <= LONGEST_MS, f"a frame took {longest:.0f} ms while it followed"
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("step 1000000 ")
+
+    def search() -> None:
+        page.get_by_label("Search the log").fill("STEP 99999")
+        expect(count).to_have_text("11 of 1,000,000 lines")
+        expect(log).to_contain_text("step 999990 ")
+        page.get_by_label("Search the log").fill("")
+        expect(count).to_have_text("1,000,000 lines")
+
+    def read() -> None:
+        for share in (0.5, 0.9, 0.1, 0.3):
+            log.evaluate("(box, share) => { box.scrollTop = box.scrollHeight * share }", share)
+            page.wait_for_timeout(200)
+
+    smooth(page, search)
+    smooth(page, read)
+    log.evaluate("box => { box.scrollTop = 0 }")
+    expect(log).to_contain_text("step 1 ")
+    smooth(page, lambda: _turn(page, "Wrap"))
+    expect(log).to_contain_text("the newest 20,000 lines")
+
+
+def _turn(page: Page, switch: str) -> None:
+    page.get_by_label(switch).check()
+    page.wait_for_timeout(500)
+    page.get_by_label(switch).uncheck()
+    page.get_by_label(switch).check()
 
 
 def _wheel(page: Page, turns: int) -> None:

@@ -7,10 +7,10 @@ import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
-import { BusyChart } from "./BusyChart";
 import { Figures } from "./Figures";
 import { GpuMap } from "./GpuMap";
 import classes from "./OverviewScreen.module.css";
+import PastCharts from "./PastCharts";
 import { Queue } from "./Queue";
 
 export default function OverviewScreen() {
@@ -46,7 +46,7 @@ export default function OverviewScreen() {
           <div className={classes.columns}>
             <div className={classes.stack}>
               <GpuMap hosts={hosts.data} names={names.data ?? {}} />
-              {!never && <BusyChart gpus={cluster.data.gpus} />}
+              {!never && <PastCharts gpus={cluster.data.gpus} />}
             </div>
             <Queue waiting={cluster.data.jobs.queued ?? 0} />
           </div>

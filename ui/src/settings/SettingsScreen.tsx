@@ -7,6 +7,8 @@ import panel from "../job/Panel.module.css";
 import { Screen } from "../shell/Screen";
 import { SHORTCUTS } from "../shell/shortcuts";
 import classes from "./SettingsScreen.module.css";
+import { Tokens } from "./Tokens";
+import { Webhooks } from "./Webhooks";
 
 /** What can be set here, what is set where the service is started, and the keys. */
 export default function SettingsScreen() {
@@ -42,12 +44,18 @@ export default function SettingsScreen() {
             </Fact>
           </dl>
           <Text size="sm" c="dimmed" mt="sm">
-            Everything else, its token included, is set where the service is started: in its YAML file, by
+            Everything else, its own token included, is set where the service is started: in its YAML file, by
             environment or by flag. <code className="mono">schedulearn serve --help</code> names them all.
             Hosts are added <Link to="/hosts">here</Link>, the policy is chosen <Link to="/policy">here</Link>
             .
           </Text>
         </Panel>
+        <div className={classes.wide}>
+          <Webhooks />
+        </div>
+        <div className={classes.wide}>
+          <Tokens />
+        </div>
         <Panel title="Keys">
           <dl className={panel.facts}>
             {SHORTCUTS.map(({ keys, does }) => (

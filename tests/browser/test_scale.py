@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ SHOWCASE = Path(__file__).parents[1] / "support" / "showcase.py"
 PORT = 8797
 URL = f"http://127.0.0.1:{PORT}"
 LONGEST_MS = 100
+LINES = 1_000_000
 TRIES = 3
 """A neighbour on a busy machine may take the processor from a frame now and then, but not each time."""
 WATCH_FRAMES = """() => {
@@ -124,32 +126,37 @@ def test_a_week_of_eight_hundred_gpus_is_panned_and_zoomed(cluster: None, page: 
 
 
 def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service, page: Page) -> None:
-    # In two halves: the second is written while the page follows.
+    # In parts, each written while the page follows.
     line = "[0] step %.0f  loss 0.1234  accuracy 0.9876"
-    go = service.data / "go"
-    wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
-    script = f'seq -f "{line}" 500000; {wait}; seq -f "{line}" 500001 1000000'
+    ends = [LINES * part // (TRIES + 1) for part in range(1, TRIES + 2)]
+    script = f'seq -f "{line}" {ends[0]}'
+    for begin, end in pairwise(ends):
+        script += f'; while [ ! -e {service.data}/go{end} ]; do sleep 0.1; done; seq -f "{line}" {begin + 1} {end}'
     job = service.submit("talker", f"sh -c '{script}'")
     service.wait(job, "running")
     page.goto(f"{service.url}/ui/jobs/{job}")
     count = page.get_by_test_id("log-count")
-    expect(count).to_have_text("500,000 lines", timeout=120_000)
+    expect(count).to_have_text(f"{ends[0]:,} lines", timeout=120_000)
+    rest = iter(ends[1:])
 
     def follow() -> None:
-        go.touch()
-        expect(count).to_have_text("1,000,000 lines", timeout=120_000)
+        end = next(rest)
+        (service.data / f"go{end}").touch()
+        expect(count).to_have_text(f"{end:,} lines", timeout=120_000)
 
-    longest = frames(page, follow)
-    assert longest <= LONGEST_MS, f"a frame took {longest:.0f} ms while it followed"
+    smooth(page, follow)
+    for end in rest:
+        (service.data / f"go{end}").touch()
+    expect(count).to_have_text(f"{LINES:,} lines", timeout=120_000)
     log = page.get_by_role("log")
     expect(log).to_contain_text("step 1000000 ")
 
     def search() -> None:
         page.get_by_label("Search the log").fill("STEP 99999")
-        expect(count).to_have_text("11 of 1,000,000 lines")
+        expect(count).to_have_text(f"11 of {LINES:,} lines")
         expect(log).to_contain_text("step 999990 ")
         page.get_by_label("Search the log").fill("")
-        expect(count).to_have_text("1,000,000 lines")
+        expect(count).to_have_text(f"{LINES:,} lines")
 
     def read() -> None:
         for share in (0.5, 0.9, 0.1, 0.3):

@@ -10,6 +10,8 @@ import pytest
 from clusters import wait_for
 from services import Service, run
 
+from schedulearn.scheduler.webhook_spec import EVENTS
+
 NASTY = "\x1b[31mred\x07 [bold]markup[/bold]"
 ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold]"
 
@@ -82,6 +84,7 @@ def test_webhooks_by_the_command_line(service: Service, hook: int) -> None:
     assert service.run("webhooks", "pause", str(hook)).out == f"webhook {hook} is paused\n"
     assert service.run("webhooks", "resume", str(hook)).out == f"webhook {hook} is active\n"
     assert "must begin with http" in service.run("webhooks", "add", "ftp://x", code=1).err
+    assert all(name in service.run("webhooks", "add", "--help").out for name in EVENTS)
     assert "there is no webhook 999" in service.run("webhooks", "rm", "999", code=1).err
 
 

@@ -49,6 +49,11 @@ test("what was not measured is a gap, not a zero", () => {
   ]);
 });
 
+test("memory is drawn in GiB, for the sake of its ticks", () => {
+  const telemetry = { metrics, step_s: 60, gpus: [gpu(0, [[0, 1, 3 * 2 ** 29]])] };
+  expect(linesOf(telemetry, "memory_bytes").data).toEqual([[0], [1.5]]);
+});
+
 test("many GPUs are shown by their mean, lowest and highest", () => {
   const gpus = Array.from({ length: MOST_LINES + 1 }, (_, index) => gpu(index, [[0, index * 10, 1]]));
   expect(linesOf({ metrics, step_s: 60, gpus }, "utilization")).toEqual({

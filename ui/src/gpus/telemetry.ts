@@ -1,12 +1,16 @@
 import type { Telemetry } from "../api/types";
 import { columnsWithGaps } from "../chart/gaps";
-import { size } from "../format/size";
 
+/** What is measured; `unit` in what the service tells, `format` of what is drawn. */
 export const METRICS = {
-  utilization: { title: "Utilisation", format: (value: number) => `${Math.round(value)}%` },
-  memory_bytes: { title: "Memory", format: (value: number) => (value > 0 ? size(value) : "0") },
-  power_w: { title: "Power", format: (value: number) => `${Math.round(value)} W` },
-  temperature: { title: "Temperature", format: (value: number) => `${Math.round(value)} °C` },
+  utilization: { title: "Utilisation", unit: 1, format: (value: number) => `${Math.round(value)}%` },
+  memory_bytes: {
+    title: "Memory",
+    unit: 2 ** 30,
+    format: (value: number) => `${Number(value.toFixed(1))} GiB`,
+  },
+  power_w: { title: "Power", unit: 1, format: (value: number) => `${Math.round(value)} W` },
+  temperature: { title: "Temperature", unit: 1, format: (value: number) => `${Math.round(value)} °C` },
 } as const;
 
 export type Metric = keyof typeof METRICS;
@@ -40,7 +44,7 @@ export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s"
         cell = { sum: new Array(gpus.length).fill(0), count: new Array(gpus.length).fill(0) };
         sums.set(at, cell);
       }
-      cell.sum[index] = (cell.sum[index] ?? 0) + value;
+      cell.sum[index] = (cell.sum[index] ?? 0) + value / METRICS[metric].unit;
       cell.count[index] = (cell.count[index] ?? 0) + 1;
     }
   }

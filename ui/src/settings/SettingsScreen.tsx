@@ -17,6 +17,12 @@ export default function SettingsScreen() {
   return (
     <Screen title="Settings">
       <div className={classes.grid}>
+        <div className={classes.wide}>
+          <Webhooks />
+        </div>
+        <div className={classes.wide}>
+          <Tokens />
+        </div>
         <Panel title="This page">
           <Text size="sm" mb={6}>
             Colours
@@ -37,10 +43,14 @@ export default function SettingsScreen() {
             <Fact name="Version">{health?.version ?? "–"}</Fact>
             <Fact name="Address">{window.location.origin}</Fact>
             <Fact name="For programs">
-              <Anchor href="/api/v1/openapi.json">OpenAPI document</Anchor>
+              <Anchor fz="inherit" href="/api/v1/openapi.json">
+                OpenAPI document
+              </Anchor>
             </Fact>
             <Fact name="For Prometheus">
-              <Anchor href="/metrics">/metrics</Anchor>
+              <Anchor fz="inherit" href="/metrics">
+                /metrics
+              </Anchor>
             </Fact>
           </dl>
           <Text size="sm" c="dimmed" mt="sm">
@@ -50,12 +60,6 @@ export default function SettingsScreen() {
             .
           </Text>
         </Panel>
-        <div className={classes.wide}>
-          <Webhooks />
-        </div>
-        <div className={classes.wide}>
-          <Tokens />
-        </div>
         <Panel title="Keys">
           <dl className={panel.facts}>
             {SHORTCUTS.map(({ keys, does }) => (

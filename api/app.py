@@ -25,9 +25,12 @@ from schedulearn.api import (
     reports,
     telemetry,
     timeline,
+    tokens,
     usage,
+    webhooks,
 )
 from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
@@ -51,7 +54,7 @@ _NONCE = "STYLE_NONCE"  # in index.html; the page's own components make style el
 
 def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | None = None) -> ASGIApp:
     """The guarded application. `make_host` replaces the choice of the embedded host, for tests."""
-    pulse = Pulse()
+    pulse, named = Pulse(), NamedTokens()
 
     def choose_host(cluster_id: str) -> EmbeddedHost:
         return embedded_host(settings.data, cluster_id, settings.runtime, settings.simulate_gpus, settings.environments)
@@ -82,6 +85,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             keep_telemetry_days=settings.keep_telemetry,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
+        named.open(cluster.db)
         cluster.start()
         try:
             yield
@@ -98,13 +102,16 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
         docs_url=None,  # both load scripts from other origins
         redoc_url=None,
     )
+    app.state.tokens, app.state.token_required = named, settings.token is not None
     problems.install(app)
     _submission_routes(app)
-    for module in (jobs, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline):
+    for module in (
+        *(jobs, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens, webhooks),
+    ):
         app.include_router(module.router)
-    _page(app, settings)
+    _page(app, settings, named)
     _describe_bodies(app)
-    return Guard(_Headers(app), settings.token)
+    return Guard(_Headers(app), settings.token, named)
 
 
 def _submission_routes(app: FastAPI) -> None:
@@ -114,7 +121,7 @@ def _submission_routes(app: FastAPI) -> None:
         app.router.routes.append(Route(path, jobs.submit, methods=["POST"], include_in_schema=False))
 
 
-def _page(app: FastAPI, settings: Settings) -> None:
+def _page(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
     @app.get("/healthz", tags=["health"])
     def healthz() -> dict[str, str]:
         return {"status": "ok", "version": schedulearn.__version__}
@@ -126,16 +133,17 @@ def _page(app: FastAPI, settings: Settings) -> None:
 
     @app.post("/api/v1/session", tags=["health"])
     async def session(request: Request) -> Response:
-        """Trades the token for a cookie, for the page: its event streams can't send headers."""
+        """Trades a token for a cookie, for the page: its event streams can't send headers."""
+        response = JSONResponse({"status": "ok"})
+        if settings.token is None:
+            return response
         try:
             given = (await request.json()).get("token", "")
         except (ValueError, AttributeError, RecursionError):
             given = ""
-        if settings.token is not None and not (isinstance(given, str) and same_token(given, settings.token)):
-            return problems.problem_response(401, "unauthorized", "that is not this service's token")
-        response = JSONResponse({"status": "ok"})
-        if settings.token is not None:
-            response.set_cookie(COOKIE, settings.token, httponly=True, samesite="strict", max_age=30 * 86400)
+        if not isinstance(given, str) or not (same_token(given, settings.token) or named.find(given)):
+            return problems.problem_response(401, "unauthorized", "that is no token of this service")
+        response.set_cookie(COOKIE, given, httponly=True, samesite="strict", max_age=30 * 86400)
         return response
 
     @app.get("/ui/{path:path}", include_in_schema=False)

@@ -48,21 +48,26 @@ async def list_gpus(request: Request) -> Response:
 async def cluster_totals(request: Request) -> Response:
     """How much there is, and how much of it is used."""
     cluster = cluster_of(request)
-    views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
-    gpus = [(host, gpu) for host in views for gpu in host["gpus"]]
-    used = sum(1 for _, gpu in gpus if gpu["jobs"])
-    free = sum(1 for host, gpu in gpus if gpu["state"] == "free" and host["reachable"] and host["state"] == "active")
+    found = await cluster.db.aread(repository.load_hosts)
+    open_hosts = {host.id for host in found.hosts if host.state == "active" and _reachable(cluster, host.id)}
+    used = sum(1 for gpu in found.gpus if found.holders.get(gpu.uuid))
+    free = sum(
+        1 for gpu in found.gpus if gpu.host_id in open_hosts and _state(gpu, found.holders.get(gpu.uuid, [])) == "free"
+    )
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
-    totals = {"hosts": len(views), "gpus": len(gpus), "gpus_used": used, "gpus_free": free, "gpus_wanted": wanted}
-    loop, scaling = cluster.loop, getattr(cluster.service.policy, "scaling", None)
+    sizes = {"hosts": len(found.hosts), "gpus": len(found.gpus)}
+    standing = cluster.standing
     return JsonResponse(
         {
-            **totals,
+            **sizes,
+            "gpus_used": used,
+            "gpus_free": free,
+            "gpus_wanted": wanted,
             "jobs": jobs,
-            "utility": loop.utility,
-            "utility_range": [scaling.low, scaling.high] if scaling is not None else None,
-            "desired_hosts": loop.desired_hosts,
+            "utility": standing.utility,
+            "utility_range": [standing.low, standing.high] if standing.low is not None else None,
+            "desired_hosts": cluster.loop.desired_hosts,
         }
     )
 
@@ -152,6 +157,7 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "origin": host.origin,
                 "reachable": grip is not None and grip.observation is not None,
                 "error": grip.error if grip is not None else "not connected",
+                "lost_at": iso(host.lost_at),
                 "version": facts.version if facts is not None else "",
                 "cpus": facts.cpus if facts is not None else None,
                 "memory_bytes": facts.memory_bytes if facts is not None else None,
@@ -164,6 +170,15 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
     return views
 
 
+def _reachable(cluster: Cluster, host_id: str) -> bool:
+    agent = cluster.agents.get(host_id)
+    return agent is not None and agent.grip.observation is not None
+
+
+def _state(gpu: Any, jobs: list[str]) -> str:
+    return "unhealthy" if gpu.fault else "used" if jobs else "occupied" if gpu.occupied else "free"
+
+
 def _gpu_view(cluster: Cluster, gpu: Any, jobs: list[str]) -> dict[str, Any]:
     reading = cluster.monitor.reading(gpu.uuid)
     return {
@@ -173,7 +188,7 @@ def _gpu_view(cluster: Cluster, gpu: Any, jobs: list[str]) -> dict[str, Any]:
         "type": gpu.type,
         "memory_bytes": gpu.memory_bytes,
         "simulated": gpu.simulated,
-        "state": "unhealthy" if gpu.fault else "used" if jobs else "occupied" if gpu.occupied else "free",
+        "state": _state(gpu, jobs),
         "fault": gpu.fault,
         "occupied_by": gpu.occupied,
         "island": gpu.island,

@@ -202,6 +202,7 @@ class HostOut(BaseModel):
     origin: str = Field(description="embedded, settings or api: who named it")
     reachable: bool
     error: str = Field(description="why it is not reachable")
+    lost_at: str | None = Field(description="when it was found not to have answered for `host_grace`; null: it answers")
     version: str = Field(description="of its Docker Engine; empty for local processes")
     cpus: int | None
     memory_bytes: int | None

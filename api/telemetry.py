@@ -1,4 +1,4 @@
-"""What GPUs did over time, by host and by job."""
+"""What GPUs did over time, by host and by job, and how well used the policy found the cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import gpus as store
-from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store import history, hosts, repository
 from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.telemetry import METRICS, SECONDS
 
@@ -51,6 +51,34 @@ class TelemetryOut(BaseModel):
         description="utilization (per cent), memory_bytes (used), temperature (Celsius), power_w"
     )
     gpus: list[GpuSeries]
+
+
+class UtilityOut(BaseModel):
+    """At most some 600 points. The policy in force tells it (`goodput`); while it did not, there are none."""
+
+    since: str
+    until: str
+    step_s: int = Field(description="what a point stands for")
+    points: list[list[float | None]] = Field(
+        description="[seconds since the epoch, utility, low, high], oldest first; `low` and `high`: within them the "
+        "policy left the number of hosts as it was, null if it wanted none switched"
+    )
+
+
+@router.get("/cluster/utility", response_model=UtilityOut, responses={422: _REFUSED[422]})
+def cluster_utility(
+    request: Request,
+    since: Annotated[datetime | None, Query(alias="from", description="default: a day ago")] = None,
+    until: Annotated[datetime | None, Query(alias="to", description="default: now")] = None,
+) -> Response:
+    """Speedups of all jobs together over the GPUs, minute by minute, kept for `keep_telemetry` days."""
+    end = epoch(until, time.time())
+    begin = epoch(since, end - 86_400)
+    _check(begin, end)
+    with cluster_of(request).db.read() as db:
+        step, rows = history.utility_minutes(db, int(begin // 60), int(-(-end // 60)))
+    points = [[row.minute * 60.0, round(row.utility, 4), row.low, row.high] for row in rows]
+    return JsonResponse({"since": iso(begin), "until": iso(end), "step_s": 60 * step, "points": points})
 
 
 @router.get("/hosts/{host_id}/telemetry", response_model=TelemetryOut, responses=_REFUSED)
@@ -88,8 +116,7 @@ def job_telemetry(request: Request, job_id: str, since: From = None, until: To =
 def _answer(
     cluster: Cluster, gpus: Sequence[Any], spans: Mapping[str, Sequence[Span]], begin: float, end: float, now: float
 ) -> Response:
-    if not 0 < end - begin <= _YEAR_S:
-        raise InvalidError("from must be before to, by a year at most", field="from")
+    _check(begin, end)
     step, points = 1, _from_memory(cluster, gpus, begin, end) if begin >= now - SECONDS - 60 else {}
     if not any(points.values()):
         step, points = _from_database(cluster, gpus, begin, end)
@@ -105,6 +132,11 @@ def _answer(
     return JsonResponse(
         {"since": iso(begin), "until": iso(end), "step_s": step, "metrics": list(METRICS), "gpus": series}
     )
+
+
+def _check(begin: float, end: float) -> None:
+    if not 0 < end - begin <= _YEAR_S:
+        raise InvalidError("from must be before to, by a year at most", field="from")
 
 
 def _from_memory(cluster: Cluster, gpus: Sequence[Any], begin: float, end: float) -> dict[str, list[list[Any]]]:

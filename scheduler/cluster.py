@@ -22,7 +22,7 @@ from schedulearn.scheduler.housekeeping import Housekeeping, Room
 from schedulearn.scheduler.limits import check_data_sets
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
-from schedulearn.scheduler.monitor import Monitor
+from schedulearn.scheduler.monitor import ClusterStanding, Monitor
 from schedulearn.scheduler.outlook import Outlook
 from schedulearn.scheduler.parking import Parking
 from schedulearn.scheduler.probes import Probe
@@ -33,6 +33,7 @@ from schedulearn.scheduler.service import Service
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
+from schedulearn.scheduler.webhooks import Webhooks
 
 MakeHost = Callable[[str], EmbeddedHost]
 """cluster id -> the embedded host; called once the database is open."""
@@ -73,7 +74,13 @@ class Cluster:
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
-        self.monitor = Monitor(self.db, self._tasks_on, lambda: self.loop.wake(), keep_days=keep_telemetry_days)
+        self.monitor = Monitor(
+            self.db,
+            self._tasks_on,
+            lambda: self.loop.wake(),
+            keep_days=keep_telemetry_days,
+            standing=lambda: self.standing,
+        )
         copies = Copies(data_dir / "checkpoint-copies", checkpoint_copies_bytes)
         every_s = min(COPY_S, checkpoint_interval_s)
         self.checkpoints = Checkpoints(self.db, lambda: self.agents, copies, keep_checkpoints_s, every_s)
@@ -124,6 +131,9 @@ class Cluster:
                 lambda: self.loop.wake(),
                 settle_s=scale_window_s,
             )
+        self.webhooks = Webhooks(self.db)
+        self._on_commit = on_commit
+        self.db.after_commit = self._committed
         self.logs = LogStore(data_dir / "logs")
         self.housekeeping = Housekeeping(self.db, lambda: self.agents, self.logs, room or Room(), images)
 
@@ -161,6 +171,17 @@ class Cluster:
         measured = self.monitor.utilization(uuid)
         return measured if measured is not None else self.host.utilization(uuid)
 
+    def _committed(self) -> None:
+        self._on_commit()
+        self.webhooks.beat()
+
+    @property
+    def standing(self) -> ClusterStanding:
+        """How well used the policy finds the cluster now, and within what the number of hosts may stay."""
+        scaling = getattr(self.service.policy, "scaling", None)
+        low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
+        return ClusterStanding(self.loop.utility, low, high)
+
     def start(self) -> None:
         self.monitor.start()
         self.profiles.start()
@@ -169,6 +190,7 @@ class Cluster:
         self.checkpoints.start()
         self.housekeeping.start()
         self.outlook.start()
+        self.webhooks.start()
         if self.parking:
             self.parking.start()
 
@@ -183,6 +205,7 @@ class Cluster:
         self.profiles.close()
         self.monitor.close()
         self.fleet.close()
+        self.webhooks.close()
         self.db.close()
         self._lock.close()
 

@@ -38,12 +38,13 @@ from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.presence import presences
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.repository import Books
 from schedulearn.scheduler.task_specs import Home, known_spec, task_spec
@@ -162,6 +163,13 @@ class SchedulerLoop:
             self.db.write(lambda db: _write_findings(db, findings, now))
             with self.db.read() as db:
                 books = repository.load_books(db)
+        silent = {
+            agent.host_id: (agent.grip.silent_since, agent.grip.error)
+            for agent in self.agents.values()
+            if agent.host_id not in observations
+        }
+        if present := presences(books.hosts, silent, now, self.host_grace_s):
+            self.db.write(lambda db: hosts.set_presence(db, present, now))
         if leaving := evictions(books, now):
             self.db.write(lambda db: _evict(db, leaving, now))
             with self.db.read() as db:

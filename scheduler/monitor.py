@@ -20,6 +20,7 @@ from schedulearn.scheduler.gpu_health import Known, judge
 from schedulearn.scheduler.probes import Pretence, Probe
 from schedulearn.scheduler.runtimes.base import ObservedTask
 from schedulearn.scheduler.store import gpus as store
+from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry import Telemetry
 
@@ -32,6 +33,16 @@ _DROP_EVERY = 60  # minutes
 
 TasksOn = Callable[[str], Sequence[ObservedTask] | None]
 """host id -> what runs there of ours; None while it does not answer."""
+
+
+@dataclass(frozen=True)
+class ClusterStanding:
+    """`utility`: speedups of all jobs together over the GPUs; None: the policy in force knows none. `low`, `high`:
+    within them it leaves the number of hosts as it is; None: it wants none switched."""
+
+    utility: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass
@@ -59,6 +70,7 @@ class Monitor:
         wake: Callable[[], None],
         *,
         keep_days: float = 7.0,
+        standing: Callable[[], ClusterStanding] = ClusterStanding,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.telemetry = Telemetry()
@@ -66,6 +78,7 @@ class Monitor:
         self._tasks_on = tasks_on
         self._wake = wake
         self._keep_minutes = int(keep_days * 24 * 60)
+        self._standing = standing
         self._clock = clock
         self._lock = threading.Lock()
         self._followed: dict[str, _Followed] = {}
@@ -266,7 +279,7 @@ class Monitor:
             self._keep(done, now)
 
     def _keep(self, minute: int, now: float) -> None:
-        rows = self.telemetry.minute(minute)
+        rows, standing = self.telemetry.minute(minute), self._standing()
         since, self._energy_until = self._energy_until, now
 
         def joules(uuid: str, begin: float, end: float) -> float:
@@ -274,8 +287,11 @@ class Monitor:
 
         def change(db: Any) -> tuple[Sequence[str], int]:
             store.add_minutes(db, rows)
+            if standing.utility is not None:
+                history.add_minute(db, minute, standing.utility, standing.low, standing.high)
             if minute % _DROP_EVERY == 0:
                 store.drop_minutes(db, minute - self._keep_minutes)
+                history.drop_minutes(db, minute - self._keep_minutes)
             return store.add_energy(db, joules, since, now, self._energy_seen)
 
         self._energy_seen = self._db.write(change)

@@ -13,14 +13,17 @@ import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
+from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.serve import serve
 from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
+from schedulearn.api.cli.tokens import tokens
 from schedulearn.api.cli.top import top
 from schedulearn.api.cli.usage import usage
+from schedulearn.api.cli.webhooks import webhooks
 from schedulearn.api.client import ClientError
 
 __all__ = ["cli", "main"]
@@ -45,7 +48,10 @@ def cli() -> None:
     """
 
 
-for command in (serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage):
+for command in (
+    *(serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
+    *(events, timeline, telemetry, webhooks, tokens),
+):
     cli.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""policy get, set and preview."""
+"""policy get, set, preview and history."""
 
 from __future__ import annotations
 
@@ -44,6 +44,23 @@ def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str,
       schedulearn policy set round-robin --param jobs_per_gpu=2
     """
     _print(session, session.client.set_policy(algorithm, metric, dict(_pair(param) for param in params)), short=True)
+
+
+@policy.command("history")
+@pass_session
+def history(session: Session) -> None:
+    """Lists which policy was in force since when, oldest first.
+
+    \b
+    Example:
+      schedulearn policy history
+    """
+    found = session.client.policy_history()
+    if session.as_json:
+        print_json(found)
+        return
+    rows = [[show_time(each["at"]), each["algorithm"], each["metric"], json.dumps(each["params"])] for each in found]
+    print_table(session, ("SINCE", "ALGORITHM", "METRIC", "PARAMETERS"), rows)
 
 
 @policy.command("preview")

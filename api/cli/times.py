@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
+
+import click
 
 from schedulearn.api.client import Json
 
@@ -17,6 +20,14 @@ def parse_seconds(text: str) -> float:
     if match is None:
         raise ValueError(f"{text!r} is not a length of time: write seconds, or e.g. 30m, 2h, 1d")
     return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def ago(option: str, text: str) -> str:
+    """The instant so long ago, in ISO 8601. Raises click.UsageError."""
+    try:
+        return datetime.fromtimestamp(time.time() - parse_seconds(text), UTC).isoformat()
+    except (ValueError, OverflowError, OSError) as error:
+        raise click.UsageError(f"{option}: {error}") from error
 
 
 def show_seconds(seconds: float) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-
 import click
 
 from schedulearn.api.cli.common import Session, pass_session, print_json, print_table
-from schedulearn.api.cli.times import parse_seconds
+from schedulearn.api.cli.times import ago
 
 
 @click.command()
@@ -29,11 +26,7 @@ def usage(session: Session, since: str, by: tuple[str, ...], label: str, price: 
       schedulearn usage --since 7d --by day --by user
       schedulearn usage --by label --label project --price 1.20 --csv
     """
-    try:
-        begin = datetime.fromtimestamp(time.time() - parse_seconds(since), UTC).isoformat()
-    except ValueError as error:
-        raise click.UsageError(f"--since: {error}") from error
-    given = {"since": begin, "by": list(by), "label": label, "gpu_hour_price": price}
+    given = {"since": ago("--since", since), "by": list(by), "label": label, "gpu_hour_price": price}
     if as_csv:
         click.echo(session.client.usage_csv(**given), nl=False)
         return

@@ -1,22 +1,24 @@
-"""What was: who had which GPU when, which policies were in force, and events by what they say."""
+"""What was: who had which GPU when, which policies were in force and how well used they found the cluster, and events
+by what they say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
+from schedulearn.scheduler.store.gpus import MAX_POINTS
+from schedulearn.scheduler.store.models import ClusterMinute, Event, Gpu, Job, PolicyChoice, Task
 
 EVENTS_SEARCHED = 100_000  # the newest ones: a search that finds little must end as well
 
 
 def tasks_between(db: Connection, since: float, until: float, limit: int) -> tuple[list[Row[Any]], bool]:
     """The tasks that held GPUs at some time from `since` to `until`, with their job's name, newest first, at most
-    `limit`; and whether these are all. Tasks are walked through by their key, from the newest."""
+    `limit`; and whether these are all."""
     query = (
         select(
             col(Task.job_id), col(Job.name), col(Job.user), col(Task.attempt), col(Task.rank), col(Task.host_id),
@@ -25,7 +27,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
         .join(Job, col(Job.id) == col(Task.job_id))
         .where(col(Task.created_at) < until)
         .where(col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
-        .order_by(col(Task.seq).desc())
+        .order_by((col(Task.seq) + 0).desc())  # not by the key itself: SQLite would walk all of history along it
         .limit(limit + 1)
     )  # fmt: skip
     rows: list[Row[Any]] = list(db.execute(query))
@@ -41,6 +43,32 @@ def all_gpus(db: Connection) -> list[Row[Any]]:
 def policies_in_force(db: Connection, limit: int) -> list[Row[Any]]:
     """The last `limit` choices of a policy, oldest first."""
     return list(db.execute(select(PolicyChoice).order_by(col(PolicyChoice.id).desc()).limit(limit)))[::-1]
+
+
+def add_minute(db: Connection, minute: int, utility: float, low: float | None, high: float | None) -> None:
+    """The cluster's utility at the end of a minute; a minute that is there already stays as it is."""
+    if db.execute(select(col(ClusterMinute.minute)).where(col(ClusterMinute.minute) == minute)).first() is None:
+        db.execute(insert(ClusterMinute).values(minute=minute, utility=utility, low=low, high=high))
+
+
+def drop_minutes(db: Connection, before: int) -> None:
+    """Forgets the utility of minutes before this one."""
+    db.execute(delete(ClusterMinute).where(col(ClusterMinute.minute) < before))
+
+
+def utility_minutes(db: Connection, since: int, until: int) -> tuple[int, list[Row[Any]]]:
+    """(minutes a row stands for, rows of minutes in [since, until) with the columns of ClusterMinute): means, with the
+    first minute of each step, at most about MAX_POINTS of them. A minute without a row had no utility."""
+    step = max(1, -(-(until - since) // MAX_POINTS))
+    first = func.min(ClusterMinute.minute)
+    means = [func.avg(col(getattr(ClusterMinute, name))).label(name) for name in ("utility", "low", "high")]
+    query = (
+        select(first.label("minute"), *means)
+        .where(col(ClusterMinute.minute) >= since, col(ClusterMinute.minute) < until)
+        .group_by(col(ClusterMinute.minute) // step)
+        .order_by(first)
+    )
+    return step, list(db.execute(query))
 
 
 def search_events(

@@ -11,6 +11,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.presence import Presence
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Task
 
@@ -103,6 +104,15 @@ def set_parking(db: Connection, host_id: str, step: str, now: float) -> None:
     which = (col(Host.id) == host_id, col(Host.state) == before[0], col(Host.parking) == before[1])
     if db.execute(update(Host).where(*which).values(state=state, parking=parking)).rowcount:
         repository.add_event(db, now, kind, host_id=host_id, message=f"{host_id} {what}.")
+
+
+def set_presence(db: Connection, changes: Sequence[Presence], now: float) -> None:
+    """Notes hosts that are lost or back; those that were removed meanwhile are left out."""
+    for change in changes:
+        found = db.execute(update(Host).where(col(Host.id) == change.host_id).values(lost_at=change.lost_at))
+        if found.rowcount and change.message:
+            kind = "host.back" if change.lost_at is None else "host.lost"
+            repository.add_event(db, now, kind, host_id=change.host_id, message=change.message)
 
 
 def live_tasks(db: Connection, host_id: str) -> Sequence[Row[Any]]:

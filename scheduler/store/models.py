@@ -131,6 +131,7 @@ class Task(SQLModel, table=True):
             postgresql_where=text("state != 'ended'"),
         ),
         Index("task_by_state", "state"),
+        Index("task_by_end", "finished_at"),
         CheckConstraint("state IN ('wanted', 'running', 'ended')", name="task_state"),
     )
 
@@ -187,6 +188,8 @@ class Host(SQLModel, table=True):
     """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
     parking: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
+    lost_at: float | None = None
+    """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
 
 
 class Gpu(SQLModel, table=True):
@@ -243,6 +246,19 @@ class GpuMinute(SQLModel, table=True):
     memory_bytes: float | None = None
     temperature: float | None = None
     power_w: float | None = None
+
+
+class ClusterMinute(SQLModel, table=True):
+    """What the policy made of the cluster at the end of one minute, where it tells; kept as long as GpuMinute."""
+
+    __tablename__ = "cluster_minute"
+
+    minute: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    """Minutes since the epoch."""
+    utility: float
+    low: float | None = None
+    high: float | None = None
+    """Within these two the policy left the number of hosts as it was; None: it wanted none switched."""
 
 
 class Event(SQLModel, table=True):
@@ -320,6 +336,47 @@ class Metric(SQLModel, table=True):
     name: str = Field(primary_key=True)
     points: list[list[float]] = Field(sa_column=_json())
     """[step, value, seconds since the epoch] of each, oldest first."""
+
+
+class Webhook(SQLModel, table=True):
+    """A receiver of events, and how far it has got."""
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: int | None = Field(default=None, primary_key=True)
+    url: str = Field(sa_type=Text)
+    events: list[str] = Field(sa_column=_json())
+    """Names of `webhooks.EVENTS`."""
+    secret: str = Field(default="", sa_type=Text)
+    """What deliveries are signed with; empty: they are not."""
+    active: bool = True
+    created_at: float
+    position: int
+    """Id of the last event that was delivered, or given up. It is what makes delivery go on after a restart."""
+    tries: int = 0
+    """Of the event after it, that have failed."""
+    delivered: int = 0
+    given_up: int = 0
+    last_at: float | None = None
+    last_event: str = ""
+    last_status: int | None = None
+    """Of HTTP; None: there was no answer."""
+    last_error: str = Field(default="", sa_type=Text)
+    """Why the last try failed; empty: it did not."""
+
+
+class ApiToken(SQLModel, table=True):
+    """A named token of a person or program. Only its hash is kept."""
+
+    __tablename__ = "api_token"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True)
+    hash: str = Field(unique=True)
+    """SHA-256, in hexadecimal."""
+    created_at: float
+    last_used_at: float | None = None
 
 
 METADATA = SQLModel.metadata

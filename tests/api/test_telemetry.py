@@ -17,7 +17,7 @@ from sqlalchemy import insert
 from schedulearn.metrics.readings import GpuProcess
 from schedulearn.scheduler import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import GpuMinute
+from schedulearn.scheduler.store.models import ClusterMinute, GpuMinute
 
 
 @pytest.fixture
@@ -144,6 +144,21 @@ def test_a_job_has_the_series_of_its_gpus_while_it_held_them(api: Api, probe: Fa
 )
 def test_a_series_that_makes_no_sense_is_refused(api: Api, path: str, query: dict[str, str], status: int) -> None:
     assert api.http.get(f"/api/v1/{path}/telemetry", params=query).status_code == status
+
+
+def test_the_utility_comes_minute_by_minute_with_its_thresholds(api: Api) -> None:
+    now = int(time.time() // 60)
+    rows = [{"minute": now - 90 + n, "utility": 0.5 + n / 1000, "low": 0.55, "high": 0.75} for n in range(90)]
+    db = Database(sqlite_url(api.directory))
+    db.write(lambda connection: connection.execute(insert(ClusterMinute), rows))
+    db.close()
+    day = api.http.get("/api/v1/cluster/utility").json()
+    assert (day["step_s"], len(day["points"])) == (180, pytest.approx(30, abs=1))
+    hour = {"from": iso((now - 60) * 60), "to": iso(now * 60)}
+    found = api.http.get("/api/v1/cluster/utility", params=hour).json()
+    assert (found["step_s"], len(found["points"])) == (60, 60)
+    assert found["points"][0] == [(now - 60) * 60.0, pytest.approx(0.53), 0.55, 0.75]
+    assert api.http.get("/api/v1/cluster/utility", params={"from": "2030-01-01"}).status_code == 422
 
 
 def test_prometheus_gets_dcgms_names(api: Api, probe: FakeProbe) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SHOWCASE = ROOT / "tests" / "support" / "showcase.py"
@@ -29,12 +29,13 @@ WIDTHS = {"wide": (1280, 860), "narrow": (390, 844)}
 THEMES = ("light", "dark")
 SCREENS = {
     "overview": "/ui/",
+    "past": "/ui/#Utility over time",
     "jobs": "/ui/jobs",
     "job": "/ui/jobs/{reporter}",
     "training": "/ui/jobs/{reporter}?tab=training",
     "submit": "/ui/submit",
     "timeline": "/ui/timeline?span=7d",
-    "hosts": "/ui/hosts",
+    "hosts": "/ui/hosts?history=atlas&back=24+h",
     "policy": "/ui/policy",
     "usage": "/ui/usage",
     "events": "/ui/events",
@@ -63,9 +64,15 @@ def showcase() -> Iterator[str]:
 
 
 def shoot(page: Page, url: str, path: str, file: Path) -> None:
+    """A part of the screen may be named behind a #: it is scrolled to."""
+    path, _, part = path.partition("#")
     page.goto(url + path)
     page.wait_for_load_state("load")
     page.wait_for_timeout(1500)
+    expect(page.locator(".mantine-Skeleton-root")).to_have_count(0, timeout=15_000)
+    if part:
+        page.get_by_label(part, exact=True).evaluate("part => part.scrollIntoView({ block: 'end' })")
+        page.wait_for_timeout(500)
     if file.suffix == ".png":
         page.screenshot(path=file)
         return

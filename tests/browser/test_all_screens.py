@@ -16,7 +16,8 @@ AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.
 SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
     "events of a job": "jobs/{job}?tab=events", "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
-    "timeline": "timeline?span=1h", "hosts": "hosts", "policy": "policy", "usage": "usage?by=user",
+    "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
+    "policy": "policy", "usage": "usage?by=user",
     "events": "events", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
@@ -40,6 +41,9 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3, user=SCRIPT_IN_NAME)
     service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=2)
     service.wait(job, "running")
+    service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
+    hook = service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/?<img%20src=x>" + "x" * 300})
+    service.call("POST", f"/api/v1/webhooks/{hook['id']}/test")
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
@@ -52,6 +56,12 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, f"{name} is {over} px too wide for {width}"
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
+    for button in ("Add a webhook", "Create a token"):
+        page.goto(f"{service.url}/ui/settings")
+        page.get_by_role("button", name=button).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.wait_for_timeout(300)
+        assert faults(page) == [], (button, theme, width)
     assert_clean(watch)
 
 

@@ -120,3 +120,29 @@ def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, pa
     expect(dialog).to_contain_text("must be like ssh://user@gpu2")
     watch.forget("status of 422")
     assert_clean(watch)
+
+
+def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, page: Page) -> None:
+    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=2)
+    service.wait(job, "running")
+    watch = open_page(page, service, "/ui/hosts")
+    host = page.get_by_label("Host local")
+    host.get_by_role("button", name="History").click()
+    expect(page).to_have_url(re.compile("history=local"))
+    expect(host.get_by_label("Utilisation of the GPUs of local over time")).to_be_visible()
+    expect(host.locator("canvas")).to_be_visible()
+    expect(host.locator(".u-legend")).to_contain_text("GPU 3")
+    host.get_by_text("Power", exact=True).click()
+    expect(host.get_by_label("Power of the GPUs of local over time")).to_be_visible()
+    host.get_by_text("7 d", exact=True).click()
+    page.reload()  # the address is that of what was shown
+    expect(page).to_have_url(re.compile("history=local.*metric=power_w.*back=7"))
+    host.get_by_role("button", name="Hide history").click()
+    expect(host.locator("canvas")).to_have_count(0)
+
+    page.goto(f"{service.url}/ui/jobs/{job}?tab=training")
+    utilisation = page.get_by_label("GPU utilisation", exact=True)
+    expect(utilisation.locator("canvas")).to_be_visible()
+    expect(utilisation.locator(".u-legend")).to_contain_text("GPU 1")
+    expect(page.get_by_label("GPU memory", exact=True).locator("canvas")).to_be_visible()
+    assert_clean(watch)

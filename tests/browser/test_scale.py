@@ -8,10 +8,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, STATIC
+from browsing import CHROMIUM, STATIC, Service
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -20,6 +21,7 @@ SHOWCASE = Path(__file__).parents[1] / "support" / "showcase.py"
 PORT = 8797
 URL = f"http://127.0.0.1:{PORT}"
 LONGEST_MS = 100
+LINES = 1_000_000
 TRIES = 3
 """A neighbour on a busy machine may take the processor from a frame now and then, but not each time."""
 WATCH_FRAMES = """() => {
@@ -59,13 +61,18 @@ def smooth(page: Page, act: Callable[[], None]) -> None:
     """`act`, without a frame over LONGEST_MS."""
     longest: list[float] = []
     for _ in range(TRIES):
-        page.evaluate(WATCH_FRAMES)
-        page.evaluate("window.frames_ms.length = 0")
-        act()
-        longest.append(page.evaluate("Math.max(...window.frames_ms)"))
+        longest.append(frames(page, act))
         if longest[-1] <= LONGEST_MS:
             return
     raise AssertionError(f"frames took {longest} ms")
+
+
+def frames(page: Page, act: Callable[[], None]) -> float:
+    """The longest frame in ms while `act` runs."""
+    page.evaluate(WATCH_FRAMES)
+    page.evaluate("window.frames_ms.length = 0")
+    act()
+    return float(page.evaluate("window.frames_ms.reduce((most, each) => Math.max(most, each), 0)"))
 
 
 def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
@@ -116,6 +123,59 @@ def test_a_week_of_eight_hundred_gpus_is_panned_and_zoomed(cluster: None, page: 
 
     smooth(page, pan)
     smooth(page, zoom)
+
+
+def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service, page: Page) -> None:
+    # In parts, each written while the page follows.
+    line = "[0] step %.0f  loss 0.1234  accuracy 0.9876"
+    ends = [LINES * part // (TRIES + 1) for part in range(1, TRIES + 2)]
+    script = f'seq -f "{line}" {ends[0]}'
+    for begin, end in pairwise(ends):
+        script += f'; while [ ! -e {service.data}/go{end} ]; do sleep 0.1; done; seq -f "{line}" {begin + 1} {end}'
+    job = service.submit("talker", f"sh -c '{script}'")
+    service.wait(job, "running")
+    page.goto(f"{service.url}/ui/jobs/{job}")
+    count = page.get_by_test_id("log-count")
+    expect(count).to_have_text(f"{ends[0]:,} lines", timeout=120_000)
+    rest = iter(ends[1:])
+
+    def follow() -> None:
+        end = next(rest)
+        (service.data / f"go{end}").touch()
+        expect(count).to_have_text(f"{end:,} lines", timeout=120_000)
+
+    smooth(page, follow)
+    for end in rest:
+        (service.data / f"go{end}").touch()
+    expect(count).to_have_text(f"{LINES:,} lines", timeout=120_000)
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("step 1000000 ")
+
+    def search() -> None:
+        page.get_by_label("Search the log").fill("STEP 99999")
+        expect(count).to_have_text(f"11 of {LINES:,} lines")
+        expect(log).to_contain_text("step 999990 ")
+        page.get_by_label("Search the log").fill("")
+        expect(count).to_have_text(f"{LINES:,} lines")
+
+    def read() -> None:
+        for share in (0.5, 0.9, 0.1, 0.3):
+            log.evaluate("(box, share) => { box.scrollTop = box.scrollHeight * share }", share)
+            page.wait_for_timeout(200)
+
+    smooth(page, search)
+    smooth(page, read)
+    log.evaluate("box => { box.scrollTop = 0 }")
+    expect(log).to_contain_text("step 1 ")
+    smooth(page, lambda: _turn(page, "Wrap"))
+    expect(log).to_contain_text("the newest 20,000 lines")
+
+
+def _turn(page: Page, switch: str) -> None:
+    page.get_by_label(switch).check()
+    page.wait_for_timeout(500)
+    page.get_by_label(switch).uncheck()
+    page.get_by_label(switch).check()
 
 
 def _wheel(page: Page, turns: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.api.cli.common import clean, exit_code
 from schedulearn.api.cli.times import parse_seconds, show_seconds
-from schedulearn.api.client import ClientError, Event, _base_url, _parse_events, _part
+from schedulearn.api.client_transport import ClientError, Event, base_url, parse_events, part
 
 STREAM = (
     b': connected\n\nid: 3\nevent: log\ndata: {"text":"a"}\n\n: alive\n\ndata: {}\r\n\r\nid: 4\nevent: log\ndata: {"te'
@@ -16,7 +16,7 @@ STREAM = (
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_are_the_same_however_the_stream_is_cut(size: int) -> None:
     chunks = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
-    assert list(_parse_events(chunks)) == [Event(3, "log", {"text": "a"}), Event(None, "message", {})]
+    assert list(parse_events(chunks)) == [Event(3, "log", {"text": "a"}), Event(None, "message", {})]
 
 
 @pytest.mark.parametrize(
@@ -29,17 +29,17 @@ def test_events_are_the_same_however_the_stream_is_cut(size: int) -> None:
     ],
 )
 def test_addresses_are_taken_as_people_write_them(given: str, url: str) -> None:
-    assert _base_url(given) == url
+    assert base_url(given) == url
 
 
 @pytest.mark.parametrize("given", ["ftp://h", "http://", "http://h:x", "http://h:70000", "http://h:0", "http://a\nb"])
 def test_addresses_that_can_not_be_are_refused(given: str) -> None:
     with pytest.raises(ClientError, match="is not the address of a service"):
-        _base_url(given)
+        base_url(given)
 
 
 def test_a_name_is_one_part_of_a_path_whatever_is_in_it() -> None:
-    assert [_part(name) for name in ("a", "../x", "a/b?c#d", "ü", "..")] == [
+    assert [part(name) for name in ("a", "../x", "a/b?c#d", "ü", "..")] == [
         "a",
         "..%2Fx",
         "a%2Fb%3Fc%23d",

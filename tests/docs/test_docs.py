@@ -13,6 +13,7 @@ from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.policy import POLICIES, make_policy
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.webhook_spec import EVENTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "worker_images/README.md", ROOT / "ui/README.md"]
@@ -35,6 +36,11 @@ def test_every_key_of_a_job_is_documented() -> None:
 def test_every_state_is_documented() -> None:
     text = (ROOT / "docs/jobs.md").read_text()
     assert all(f"`{state}`" in text for state in JobStatus)
+
+
+def test_every_event_of_webhooks_is_documented() -> None:
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/webhooks.md").read_text(), re.M)
+    assert re.findall(r"`([\w.]+)`", " ".join(table)) == list(EVENTS)
 
 
 def test_every_policy_is_documented() -> None:

@@ -98,7 +98,7 @@ class Service:
     def cancel_all(self) -> None:
         """So that no job outlives the test: containers, here processes, outlive the service."""
         live = "&".join(f"state={s}" for s in ("queued", "pulling", "starting", "running", "resizing"))
-        for job in self.call("GET", f"/api/v1/jobs?{live}")["items"]:
+        for job in self.call("GET", f"/api/v1/jobs?limit=1000&{live}")["items"]:
             self.call("POST", f"/api/v1/jobs/{job['id']}/cancel")
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:

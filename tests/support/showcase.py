@@ -27,7 +27,21 @@ from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec, new_job_id
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import Event, Gpu, Host, Job, Meta, Metric, Observation, PolicyChoice, Profile
+from schedulearn.scheduler.store.models import (
+    ApiToken,
+    ClusterMinute,
+    Event,
+    Gpu,
+    GpuMinute,
+    Host,
+    Job,
+    Meta,
+    Metric,
+    Observation,
+    PolicyChoice,
+    Profile,
+    Webhook,
+)
 from schedulearn.scheduler.store.models import Task as TaskTable
 
 CLUSTER = "showcase"
@@ -89,6 +103,8 @@ def _seed(c: Connection, rng: random.Random, now: float, names: list[str], count
     c.execute(insert(TaskTable), tasks + attempts)
     c.execute(insert(Event), [{"host_id": None, "data": {}, "code": "", **event} for event in events + decisions])
     _measurements(c, reporter["id"], now)
+    _minutes(c, rng, now, names[0], tasks)
+    _receivers(c, now)
     return str(reporter["id"])
 
 
@@ -197,6 +213,48 @@ def _measurements(c: Connection, job_id: str, now: float) -> None:
     for name, value in curves.items():
         points = [[step, value(step / 26_300), now - 280 + 268 * step / 26_300] for step in steps]
         c.execute(insert(Metric).values(job_id=job_id, name=name, points=points))
+
+
+def _minutes(c: Connection, rng: random.Random, now: float, host: str, tasks: list[dict[str, Any]]) -> None:
+    """A day of the first host's GPUs, as their jobs had them, and of the cluster's utility since goodput decides."""
+    last = int(now // 60)
+    busy: dict[str, list[tuple[float, float]]] = {}
+    for task in tasks:
+        for uuid in task["gpu_uuids"] if task["host_id"] == host else ():
+            busy.setdefault(uuid, []).append((task["started_at"], task["finished_at"]))
+    rows = []
+    for gpu in simulated_gpus(CLUSTER, host, GPUS_A_HOST):
+        level = rng.uniform(60, 95)
+        for minute in range(last - 1440, last):
+            held = any(begin <= minute * 60 <= end for begin, end in busy.get(gpu["uuid"], ()))
+            load = min(100.0, level + rng.gauss(0, 4)) if held else 0.0
+            rows.append({
+                "gpu_uuid": gpu["uuid"], "minute": minute, "utilization": round(load), "memory_bytes": (4 + load / 4) *
+                (1 << 28), "temperature": 32 + round(load / 2.4), "power_w": 55 + round(load * 2.4),
+            })  # fmt: skip
+    c.execute(insert(GpuMinute), rows)
+    since = last - int(0.4 * 1440)
+    c.execute(insert(ClusterMinute), [
+        {"minute": minute, "utility": 0.56 + 0.12 * math.sin((minute - since) / 90) + rng.gauss(0, 0.008), "low": 0.35,
+         "high": 0.65}
+        for minute in range(since, last)
+    ])  # fmt: skip
+
+
+def _receivers(c: Connection, now: float) -> None:
+    """Webhooks that have got everything that there will ever be: nothing is sent from a made-up cluster."""
+    done = {"position": 1 << 40, "created_at": now - 5 * DAY_S, "tries": 0, "last_error": ""}
+    c.execute(insert(Webhook), [
+        {**done, "url": "https://chat.example.org/hooks/gpu-lab", "events": ["job.ended", "host.lost"], "secret": "",
+         "delivered": 812, "last_at": now - 340, "last_event": "job.succeeded", "last_status": 200},
+        {**done, "url": "https://pager.example.org/v2/enqueue", "events": ["host.lost", "gpu.unhealthy"],
+         "secret": "hush", "delivered": 3, "tries": 2, "last_at": now - 65, "last_event": "gpu.unhealthy",
+         "last_status": 503, "last_error": "it answered 503"},
+    ])  # fmt: skip
+    c.execute(insert(ApiToken), [
+        {"name": name, "hash": name, "created_at": now - days * DAY_S, "last_used_at": used and now - used}
+        for name, days, used in (("ada's laptop", 40, 900), ("nightly evaluation", 12, 50_000), ("ben", 2, None))
+    ])  # fmt: skip
 
 
 def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:

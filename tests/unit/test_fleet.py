@@ -12,6 +12,7 @@ from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, NotFou
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.runtimes.base import HostFacts, TaskState
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, PortLease
 
 
@@ -111,6 +112,26 @@ def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
         c.runtime.silent = False
         c.runtime.finish(c.task(job))
         wait_for(lambda: c.poke() and c.state(job) == "succeeded")
+
+
+def test_a_host_is_lost_once_and_back_once(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1, others=two(), host_grace_s=0.1) as c:
+        c.add("h1")
+        wait_for(lambda: c.poke() and c.cluster.agents["h1"].grip.observation is not None)
+        wait_for(lambda: c.poke() and presence(c)[-1:] != ["host.lost"])  # its first contact may have taken a while
+        before = presence(c)
+        c.others["h1"].silent = True
+        wait_for(lambda: c.poke() and presence(c) == [*before, "host.lost"], what="the loss")
+        turns = c.cluster.loop.stats.decisions
+        wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > turns + 5)
+        assert presence(c) == [*before, "host.lost"]
+        c.others["h1"].silent = False
+        wait_for(lambda: c.poke() and presence(c) == [*before, "host.lost", "host.back"])
+
+
+def presence(c: FakeCluster) -> list[str]:
+    with c.cluster.db.read() as db:
+        return [event.kind for event in repository.list_events(db) if event.kind in ("host.lost", "host.back")]
 
 
 def test_a_drain_moves_elastic_jobs_at_once_and_rigid_ones_at_its_deadline(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from schedulearn.metrics.readings import GpuInfo, GpuProcess
 from schedulearn.scheduler import gpu_health, monitor
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.models import GpuMinute, Task
 
 STRANGER = GpuProcess(77, "train.py", uid=1000)
@@ -273,3 +273,22 @@ def test_simulated_gpus_are_watched_too_but_decide_nothing_and_draw_no_energy(tm
         with c.cluster.db.read() as db:
             [task] = db.execute(select(Task)).all()
         assert task.energy_joules == 0
+
+
+def test_the_clusters_utility_is_kept_while_the_policy_tells_one(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.cluster.service.set_policy("goodput", "cost", {})
+        c.submit(spec(gpus=2))
+        standing = wait_for(lambda: c.cluster.standing if c.cluster.standing.utility is not None else None)
+        assert (standing.low, standing.high) == (0.35, 0.8)
+        c.cluster.monitor._keep(1000, time.time())
+        c.cluster.monitor._keep(1000, time.time())
+        c.cluster.service.set_policy("fifo", "default", {})
+        wait_for(lambda: c.cluster.standing.utility is None)
+        c.cluster.monitor._keep(1001, time.time())
+        with c.cluster.db.read() as db:
+            step, rows = history.utility_minutes(db, 0, 1200)
+        assert (step, [(row.minute, row.utility, row.low) for row in rows]) == (2, [(1000, standing.utility, 0.35)])
+        c.cluster.db.write(lambda db: history.drop_minutes(db, 1001))
+        with c.cluster.db.read() as db:
+            assert history.utility_minutes(db, 0, 1200)[1] == []

@@ -18,8 +18,8 @@ function add(file) {
 const html = readFileSync(`${out}index.html`, "utf8");
 const [, entry] = html.match(/src="\/ui\/assets\/([^"]+\.js)"/);
 add(entry);
-// What the first screen loads beside it: itself, and its chart.
-for (const name of [/OverviewScreen-[\w-]+\.js/, /Plot-[\w-]+\.js/]) {
+// What the first screen loads beside it: its charts.
+for (const name of [/PastCharts-[\w-]+\.js/, /Plot-[\w-]+\.js/]) {
   const [found] =
     readFileSync(`${out}assets/${entry}`, "utf8").match(name) ??
     [...bytes.keys()]

@@ -53,6 +53,11 @@ export const theme = createTheme({
   headings: { fontWeight: "650" },
   cursorType: "pointer",
   respectReducedMotion: true,
+  components: {
+    // Buttons that show only a sign need a name. Plain objects: the components themselves are loaded when needed.
+    Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
+    PasswordInput: { defaultProps: { visibilityToggleButtonProps: { "aria-label": "Show what is typed" } } },
+  },
 });
 
 /** Mantine's own grey for secondary text is too faint on white. */

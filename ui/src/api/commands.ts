@@ -1,5 +1,18 @@
 import { client, unwrap } from "./client";
-import type { Eta, Gpu, Host, HostSpec, Job, JobSpec, Policy, PolicyChoice } from "./types";
+import type {
+  Delivery,
+  Eta,
+  Gpu,
+  Host,
+  HostSpec,
+  Job,
+  JobSpec,
+  NewToken,
+  Policy,
+  PolicyChoice,
+  Webhook,
+  WebhookSpec,
+} from "./types";
 
 const AT_ONCE = 6;
 
@@ -77,4 +90,33 @@ export function returnGpu(gpu: Gpu): Promise<Host> {
       params: { path: { host_id: gpu.host, gpu: gpu.uuid } },
     }),
   );
+}
+
+export function addWebhook(spec: WebhookSpec): Promise<Webhook> {
+  return unwrap(client.POST("/api/v1/webhooks", { body: spec }));
+}
+
+/** One that is paused gets nothing; what happens meanwhile is not sent later. */
+export function setWebhook({ id, active }: { id: number; active: boolean }): Promise<Webhook> {
+  return unwrap(
+    client.PATCH("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: id } }, body: { active } }),
+  );
+}
+
+export async function removeWebhook(id: number): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: id } } }));
+}
+
+/** Sends a made-up event now. */
+export function testWebhook(id: number): Promise<Delivery> {
+  return unwrap(client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: id } } }));
+}
+
+/** The answer is the only place where the token ever stands. */
+export function addToken(name: string): Promise<NewToken> {
+  return unwrap(client.POST("/api/v1/tokens", { body: { name } }));
+}
+
+export async function revokeToken(id: number): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }));
 }

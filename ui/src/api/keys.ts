@@ -10,4 +10,8 @@ export const keys = {
   timeline: "timeline",
   usage: "usage",
   events: "events",
+  telemetry: "telemetry",
+  utility: "utility",
+  webhooks: "webhooks",
+  tokens: "tokens",
 } as const;

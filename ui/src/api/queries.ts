@@ -131,6 +131,63 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
+/** What GPUs did is measured every second, and announced by no event. */
+const MEASURED_MS = 10_000;
+const A_MINUTE_MS = 60_000;
+
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
+
+/** The GPUs of a host over the last `seconds`. */
+export function hostTelemetryQuery(id: string, seconds: number) {
+  return queryOptions({
+    queryKey: [keys.telemetry, "host", id, String(seconds)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/hosts/{host_id}/telemetry", {
+          params: { path: { host_id: id }, query: { from: ago(seconds) } },
+          signal,
+        }),
+      ),
+    refetchInterval: seconds <= 600 ? MEASURED_MS : A_MINUTE_MS,
+    placeholderData: (before) => before,
+    structuralSharing: false,
+  });
+}
+
+/** The GPUs of a job, while it held them. */
+export function jobTelemetryQuery(id: string, running: boolean) {
+  return queryOptions({
+    queryKey: [keys.telemetry, "job", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}/telemetry", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: running ? MEASURED_MS : false,
+    structuralSharing: false,
+  });
+}
+
+/** The cluster's utility over the last `seconds`; it is kept by the minute. */
+export function utilityQuery(seconds: number) {
+  return queryOptions({
+    queryKey: [keys.utility, String(seconds)],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/cluster/utility", { params: { query: { from: ago(seconds) } }, signal })),
+    refetchInterval: A_MINUTE_MS,
+    placeholderData: (before) => before,
+  });
+}
+
+/** What became of deliveries is announced by no event. */
+export const webhooksQuery = queryOptions({
+  queryKey: [keys.webhooks],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/webhooks", { signal })),
+  refetchInterval: ({ state }) => (state.data?.items.length ? MEASURED_MS : false),
+});
+
+export const tokensQuery = queryOptions({
+  queryKey: [keys.tokens],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
+});
+
 export interface UsageChoice {
   /** Epoch ms. */
   since: number;

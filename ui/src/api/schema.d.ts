@@ -41,6 +41,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/utility": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cluster Utility
+         * @description Speedups of all jobs together over the GPUs, minute by minute, kept for `keep_telemetry` days.
+         */
+        get: operations["cluster_utility_api_v1_cluster_utility_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -548,7 +568,7 @@ export interface paths {
         put?: never;
         /**
          * Session
-         * @description Trades the token for a cookie, for the page: its event streams can't send headers.
+         * @description Trades a token for a cookie, for the page: its event streams can't send headers.
          */
         post: operations["session_api_v1_session_post"];
         delete?: never;
@@ -577,6 +597,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tokens
+         * @description Named tokens, without the tokens themselves: only their hashes are kept.
+         */
+        get: operations["list_tokens_api_v1_tokens_get"];
+        put?: never;
+        /**
+         * Create Token
+         * @description A token that may do what the service's own may. The answer is the only place where it ever stands.
+         */
+        post: operations["create_token_api_v1_tokens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tokens/{token_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke Token
+         * @description It opens nothing any more; streams that it has opened end.
+         */
+        delete: operations["revoke_token_api_v1_tokens__token_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -591,6 +655,71 @@ export interface paths {
         get: operations["get_usage_api_v1_usage_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Webhooks
+         * @description All, with what became of the last try of each.
+         */
+        get: operations["list_webhooks_api_v1_webhooks_get"];
+        put?: never;
+        /**
+         * Add Webhook
+         * @description From now on its URL gets what happens, at least once and in order. See docs/webhooks.md.
+         */
+        post: operations["add_webhook_api_v1_webhooks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove Webhook */
+        delete: operations["remove_webhook_api_v1_webhooks__webhook_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Webhook
+         * @description Pauses it, or takes it up again; what happens in between is not sent.
+         */
+        patch: operations["change_webhook_api_v1_webhooks__webhook_id__patch"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test Webhook
+         * @description Sends a made-up event at once, also to one that is paused, and tells what the receiver said.
+         */
+        post: operations["test_webhook_api_v1_webhooks__webhook_id__test_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -824,6 +953,20 @@ export interface components {
              * @description within it the number of hosts stays as it is
              */
             utility_range: number[] | null;
+        };
+        /** DeliveryOut */
+        DeliveryOut: {
+            /** Error */
+            error: string;
+            /** Ok */
+            ok: boolean;
+            /** Seconds */
+            seconds: number;
+            /**
+             * Status
+             * @description of HTTP; null: there was no answer
+             */
+            status: number | null;
         };
         /** DrainIn */
         DrainIn: {
@@ -1065,6 +1208,11 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /**
+             * Lost At
+             * @description when it was found not to have answered for `host_grace`; null: it answers
+             */
+            lost_at: string | null;
             /** Memory Bytes */
             memory_bytes: number | null;
             /**
@@ -1567,6 +1715,26 @@ export interface components {
             /** Uuid */
             uuid: string;
         };
+        /** LastTry */
+        LastTry: {
+            /** At */
+            at: string;
+            /**
+             * Error
+             * @description empty: the receiver took it
+             */
+            error: string;
+            /**
+             * Event
+             * @description kind of the event, or `test`
+             */
+            event: string;
+            /**
+             * Status
+             * @description of HTTP; null: there was no answer
+             */
+            status: number | null;
+        };
         /** MetricIn */
         MetricIn: {
             /**
@@ -1580,6 +1748,25 @@ export interface components {
             step: number;
             /** Value */
             value: number;
+        };
+        /** NewToken */
+        NewToken: {
+            /** Created At */
+            created_at: string;
+            /** Id */
+            id: number;
+            /**
+             * Last Used At
+             * @description to the minute; null: never
+             */
+            last_used_at: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Token
+             * @description send it as `Authorization: Bearer TOKEN`; it is shown this once
+             */
+            token: string;
         };
         /**
          * ObservationIn
@@ -1994,6 +2181,38 @@ export interface components {
             /** Until */
             until: string;
         };
+        /** TokenIn */
+        TokenIn: {
+            /**
+             * Name
+             * @description for people: whose it is, or what for
+             */
+            name: string;
+        };
+        /** TokenList */
+        TokenList: {
+            /** Items */
+            items: components["schemas"]["TokenOut"][];
+            /**
+             * Required
+             * @description false: this service listens on loopback only, and asks for no token
+             */
+            required: boolean;
+        };
+        /** TokenOut */
+        TokenOut: {
+            /** Created At */
+            created_at: string;
+            /** Id */
+            id: number;
+            /**
+             * Last Used At
+             * @description to the minute; null: never
+             */
+            last_used_at: string | null;
+            /** Name */
+            name: string;
+        };
         /** TotalsOut */
         TotalsOut: {
             /**
@@ -2057,6 +2276,26 @@ export interface components {
             /** User */
             user: string;
         };
+        /**
+         * UtilityOut
+         * @description At most some 600 points. The policy in force tells it (`goodput`); while it did not, there are none.
+         */
+        UtilityOut: {
+            /**
+             * Points
+             * @description [seconds since the epoch, utility, low, high], oldest first; `low` and `high`: within them the policy left the number of hosts as it was, null if it wanted none switched
+             */
+            points: (number | null)[][];
+            /** Since */
+            since: string;
+            /**
+             * Step S
+             * @description what a point stands for
+             */
+            step_s: number;
+            /** Until */
+            until: string;
+        };
         /** ValidationError */
         ValidationError: {
             /** Context */
@@ -2069,6 +2308,85 @@ export interface components {
             msg: string;
             /** Error Type */
             type: string;
+        };
+        /** WebhookChange */
+        WebhookChange: {
+            /**
+             * Active
+             * @description false: nothing is sent. True: what happens from now on is
+             */
+            active: boolean;
+        };
+        /** WebhookList */
+        WebhookList: {
+            /**
+             * Events
+             * @description what can be asked for, and what it means
+             */
+            events: {
+                [key: string]: string;
+            };
+            /** Items */
+            items: components["schemas"]["WebhookOut"][];
+        };
+        /** WebhookOut */
+        WebhookOut: {
+            /** Active */
+            active: boolean;
+            /** Created At */
+            created_at: string;
+            /** Delivered */
+            delivered: number;
+            /** Events */
+            events: string[];
+            /**
+             * Failing
+             * @description tries of the next event that have failed; it is tried again later
+             */
+            failing: number;
+            /**
+             * Given Up
+             * @description events that it did not take, however often they were sent
+             */
+            given_up: number;
+            /** Id */
+            id: number;
+            /** @description null: nothing was sent yet */
+            last: components["schemas"]["LastTry"] | null;
+            /**
+             * Signed
+             * @description whether it has a secret, which is never shown
+             */
+            signed: boolean;
+            /** Url */
+            url: string;
+        };
+        /**
+         * WebhookSpec
+         * @description A URL that gets events as JSON, by POST.
+         */
+        WebhookSpec: {
+            /**
+             * Events
+             * @description any of job.running, job.ended, job.failed, host.lost, host.back, gpu.unhealthy, policy.changed
+             * @default [
+             *       "job.ended",
+             *       "host.lost",
+             *       "gpu.unhealthy"
+             *     ]
+             */
+            events?: string[];
+            /**
+             * Secret
+             * @description deliveries are signed with it (HMAC-SHA256); it is never shown again. Empty: not signed
+             * @default
+             */
+            secret?: string;
+            /**
+             * Url
+             * @description http:// or https://, without a user name or password
+             */
+            url: string;
         };
     };
     responses: never;
@@ -2126,6 +2444,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClusterOut"];
+                };
+            };
+        };
+    };
+    cluster_utility_api_v1_cluster_utility_get: {
+        parameters: {
+            query?: {
+                /** @description default: a day ago */
+                from?: string | null;
+                /** @description default: now */
+                to?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UtilityOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -3513,6 +3865,106 @@ export interface operations {
             };
         };
     };
+    list_tokens_api_v1_tokens_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenList"];
+                };
+            };
+        };
+    };
+    create_token_api_v1_tokens_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewToken"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_token_api_v1_tokens__token_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     get_usage_api_v1_usage_get: {
         parameters: {
             query?: {
@@ -3549,6 +4001,190 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_webhooks_api_v1_webhooks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+        };
+    };
+    add_webhook_api_v1_webhooks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_webhook_api_v1_webhooks__webhook_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
+    change_webhook_api_v1_webhooks__webhook_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    test_webhook_api_v1_webhooks__webhook_id__test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
         };

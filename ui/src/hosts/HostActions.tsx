@@ -13,7 +13,7 @@ export function HostActions({ host }: { host: Host }) {
   const open = host.state === "active";
   return (
     <>
-      <Group gap={8} ml="auto">
+      <Group gap={8}>
         <Button
           size="xs"
           variant="default"

@@ -1,6 +1,6 @@
-import { Button } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { memo } from "react";
+import { lazy, memo, Suspense } from "react";
 import { Link } from "react-router";
 import { returnGpu } from "../api/commands";
 import type { Gpu, Host } from "../api/types";
@@ -8,17 +8,23 @@ import { plural, size } from "../format/size";
 import { moment } from "../format/time";
 import { lookOf } from "../overview/gpuLook";
 import { Icon } from "../shell/Icon";
+import { Loading } from "../shell/Loading";
 import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
 import { useAfterChange } from "./useAfterChange";
+
+const HostHistory = lazy(() => import("./HostHistory"));
 
 interface Props {
   host: Host;
   /** Names of jobs by their id, as far as they are known. */
   names: Record<string, string>;
+  /** Whether what its GPUs did is shown too. */
+  open: boolean;
+  onToggle: (host: string) => void;
 }
 
-export const HostCard = memo(function HostCard({ host, names }: Props) {
+export const HostCard = memo(function HostCard({ host, names, open, onToggle }: Props) {
   const free = host.gpus.filter((gpu) => gpu.state === "free").length;
   const labels = Object.entries(host.labels);
   const facts = [
@@ -39,7 +45,14 @@ export const HostCard = memo(function HostCard({ host, names }: Props) {
             {key}={value}
           </span>
         ))}
-        <HostActions host={host} />
+        <Group gap={8} ml="auto">
+          {host.gpus.length > 0 && (
+            <Button size="xs" variant="default" aria-expanded={open} onClick={() => onToggle(host.id)}>
+              {open ? "Hide history" : "History"}
+            </Button>
+          )}
+          <HostActions host={host} />
+        </Group>
       </div>
       {host.state === "parked" && (
         <p className={classes.cordoned}>
@@ -53,8 +66,9 @@ export const HostCard = memo(function HostCard({ host, names }: Props) {
       )}
       {!host.reachable && host.state !== "parked" && (
         <p className={classes.trouble}>
-          <Icon name="alert" size={14} /> Not reachable{host.error && `: ${host.error}`}. It is tried again
-          and again.
+          <Icon name="alert" size={14} /> Not reachable
+          {host.lost_at && ` (lost at ${moment(host.lost_at)})`}
+          {host.error && `: ${host.error}`}. It is tried again and again.
         </p>
       )}
       {host.state === "cordoned" && (
@@ -73,7 +87,17 @@ export const HostCard = memo(function HostCard({ host, names }: Props) {
           <Icon name="alert" size={14} /> {problem.message}
         </p>
       ))}
-      {host.gpus.length === 0 && <p className={classes.facts}>No GPU was found there.</p>}
+      {host.gpus.length === 0 && (
+        <p className={classes.facts}>
+          No GPU was found there. Is the NVIDIA driver with the container toolkit installed? A host may have
+          simulated ones instead: schedulearn hosts add --simulate-gpus N.
+        </p>
+      )}
+      {open && (
+        <Suspense fallback={<Loading />}>
+          <HostHistory host={host.id} />
+        </Suspense>
+      )}
       <ul className={classes.gpus}>
         {host.gpus.map((gpu) => (
           <GpuTile key={gpu.uuid} gpu={gpu} host={host} names={names} />

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { drainHost, removeHost } from "../api/commands";
 import type { Host } from "../api/types";
 import { plural } from "../format/size";
+import { Confirm } from "../shell/Confirm";
 import { useAfterChange } from "./useAfterChange";
 
 interface Props {
@@ -48,19 +49,15 @@ export function DrainDialog({ host, onClose }: Props) {
 export function RemoveDialog({ host, onClose }: Props) {
   const remove = useMutation({ mutationFn: removeHost, ...useAfterChange(onClose) });
   return (
-    <Modal opened onClose={onClose} title={`Remove ${host.id}?`} centered>
-      <Text size="sm">
-        Schedulearn forgets the host; its Docker Engine stays as it is. A host with jobs has to be drained
-        first.
-      </Text>
-      <Group justify="flex-end" mt="lg">
-        <Button variant="default" onClick={onClose} data-autofocus>
-          Keep
-        </Button>
-        <Button color="red" loading={remove.isPending} onClick={() => remove.mutate(host.id)}>
-          Remove the host
-        </Button>
-      </Group>
-    </Modal>
+    <Confirm
+      title={`Remove ${host.id}?`}
+      action="Remove the host"
+      pending={remove.isPending}
+      onConfirm={() => remove.mutate(host.id)}
+      onClose={onClose}
+    >
+      Schedulearn forgets the host; its Docker Engine stays as it is. A host with jobs has to be drained
+      first.
+    </Confirm>
   );
 }

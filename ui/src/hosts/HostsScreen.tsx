@@ -1,7 +1,7 @@
 import { Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useDeferredValue, useEffect, useState } from "react";
-import { useLocation } from "react-router";
+import { useCallback, useDeferredValue, useEffect, useState } from "react";
+import { useLocation, useSearchParams } from "react-router";
 import { runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import type { Host } from "../api/types";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -20,6 +20,20 @@ export default function HostsScreen() {
   const { data: names } = useQuery(runningNamesQuery);
   const [text, setText] = useState("");
   const { hash } = useLocation();
+  const [address, setAddress] = useSearchParams();
+  const open = address.get("history");
+  const toggle = useCallback(
+    (host: string) =>
+      setAddress(
+        (before) => {
+          if (before.get("history") === host) before.delete("history");
+          else before.set("history", host);
+          return before;
+        },
+        { replace: true },
+      ),
+    [setAddress],
+  );
   const there = hosts !== undefined;
   useEffect(() => {
     if (there && hash) document.getElementById(decodeURIComponent(hash.slice(1)))?.scrollIntoView();
@@ -42,18 +56,29 @@ export default function HostsScreen() {
           onChange={(event) => setText(event.currentTarget.value)}
         />
       )}
-      {shown && <HostList hosts={shown} names={names ?? NO_NAMES} />}
+      {shown?.length === 0 && hosts?.length !== 0 && (
+        <Text>No host has that in its name. Write less of it.</Text>
+      )}
+      {shown && <HostList hosts={shown} names={names ?? NO_NAMES} open={open} onToggle={toggle} />}
     </Screen>
   );
 }
 
+interface ListProps {
+  hosts: Host[];
+  names: Record<string, string>;
+  /** The host whose history is shown. */
+  open: string | null;
+  onToggle: (host: string) => void;
+}
+
 /** The first hosts at once, the others as there is time: a hundred of them must not hold up a frame. */
-function HostList({ hosts, names }: { hosts: Host[]; names: Record<string, string> }) {
+function HostList({ hosts, names, open, onToggle }: ListProps) {
   const ready = useDeferredValue(hosts, hosts.slice(0, MANY));
   return (
     <div className={classes.hosts}>
       {ready.map((host) => (
-        <HostCard key={host.id} host={host} names={names} />
+        <HostCard key={host.id} host={host} names={names} open={host.id === open} onToggle={onToggle} />
       ))}
     </div>
   );

@@ -1,13 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { jobEventsQuery, policyHistoryQuery, profileQuery } from "../api/queries";
+import { jobEventsQuery, profileQuery } from "../api/queries";
 import type { JobDetail, Profile } from "../api/types";
-import { Chart, type Marker } from "../chart/Chart";
+import { Chart } from "../chart/Chart";
+import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { duration } from "../format/time";
 import { useNow } from "../format/useNow";
 import { isOver } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
+import { JobGpus } from "./JobGpus";
 import { Panel } from "./Panel";
 import { StepTimes } from "./StepTimes";
 import classes from "./Training.module.css";
@@ -21,6 +23,7 @@ export default function Training({ job }: { job: JobDetail }) {
   return (
     <div className={classes.stack}>
       <Allocation job={job} />
+      <JobGpus job={job} />
       {profile.reported_at === null ? (
         <p className={classes.note}>
           It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in
@@ -46,19 +49,17 @@ export default function Training({ job }: { job: JobDetail }) {
 
 function Allocation({ job }: { job: JobDetail }) {
   const { data: events } = useQuery(jobEventsQuery(job.id));
-  const { data: choices } = useQuery(policyHistoryQuery);
   // To ten seconds: the chart need not be drawn anew every second.
   const now = Math.ceil(useNow() / 10_000) * 10_000;
   const data = useMemo(() => allocationOf(job.tasks, now), [job.tasks, now]);
   const resizes = resizesOf(events?.items ?? []);
-  const markers = useMemo(
-    () => (choices ?? []).map(({ at, algorithm }): Marker => ({ x: Date.parse(at) / 1000, text: algorithm })),
-    [choices],
-  );
+  const markers = usePolicyMarkers();
   return (
     <Panel title="GPUs held over time">
       {data[0].length === 0 ? (
-        <p className={classes.note}>None yet.</p>
+        <p className={classes.note}>
+          None yet: it is given some when its turn comes. Why it waits stands above.
+        </p>
       ) : (
         <Chart
           label={`GPUs held over time, at most ${Math.max(...data[1])}`}

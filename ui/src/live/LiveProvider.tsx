@@ -7,6 +7,7 @@ import { type LiveState, Stream } from "./stream";
 
 const REFETCH_MS = 500;
 const HISTORY_MS = 5_000;
+const SETTLE_MS = 2_000;
 const Live = createContext<LiveState>("connecting");
 
 /** Follows the service's events and has whatever they touch fetched again. */
@@ -20,6 +21,8 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     }
     const collector = new Collector(invalidate, REFETCH_MS);
     const history = new Collector(invalidate, HISTORY_MS);
+    let opened = false;
+    let settling: ReturnType<typeof setTimeout> | undefined;
     const stream = new Stream({
       url: (position) => `/api/v1/events${position ? `?after=${position}` : ""}`,
       on: {
@@ -30,13 +33,22 @@ export function LiveProvider({ children }: { children: ReactNode }) {
         },
       },
       onState: setState,
-      // What was fetched before the stream was up may have missed an event.
-      onOpen: () => collector.add(Object.values(keys).map((key) => [key])),
+      onOpen: () => {
+        // What was fetched before the stream was up may have missed an event. The first time that is what the page has
+        // just begun with: it is drawn before it is asked for again.
+        clearTimeout(settling);
+        settling = setTimeout(
+          () => collector.add(Object.values(keys).map((key) => [key])),
+          opened ? 0 : SETTLE_MS,
+        );
+        opened = true;
+      },
       // An event stream can't tell 401 from 502; a query can, and then asks for the token.
       onRefused: () => collector.add([[keys.policy]]),
     });
     stream.start();
     return () => {
+      clearTimeout(settling);
       stream.stop();
       collector.stop();
       history.stop();

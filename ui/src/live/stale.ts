@@ -15,7 +15,9 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
       [keys.cluster],
     );
   }
-  if (event.kind.startsWith("host.")) found.push([keys.hosts], [keys.cluster]);
+  if (/^(host|gpu)\./.test(event.kind)) found.push([keys.hosts], [keys.cluster]);
+  if (event.kind.startsWith("webhook.")) found.push([keys.webhooks]);
+  if (event.kind.startsWith("token.")) found.push([keys.tokens]);
   if (event.kind.startsWith("policy.")) found.push([keys.policy], [keys.policyHistory]);
   return found;
 }

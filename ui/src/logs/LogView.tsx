@@ -1,13 +1,11 @@
 import { ActionIcon, Button, Switch, TextInput, Tooltip } from "@mantine/core";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useDeferredValue, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from "react";
 import { Icon } from "../shell/Icon";
-import { matches } from "./LogBuffer";
-import { LogLine } from "./LogLine";
+import { EvenRows, WrappedRows } from "./LogRows";
 import classes from "./LogView.module.css";
 import { useLog } from "./useLog";
+import { useLogSearch } from "./useLogSearch";
 
-const ROW_PX = 20;
 const NEAR_END_PX = 24;
 
 export function LogView({ jobId, running }: { jobId: string; running: boolean }) {
@@ -19,27 +17,15 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
   const last = useRef({ top: 0, height: 0 });
 
   const query = useDeferredValue(search.trim());
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
-  const found = useMemo(() => (query ? matches(log.lines, query) : null), [log, version, query]);
-  const count = found?.length ?? log.lines.length;
+  const found = useLogSearch(log, version, query);
+  const count = found?.length ?? log.count;
 
-  const rows = useVirtualizer({
-    count,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_PX,
-    overscan: 15,
-    // A row is a line, however many the filter leaves: heights measured for one must not be used for another.
-    getItemKey: (index) => log.dropped + (found?.[index] ?? index),
-  });
-  const height = rows.getTotalSize();
-
-  // biome-ignore lint/correctness/useExhaustiveDependencies: more lines, or higher ones, are what moves the end.
-  useLayoutEffect(() => {
+  const toEnd = useCallback(() => {
     if (following && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight;
-  }, [following, count, height, version]);
+  }, [following]);
+  useLayoutEffect(toEnd, [toEnd]);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping changes every height.
-  useLayoutEffect(() => rows.measure(), [wrap]);
+  const Rows = wrap ? WrappedRows : EvenRows;
 
   function onScroll() {
     const el = scroller.current;
@@ -69,9 +55,7 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
           leftSection={<Icon name="search" />}
         />
         <span className={classes.count} data-testid="log-count">
-          {found
-            ? `${count.toLocaleString()} of ${log.lines.length.toLocaleString()}`
-            : count.toLocaleString()}{" "}
+          {found ? `${count.toLocaleString()} of ${log.count.toLocaleString()}` : count.toLocaleString()}{" "}
           lines
         </span>
         <Switch
@@ -109,22 +93,7 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
         {count === 0 && (
           <p className={classes.note}>{query ? "No line contains that." : emptyNote(log.ended, running)}</p>
         )}
-        <div className={classes.space} style={{ height }} data-wrap={wrap}>
-          {rows.getVirtualItems().map((row) => {
-            const index = found?.[row.index] ?? row.index;
-            return (
-              <div
-                key={row.key}
-                ref={wrap ? rows.measureElement : undefined}
-                data-index={row.index}
-                className={classes.row}
-                style={{ transform: `translateY(${row.start}px)` }}
-              >
-                <LogLine number={log.dropped + index + 1} text={log.lines[index] ?? ""} query={query} />
-              </div>
-            );
-          })}
-        </div>
+        <Rows log={log} found={found} query={query} scroller={scroller} onHeight={toEnd} />
       </div>
       {!following && !log.ended && (
         <Button className={classes.follow} size="xs" onClick={() => setFollowing(true)}>

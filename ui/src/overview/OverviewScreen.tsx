@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
 import { Link } from "react-router";
 import { clusterQuery, hostsQuery, runningNamesQuery } from "../api/queries";
 import { EmptyJobs } from "../jobs/EmptyJobs";
@@ -7,16 +8,18 @@ import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
-import { BusyChart } from "./BusyChart";
 import { Figures } from "./Figures";
 import { GpuMap } from "./GpuMap";
 import classes from "./OverviewScreen.module.css";
 import { Queue } from "./Queue";
 
+const PastCharts = lazy(() => import("./PastCharts"));
+
 export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);
   const hosts = useQuery(hostsQuery);
-  const names = useQuery(runningNamesQuery);
+  // Only for what is said under the pointer: after what is seen.
+  const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
   const error = cluster.error ?? hosts.error;
   const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);
   return (
@@ -46,7 +49,11 @@ export default function OverviewScreen() {
           <div className={classes.columns}>
             <div className={classes.stack}>
               <GpuMap hosts={hosts.data} names={names.data ?? {}} />
-              {!never && <BusyChart gpus={cluster.data.gpus} />}
+              {!never && (
+                <Suspense>
+                  <PastCharts gpus={cluster.data.gpus} />
+                </Suspense>
+              )}
             </div>
             <Queue waiting={cluster.data.jobs.queued ?? 0} />
           </div>

@@ -7,6 +7,8 @@ import panel from "../job/Panel.module.css";
 import { Screen } from "../shell/Screen";
 import { SHORTCUTS } from "../shell/shortcuts";
 import classes from "./SettingsScreen.module.css";
+import { Tokens } from "./Tokens";
+import { Webhooks } from "./Webhooks";
 
 /** What can be set here, what is set where the service is started, and the keys. */
 export default function SettingsScreen() {
@@ -15,6 +17,12 @@ export default function SettingsScreen() {
   return (
     <Screen title="Settings">
       <div className={classes.grid}>
+        <div className={classes.wide}>
+          <Webhooks />
+        </div>
+        <div className={classes.wide}>
+          <Tokens />
+        </div>
         <Panel title="This page">
           <Text size="sm" mb={6}>
             Colours
@@ -35,14 +43,18 @@ export default function SettingsScreen() {
             <Fact name="Version">{health?.version ?? "–"}</Fact>
             <Fact name="Address">{window.location.origin}</Fact>
             <Fact name="For programs">
-              <Anchor href="/api/v1/openapi.json">OpenAPI document</Anchor>
+              <Anchor fz="inherit" href="/api/v1/openapi.json">
+                OpenAPI document
+              </Anchor>
             </Fact>
             <Fact name="For Prometheus">
-              <Anchor href="/metrics">/metrics</Anchor>
+              <Anchor fz="inherit" href="/metrics">
+                /metrics
+              </Anchor>
             </Fact>
           </dl>
           <Text size="sm" c="dimmed" mt="sm">
-            Everything else, its token included, is set where the service is started: in its YAML file, by
+            Everything else, its own token included, is set where the service is started: in its YAML file, by
             environment or by flag. <code className="mono">schedulearn serve --help</code> names them all.
             Hosts are added <Link to="/hosts">here</Link>, the policy is chosen <Link to="/policy">here</Link>
             .

@@ -2,12 +2,12 @@ import { lazy, Suspense, useSyncExternalStore } from "react";
 import { Route, Routes } from "react-router";
 import { access } from "../api/access";
 import { LiveProvider } from "../live/LiveProvider";
+import OverviewScreen from "../overview/OverviewScreen";
 import { Loading } from "./Loading";
 import { Missing } from "./Missing";
 import { Shell } from "./Shell";
 import { TokenForm } from "./TokenForm";
 
-const OverviewScreen = lazy(() => import("../overview/OverviewScreen"));
 const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
 const JobScreen = lazy(() => import("../job/JobScreen"));
 const UsageScreen = lazy(() => import("../usage/UsageScreen"));

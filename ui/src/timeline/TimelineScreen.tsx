@@ -3,7 +3,8 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useSearchParams } from "react-router";
-import { policyHistoryQuery, timelineQuery } from "../api/queries";
+import { timelineQuery } from "../api/queries";
+import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { duration } from "../format/time";
 import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -29,12 +30,8 @@ export default function TimelineScreen() {
 
   const loaded = loadedFor(shown, now);
   const { data, error, refetch } = useQuery(timelineQuery(loaded.from, loaded.to));
-  const { data: choices } = useQuery(policyHistoryQuery);
   const lanes = useMemo(() => (data ? lanesOf(data) : []), [data]);
-  const markers = useMemo(
-    () => (choices ?? []).map(({ at, algorithm }) => ({ x: Date.parse(at) / 1000, text: algorithm })),
-    [choices],
-  );
+  const markers = usePolicyMarkers();
   const around = focusOf(shown, now);
   const buttons = [
     { name: "Earlier", text: "←", change: moved(shown, -0.5) },

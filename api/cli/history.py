@@ -1,0 +1,154 @@
+"""events, timeline and telemetry: what was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from schedulearn.api.cli.common import (
+    INTERRUPTED,
+    Cell,
+    Command,
+    Session,
+    clean,
+    pass_session,
+    print_json,
+    print_table,
+)
+from schedulearn.api.cli.times import ago, show_seconds, show_time
+from schedulearn.api.client import Json
+
+UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "temperature": (1.0, " °C"),
+         "power_w": (1.0, " W")}  # fmt: skip
+
+
+@click.command(cls=Command)
+@click.option("-q", "text", default="", metavar="TEXT", help="Part of the sentence, or a code.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Beginning of a kind: job., host.lost.")
+@click.option("--job", default="", help="Of one job.")
+@click.option("--host", default="", help="Of one host.")
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="The newest so many.")
+@click.option("-f", "--follow", is_flag=True, help="Everything that happens from now on, until Ctrl-C.")
+@pass_session
+def events(
+    session: Session, text: str, kinds: tuple[str, ...], job: str, host: str, limit: int, follow: bool
+) -> int | None:
+    """Shows what happened, oldest first; with -f what happens, each event in a line.
+
+    \b
+    Examples:
+      schedulearn events --kind job.failed
+      schedulearn events --job last
+      schedulearn events -f
+    """
+    if follow:
+        if text or kinds or job or host:
+            raise click.UsageError("-f shows everything: leave the filters out, or pipe it through grep")
+        return _follow(session)
+    given = {name: value for name, value in (("job", session.job_id(job) if job else ""), ("host", host)) if value}
+    found = session.client.search_events(text, kinds=kinds, limit=limit, **given)
+    if session.as_json:
+        print_json(found)
+        return None
+    rows = [
+        [show_time(each["at"]), each["kind"], each["job_id"] or each["host_id"] or "-", each["message"]]
+        for each in reversed(found["items"])
+    ]
+    print_table(session, ("AT", "KIND", "OF", "WHAT"), rows)
+    return None
+
+
+def _follow(session: Session) -> int:
+    newest = session.client.events(limit=1)["items"]
+    try:
+        for event in session.client.follow_events(
+            newest[-1]["id"] if newest else 0, lambda why: click.echo(clean(why), err=True)
+        ):
+            of = event["job_id"] or event["host_id"] or "-"
+            line = f"{show_time(event['at'])}  {event['kind']}  {of}  {event['message']}"
+            click.echo(json.dumps(event) if session.as_json else clean(line))
+    except KeyboardInterrupt:
+        pass
+    return INTERRUPTED
+
+
+@click.command(cls=Command)
+@click.option("--since", default="24h", metavar="TIME", help="How far back: 90m, 12h, 7d.  [default: 24h]")
+@pass_session
+def timeline(session: Session, since: str) -> None:
+    """Shows who had which GPUs when, oldest first: one line a container.
+
+    \b
+    Example:
+      schedulearn timeline --since 2h
+    """
+    found = session.client.timeline(ago("--since", since), limit=20_000)
+    if session.as_json:
+        print_json(found)
+        return
+    lanes = found["lanes"]
+    rows: list[list[Cell]] = [
+        [
+            span["job"],
+            span["name"],
+            span["user"] or "-",
+            _gpus([lanes[lane] for lane in span["lanes"]]),
+            show_time(span["claimed_at"]),
+            show_time(span["finished_at"]) if span["finished_at"] else "still",
+            span["outcome"] or "-",
+        ]
+        for span in reversed(found["spans"])
+    ]
+    print_table(session, ("JOB", "NAME", "USER", "GPUS", "FROM", "TO", "OUTCOME"), rows)
+    if not found["complete"]:
+        click.echo("There is more: ask for less time.", err=True)
+
+
+def _gpus(lanes: list[Json]) -> str:
+    """`atlas:0,1,2`; several hosts apart by a space."""
+    hosts: dict[str, list[str]] = {}
+    for lane in lanes:
+        hosts.setdefault(lane["host"], []).append(str(lane["index"]))
+    return " ".join(f"{host}:{','.join(indices)}" for host, indices in hosts.items()) or "-"
+
+
+@click.command(cls=Command)
+@click.option("--job", default="", help="The GPUs that this job held, while it held them.")
+@click.option("--host", default="", help="The GPUs of this host.")
+@click.option("--since", metavar="TIME", help="How far back.  [default: 10m, or since the job's start]")
+@pass_session
+def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
+    """Shows the mean and the highest utilisation, memory, temperature and power of GPUs. With --json the whole series.
+
+    \b
+    Examples:
+      schedulearn telemetry --host gpu2 --since 24h
+      schedulearn telemetry --job last --json
+    """
+    if bool(job) == bool(host):
+        raise click.UsageError("say whose: --job JOB or --host HOST")
+    begin = ago("--since", since) if since else None
+    if job:
+        found = session.client.job_telemetry(session.job_id(job), begin)
+    else:
+        found = session.client.host_telemetry(host, begin)
+    if session.as_json:
+        print_json(found)
+        return
+    names = found["metrics"]
+    headers = ("HOST", "GPU", "POINTS", *(name.partition("_")[0].upper() for name in names))
+    print_table(session, headers, [[*_of(gpu), *_columns(gpu["points"], names)] for gpu in found["gpus"]])
+    click.echo(f"Mean and highest; a point stands for {show_seconds(found['step_s'])}.", err=True)
+
+
+def _of(gpu: Json) -> list[Cell]:
+    return [gpu["host"], str(gpu["index"]), str(len(gpu["points"]))]
+
+
+def _columns(points: list[list[float | None]], names: list[str]) -> Iterator[Cell]:
+    for column, name in enumerate(names, 1):
+        values = [value for point in points if (value := point[column]) is not None]
+        factor, unit = UNITS[name]
+        yield f"{sum(values) / len(values) * factor:.0f} {max(values) * factor:.0f}{unit}" if values else "-"

@@ -1,0 +1,139 @@
+"""webhooks ls, add, pause, resume, test and rm."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.times import show_time
+from schedulearn.api.client import Json
+
+
+@click.group(cls=Group)
+def webhooks() -> None:
+    """URLs that are told when jobs end, hosts are lost, GPUs fail."""
+
+
+@webhooks.command("ls")
+@pass_session
+def list_webhooks(session: Session) -> None:
+    """Lists webhooks, with what became of the last delivery.
+
+    \b
+    Example:
+      schedulearn webhooks ls
+    """
+    found = session.client.webhooks()
+    if session.as_json:
+        print_json(found)
+        return
+    print_table(session, ("ID", "EVENTS", "DELIVERED", "LAST", "STATE", "URL"), list(map(_row, found["items"])))
+
+
+def _row(hook: Json) -> list[Cell]:
+    last = hook["last"]
+    state: Cell = ("active", "green") if hook["active"] else ("paused", "yellow")
+    if last is not None and last["error"]:
+        again = f", tried {hook['failing']} times" if hook["failing"] else ""
+        state = (f"{last['error']}{again}", "red")
+    lost = f" ({hook['given_up']} given up)" if hook["given_up"] else ""
+    when = show_time(last["at"]) if last is not None else "-"
+    return [str(hook["id"]), ",".join(hook["events"]), f"{hook['delivered']}{lost}", when, state, hook["url"]]
+
+
+@webhooks.command("add")
+@click.argument("receiver", metavar="URL")
+@click.option("--event", "events", multiple=True, metavar="NAME", help="May be given often; see the list below.")
+@click.option("--signed", is_flag=True, help="Sign with the secret in SCHEDULEARN_WEBHOOK_SECRET, or one asked for.")
+@pass_session
+def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) -> None:
+    """Has a URL told of events as JSON, from now on.
+
+    Events: job.running, job.ended, job.failed, host.lost, host.back, gpu.unhealthy, policy.changed. By default
+    job.ended, host.lost and gpu.unhealthy.
+
+    \b
+    Examples:
+      schedulearn webhooks add https://chat.example.org/hooks/abc
+      schedulearn webhooks add http://pager:8080/ --event job.failed --event host.lost --signed
+    """
+    spec: Json = {"url": receiver, **({"events": list(events)} if events else {})}
+    if signed:
+        spec["secret"] = os.environ.get("SCHEDULEARN_WEBHOOK_SECRET") or click.prompt("Secret", hide_input=True)
+    hook = session.client.add_webhook(spec)
+    if session.as_json:
+        print_json(hook)
+        return
+    click.echo(f"webhook {hook['id']} gets {', '.join(hook['events'])}")
+    click.echo(f"Try it: schedulearn webhooks test {hook['id']}")
+
+
+@webhooks.command("pause")
+@click.argument("webhook", type=int)
+@pass_session
+def pause(session: Session, webhook: int) -> None:
+    """Sends nothing until it is resumed; what happens in between is not sent later.
+
+    \b
+    Example:
+      schedulearn webhooks pause 1
+    """
+    _set(session, webhook, active=False)
+
+
+@webhooks.command("resume")
+@click.argument("webhook", type=int)
+@pass_session
+def resume(session: Session, webhook: int) -> None:
+    """Goes on with what happens from now on.
+
+    \b
+    Example:
+      schedulearn webhooks resume 1
+    """
+    _set(session, webhook, active=True)
+
+
+def _set(session: Session, webhook: int, *, active: bool) -> None:
+    hook = session.client.set_webhook(webhook, active=active)
+    if session.as_json:
+        print_json(hook)
+    else:
+        click.echo(f"webhook {hook['id']} is {'active' if hook['active'] else 'paused'}")
+
+
+@webhooks.command("test")
+@click.argument("webhook", type=int)
+@pass_session
+def test(session: Session, webhook: int) -> int:
+    """Sends a made-up event now, and tells what was answered. Exit code 1 if it was not taken.
+
+    \b
+    Example:
+      schedulearn webhooks test 1
+    """
+    result = session.client.test_webhook(webhook)
+    if session.as_json:
+        print_json(result)
+    elif result["ok"]:
+        click.echo(f"taken: {result['status']} after {result['seconds']:.1f} s")
+    else:
+        click.echo(f"not taken: {clean(result['error'])}")
+    return 0 if result["ok"] else 1
+
+
+@webhooks.command("rm")
+@click.argument("webhook", type=int)
+@pass_session
+def remove(session: Session, webhook: int) -> None:
+    """Removes a webhook: its URL is told nothing any more.
+
+    \b
+    Example:
+      schedulearn webhooks rm 1
+    """
+    session.client.remove_webhook(webhook)
+    if not session.as_json:
+        click.echo(f"webhook {webhook} is removed")

@@ -1,0 +1,235 @@
+"""How the client speaks to the service: addresses, requests that are tried again where that is safe, streams that
+resume, errors that say what to do.
+
+httpx is imported when one is made, not before, so that `schedulearn serve` never pays for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
+
+if TYPE_CHECKING:
+    import httpx
+
+Json = dict[str, Any]
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+PATIENCE_S = 300.0
+"""How long a stream tries to get back to a service that has gone."""
+_SILENCE_S = 60.0  # of a stream, then it is opened anew from where it was: the service may have gone without a word
+_BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class ClientError(Exception):
+    """No answer that can be used. `str(error)` says what is wrong and what to do."""
+
+
+class UnreachableError(ClientError):
+    """Nothing answers at the address."""
+
+
+class ApiError(ClientError):
+    """The service refused: an RFC 9457 problem document. `code` is stable, `errors` names the fields at fault."""
+
+    def __init__(self, status: int, code: str, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Event:
+    """One server-sent event."""
+
+    id: int | None
+    name: str
+    data: Any
+
+
+class Transport:
+    """Requests to one service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN."""
+
+    def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
+        import httpx
+
+        self.url = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
+        token = token or os.environ.get("SCHEDULEARN_TOKEN")
+        if token and not (token.isascii() and token.isprintable()):
+            raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
+        parts = urlsplit(self.url)
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers={"authorization": f"Bearer {token}"} if token else {},
+            timeout=timeout_s,
+            # A proxy is of no use on the way to this machine itself, and certificates none without TLS.
+            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
+            verify=parts.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _object(self, method: str, path: str, **options: Any) -> Json:
+        answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
+        if not isinstance(answer, dict):
+            raise _not_ours(self.url)
+        return answer
+
+    def _delete(self, path: str, **options: Any) -> None:
+        check(self._request("DELETE", f"/api/v1/{path}", **options), self.url)
+
+    def _text(self, path: str, **options: Any) -> str:
+        response = self._request("GET", path, **options)
+        check(response, self.url)
+        return response.text
+
+    def _list(self, method: str, path: str, **options: Any) -> list[Json]:
+        answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
+        if not isinstance(answer, list):
+            raise _not_ours(self.url)
+        return answer
+
+    def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+        import httpx
+
+        headers = {"idempotency-key": key} if key else {}
+        try:
+            try:
+                return self._http.request(method, path, headers=headers, **options)
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+                if method != "GET" and not key:
+                    raise
+                return self._http.request(method, path, headers=headers, **options)  # it hung up: once more is safe
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def _follow(self, path: str, last_id: int, on_gap: Callable[[str], None]) -> Iterator[Event]:
+        """Server-sent events without end, resumed by id whenever the connection ends."""
+        import httpx
+
+        connected = False
+        lost_at: float | None = None
+        tries = 0
+        while True:
+            headers = {"accept": "text/event-stream", "last-event-id": str(last_id)}
+            limits = httpx.Timeout(10.0, read=_SILENCE_S)
+            why: Exception | str = f"{self.url} closed the connection"
+            try:
+                with self._http.stream("GET", path, headers=headers, timeout=limits) as response:
+                    if connected and response.status_code in (502, 503, 504):
+                        why = f"{self.url} answered {response.status_code}"
+                    else:
+                        check(response, self.url)
+                        connected, lost_at = True, None
+                        for event in parse_events(response.iter_bytes()):
+                            tries = 0
+                            last_id = last_id if event.id is None else event.id
+                            yield event
+            except httpx.ReadTimeout as error:
+                why, tries = error, 0
+            except httpx.TransportError as error:
+                if not connected:
+                    raise self._unreachable(error) from error
+                why = error
+            lost_at = lost_at or time.monotonic()
+            if time.monotonic() - lost_at > PATIENCE_S:
+                raise UnreachableError(
+                    f"{self.url} has not answered for {PATIENCE_S:.0f} s ({_words(why)}); jobs go on"
+                )
+            if tries == 2:
+                on_gap(f"{self.url} does not answer; trying again for {PATIENCE_S:.0f} s")
+            time.sleep(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])
+            tries += 1
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(
+            f"no Schedulearn answers at {self.url} ({_words(error)}): start it with `schedulearn serve`, "
+            "or name its address with --url or SCHEDULEARN_URL"
+        )
+
+
+def base_url(url: str) -> str:
+    if "://" not in url:
+        url = f"http://{url}"
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port)
+    except ValueError:
+        valid = False
+    if not valid or not url.isprintable():
+        raise ClientError(f"{url!r} is not the address of a service: write it like {DEFAULT_URL}")
+    return url.rstrip("/").removesuffix("/ui")
+
+
+def part(name: str) -> str:
+    """`name` as one part of a path, whatever is in it."""
+    return quote(name, safe="") if name.strip(".") else quote(name, safe="").replace(".", "%2E")
+
+
+def check(response: httpx.Response, url: str) -> None:
+    """Raises ApiError for anything but success."""
+    if response.is_success:
+        return
+    response.read()
+    try:
+        problem = response.json()
+        detail, code, errors = str(problem["detail"]), str(problem["code"]), problem.get("errors") or ()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        detail = f"{url} answered {response.status_code} in a way that Schedulearn never does: is the address right?"
+        raise ApiError(response.status_code, "not_schedulearn", detail) from None
+    if response.status_code == 401:
+        detail += ". The command line takes it from SCHEDULEARN_TOKEN"
+    raise ApiError(response.status_code, code, detail, errors)
+
+
+def checked_json(response: httpx.Response, url: str) -> Any:
+    check(response, url)
+    try:
+        return response.json()
+    except ValueError:
+        raise _not_ours(url) from None
+
+
+def _not_ours(url: str) -> ClientError:
+    return ClientError(f"what answers at {url} is not Schedulearn: check --url or SCHEDULEARN_URL")
+
+
+def _words(error: Exception | str) -> str:
+    return str(error) or type(error).__name__
+
+
+def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """The events in a `text/event-stream`; comments and what is cut off at the end are left out."""
+    buffer = b""
+    event_id, name, data = None, "message", ""
+    for chunk in chunks:
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for raw in lines:
+            line = raw.decode("utf-8", "replace").removesuffix("\r")
+            field, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if not line:
+                if data:
+                    yield Event(event_id, name, json.loads(data))
+                event_id, name, data = None, "message", ""
+            elif field == "id" and value.isdigit():
+                event_id = int(value)
+            elif field == "event":
+                name = value
+            elif field == "data":
+                data += value

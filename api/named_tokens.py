@@ -1,0 +1,61 @@
+"""Tokens with a name, beside the service's own: made and revoked while it runs, kept as hashes only."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from typing import Any
+
+from schedulearn.scheduler.store import tokens as store
+from schedulearn.scheduler.store.db import Database
+
+PREFIX = "sl_"
+_USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
+
+
+class NamedTokens:
+    """Those of one database, in memory too: every request is checked. None is known before `open`."""
+
+    def __init__(self) -> None:
+        self._db: Database | None = None
+        self._ids: dict[str, int] = {}  # by hash
+        self._used: dict[str, float] = {}
+
+    def open(self, db: Database) -> None:
+        with db.read() as connection:
+            self._ids = {row.hash: row.id for row in store.list_tokens(connection)}
+        self._db = db
+
+    def find(self, token: str) -> str | None:
+        """The hash of a token that is known, and notes that it was used; None for any other."""
+        digest = _digest(token)
+        token_id = self._ids.get(digest)
+        if token_id is None:
+            return None
+        now = time.time()
+        if self._db is not None and now - self._used.get(digest, 0.0) > _USE_EVERY_S:
+            self._used[digest] = now
+            self._db.submit(lambda db: store.note_use(db, token_id, now))
+        return digest
+
+    def knows(self, digest: str) -> bool:
+        return digest in self._ids
+
+    def create(self, db: Database, name: str) -> tuple[Any, str]:
+        """(its row, the token itself): it can't be shown again. Raises ConflictError for a name that is taken."""
+        token = PREFIX + secrets.token_urlsafe(32)
+        digest, now = _digest(token), time.time()
+        row = db.write(lambda connection: store.add_token(connection, name, digest, now))
+        self._ids[digest] = row.id
+        return row, token
+
+    def revoke(self, db: Database, token_id: int) -> None:
+        """It opens nothing any more, and what it has opened ends. Raises NotFoundError."""
+        now = time.time()
+        db.write(lambda connection: store.remove_token(connection, token_id, now))
+        self._ids = {digest: known for digest, known in self._ids.items() if known != token_id}
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

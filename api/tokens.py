@@ -1,0 +1,80 @@
+"""Named tokens: list, create, revoke."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.responses import Response
+
+from schedulearn.api.answers import JsonResponse
+from schedulearn.api.instants import iso
+from schedulearn.api.named_tokens import NamedTokens
+from schedulearn.api.schemas import Problem
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.store import tokens as store
+
+router = APIRouter(prefix="/api/v1", tags=["tokens"])
+
+
+class TokenIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    name: str = Field(min_length=1, max_length=100, description="for people: whose it is, or what for")
+
+    @field_validator("name")
+    @classmethod
+    def _shown(cls, name: str) -> str:
+        if not name.isprintable():
+            raise ValueError("must be text that can be shown, in one line")
+        return name
+
+
+class TokenOut(BaseModel):
+    id: int
+    name: str
+    created_at: str
+    last_used_at: str | None = Field(description="to the minute; null: never")
+
+
+class NewToken(TokenOut):
+    token: str = Field(description="send it as `Authorization: Bearer TOKEN`; it is shown this once")
+
+
+class TokenList(BaseModel):
+    required: bool = Field(description="false: this service listens on loopback only, and asks for no token")
+    items: list[TokenOut]
+
+
+@router.get("/tokens", response_model=TokenList)
+def list_tokens(request: Request) -> Response:
+    """Named tokens, without the tokens themselves: only their hashes are kept."""
+    with cluster_of(request).db.read() as db:
+        items = [_view(row) for row in store.list_tokens(db)]
+    return JsonResponse({"required": request.app.state.token_required, "items": items})
+
+
+@router.post(
+    "/tokens", status_code=201, response_model=NewToken, responses={409: {"model": Problem}, 422: {"model": Problem}}
+)
+def create_token(request: Request, body: TokenIn) -> Response:
+    """A token that may do what the service's own may. The answer is the only place where it ever stands."""
+    row, token = _tokens_of(request).create(cluster_of(request).db, body.name)
+    return JsonResponse({**_view(row), "token": token}, status_code=201, headers={"cache-control": "no-store"})
+
+
+@router.delete("/tokens/{token_id}", status_code=204, responses={404: {"model": Problem}})
+def revoke_token(request: Request, token_id: int) -> Response:
+    """It opens nothing any more; streams that it has opened end."""
+    _tokens_of(request).revoke(cluster_of(request).db, token_id)
+    return Response(status_code=204)
+
+
+def _view(row: Any) -> dict[str, Any]:
+    used, created = iso(row.last_used_at), iso(row.created_at)
+    return {"id": row.id, "name": row.name, "created_at": created, "last_used_at": used}
+
+
+def _tokens_of(request: Request) -> NamedTokens:
+    return cast(NamedTokens, request.app.state.tokens)

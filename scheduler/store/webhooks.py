@@ -1,0 +1,78 @@
+"""Webhooks in the database. Every function takes the connection of its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Event, Webhook
+from schedulearn.scheduler.webhook_spec import WebhookSpec, kinds_of
+
+MOST = 50  # each has a thread of its own
+
+WebhookRow = Row[Any]
+
+
+def list_webhooks(db: Connection) -> Sequence[WebhookRow]:
+    return db.execute(select(Webhook).order_by(col(Webhook.id))).all()
+
+
+def get_webhook(db: Connection, webhook_id: int) -> WebhookRow:
+    """Raises NotFoundError."""
+    row = db.execute(select(Webhook).where(col(Webhook.id) == webhook_id)).one_or_none()
+    if row is None:
+        raise NotFoundError(f"there is no webhook {webhook_id}")
+    return row
+
+
+def add_webhook(db: Connection, spec: WebhookSpec, now: float) -> WebhookRow:
+    """It gets what happens from now on. Raises ConflictError if there are `MOST` already."""
+    if len(list_webhooks(db)) >= MOST:
+        raise ConflictError(f"there are {MOST} webhooks already: remove one first")
+    added = db.execute(
+        insert(Webhook).values(**spec.model_dump(), created_at=now, position=repository.last_event_id(db))
+    )
+    [webhook_id] = added.inserted_primary_key or (0,)
+    repository.add_event(db, now, "webhook.added", message=f"Webhook {webhook_id} was added.")
+    return get_webhook(db, webhook_id)
+
+
+def set_active(db: Connection, webhook_id: int, active: bool, now: float) -> WebhookRow:
+    """Pauses a webhook, or takes it up again: then it gets what happens from now on. Raises NotFoundError."""
+    row = get_webhook(db, webhook_id)
+    if row.active == active:
+        return row
+    begin = {"position": repository.last_event_id(db), "tries": 0} if active else {}
+    db.execute(update(Webhook).where(col(Webhook.id) == webhook_id).values(active=active, **begin))
+    what = "goes on" if active else "is paused"
+    repository.add_event(db, now, "webhook.changed", message=f"Webhook {webhook_id} {what}.")
+    return get_webhook(db, webhook_id)
+
+
+def remove_webhook(db: Connection, webhook_id: int, now: float) -> None:
+    """Raises NotFoundError."""
+    get_webhook(db, webhook_id)
+    db.execute(delete(Webhook).where(col(Webhook.id) == webhook_id))
+    repository.add_event(db, now, "webhook.removed", message=f"Webhook {webhook_id} was removed.")
+
+
+def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[Row[Any] | None, int]:
+    """(the first event after this id that `events` ask for, or None; up to which id there is no other before it)."""
+    last = repository.last_event_id(db)
+    query = select(Event).where(col(Event.id) > after, col(Event.id) <= last, col(Event.kind).in_(kinds_of(events)))
+    found = db.execute(query.order_by(col(Event.id)).limit(1)).one_or_none()
+    return found, last if found is None else found.id
+
+
+def note_try(
+    db: Connection, webhook_id: int, event: str, now: float, *, status: int | None, error: str, **values: Any
+) -> None:
+    """What became of one try. `values`: further columns. A webhook that was removed meanwhile is left out."""
+    last = {"last_at": now, "last_event": event, "last_status": status, "last_error": error}
+    db.execute(update(Webhook).where(col(Webhook.id) == webhook_id).values(**last, **values))

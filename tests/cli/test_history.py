@@ -1,0 +1,112 @@
+"""events, timeline, telemetry, policy history; webhooks and tokens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+from clusters import wait_for
+from services import Service, run
+
+from schedulearn.scheduler.webhook_spec import EVENTS
+
+NASTY = "\x1b[31mred\x07 [bold]markup[/bold]"
+ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold]"
+
+
+@pytest.fixture(scope="module")
+def done(service: Service) -> str:
+    job_id = service.submit("sleep 1", name=f"b{NASTY}", user="ada")
+    service.wait(job_id, "succeeded")
+    return job_id
+
+
+@pytest.fixture
+def hook(service: Service) -> Iterator[int]:
+    made = service.run("webhooks", "add", "http://127.0.0.1:9/hook", "--event", "job.failed", "--json").json
+    yield made["id"]
+    service.run("webhooks", "rm", str(made["id"]))
+
+
+def test_events_are_searched_and_followed(service: Service, done: str) -> None:
+    lines = service.run("events", "--job", done).out.splitlines()
+    assert lines[0].split() == ["AT", "KIND", "OF", "WHAT"]
+    assert lines[1].split()[2] == "job.queued"
+    assert lines[-1].split()[2:4] == ["job.succeeded", done]
+    assert service.run("events", "--job", done, "--kind", "job.succ", "--json").json["items"][0]["job_id"] == done
+    assert "leave the filters out" in service.run("events", "-f", "--job", done, code=2).err
+    with service.begin("events", "-f", "--json") as following:
+        told: list[str] = []
+        threading.Thread(target=lambda: told.append(following.stdout.readline()), daemon=True).start()
+        # Again and again, since it is not known when it begins to listen.
+        wait_for(lambda: service.api("PUT", "/api/v1/policy", json={"algorithm": "fifo"}) and told)
+        assert json.loads(told[0])["kind"] == "policy.changed"
+
+
+def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:
+    out = service.run("timeline", "--since", "1h").out
+    line = next(line for line in out.splitlines() if done in line)
+    assert f"b{ESCAPED}" in line
+    assert " ada " in line
+    assert " local:" in line
+    assert line.endswith("completed")
+    table = service.run("telemetry", "--host", "local")
+    assert table.out.splitlines()[0].split() == [
+        "HOST",
+        "GPU",
+        "POINTS",
+        "UTILIZATION",
+        "MEMORY",
+        "TEMPERATURE",
+        "POWER",
+    ]
+    assert len(table.out.splitlines()) == 5
+    found = wait_for(lambda: service.run("telemetry", "--job", done, "--json").json["gpus"])
+    assert found[0]["host"] == "local"
+    assert "--job JOB or --host HOST" in service.run("telemetry", code=2).err
+    assert "--since: 'soon' is not a length" in service.run("timeline", "--since", "soon", code=2).err
+
+
+def test_policy_history_is_listed(service: Service) -> None:
+    service.run("policy", "set", "las")
+    service.run("policy", "set", "fifo")
+    lines = service.run("policy", "history").out.splitlines()
+    assert [line.split()[2] for line in lines[-2:]] == ["las", "fifo"]
+
+
+def test_webhooks_by_the_command_line(service: Service, hook: int) -> None:
+    assert service.run("webhooks", "ls").out.splitlines()[1].split()[:2] == [str(hook), "job.failed"]
+    assert "not taken: " in service.run("webhooks", "test", str(hook), code=1).out
+    line = service.run("webhooks", "ls").out.splitlines()[1]
+    assert "refused" in line.lower()
+    assert service.run("webhooks", "pause", str(hook)).out == f"webhook {hook} is paused\n"
+    assert service.run("webhooks", "resume", str(hook)).out == f"webhook {hook} is active\n"
+    assert "must begin with http" in service.run("webhooks", "add", "ftp://x", code=1).err
+    assert all(name in service.run("webhooks", "add", "--help").out for name in EVENTS)
+    assert "there is no webhook 999" in service.run("webhooks", "rm", "999", code=1).err
+
+
+def test_a_secret_is_not_on_the_command_line(service: Service) -> None:
+    made = run(
+        *("webhooks", "add", "http://127.0.0.1:9/", "--signed", "--json"),
+        url=service.url, SCHEDULEARN_WEBHOOK_SECRET="hush",
+    ).json  # fmt: skip
+    assert made["signed"] is True
+    assert "hush" not in service.run("webhooks", "ls", "--json").out
+    service.run("webhooks", "rm", str(made["id"]))
+
+
+def test_tokens_by_the_command_line(service: Service) -> None:
+    made = service.run("tokens", "add", f"c{NASTY}", code=1)
+    assert "can be shown" in made.err
+    made = service.run("tokens", "add", "ada's laptop")
+    assert made.out.startswith("sl_")
+    assert len(made.out.splitlines()) == 1, "nothing but the token, for $(...)"
+    listed = service.run("tokens", "ls")
+    assert "ada's laptop" in listed.out
+    assert made.out.strip() not in listed.out
+    assert "asks for none" in listed.err
+    [token] = service.run("tokens", "ls", "--json").json["items"]
+    assert service.run("tokens", "rm", str(token["id"])).out == f"token {token['id']} is revoked\n"

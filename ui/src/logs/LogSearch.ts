@@ -1,0 +1,56 @@
+import type { LogBuffer } from "./LogBuffer";
+
+const SPECIAL = /[.*+?^${}()|[\]\\]/g;
+
+/**
+ * Which lines of a log contain a text, in any case. A million lines take longer than a frame may: it looks on piece by
+ * piece, and again where it stopped when there are more. A line is looked at once it is complete.
+ */
+export class LogSearch {
+  /** Numbers of lines, counted from the first that there ever was; in their order. */
+  readonly found: number[] = [];
+  readonly #log: LogBuffer;
+  readonly #wanted: RegExp;
+  #next = 0;
+
+  constructor(log: LogBuffer, query: string) {
+    this.#log = log;
+    this.#wanted = new RegExp(query.replace(SPECIAL, "\\$&"), "gi");
+  }
+
+  /** Looks on for `ms` at most; true if it has seen all that there is. */
+  advance(ms: number, now: () => number = () => performance.now()): boolean {
+    const log = this.#log;
+    this.#forget(log.dropped);
+    const until = now() + ms;
+    this.#next = Math.max(this.#next, log.dropped);
+    while (this.#next < log.complete) {
+      this.#lookThroughChunk();
+      if (now() >= until) break;
+    }
+    return this.#next >= log.complete;
+  }
+
+  /** From `#next` to the end of the chunk that it is in. */
+  #lookThroughChunk() {
+    const chunk = this.#log.chunkOf(this.#next);
+    if (!chunk) return;
+    const { text, starts, first } = chunk;
+    let line = this.#next - first;
+    this.#wanted.lastIndex = starts[line] as number;
+    for (let match = this.#wanted.exec(text); match; match = this.#wanted.exec(text)) {
+      while ((starts[line + 1] ?? Number.POSITIVE_INFINITY) <= match.index) line++;
+      this.found.push(first + line);
+      const next = starts[++line];
+      if (next === undefined) break;
+      this.#wanted.lastIndex = next;
+    }
+    this.#next = first + starts.length;
+  }
+
+  #forget(before: number) {
+    let gone = 0;
+    while (gone < this.found.length && (this.found[gone] as number) < before) gone++;
+    if (gone > 0) this.found.splice(0, gone);
+  }
+}

@@ -1,0 +1,55 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { Link } from "react-router";
+import { policyQuery, utilityQuery } from "../api/queries";
+import { Chart } from "../chart/Chart";
+import { columnsWithGaps } from "../chart/gaps";
+import { usePolicyMarkers } from "../chart/usePolicyMarkers";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import classes from "./OverviewScreen.module.css";
+
+const SERIES = [
+  { name: "utility" },
+  { name: "fewer hosts below", dashed: true },
+  { name: "more above", dashed: true },
+];
+
+/** How well used the policy finds the cluster, against the thresholds at which it wants fewer or more hosts. */
+export function UtilityChart({ seconds, span }: { seconds: number; span: string }) {
+  const { data, error, refetch } = useQuery(utilityQuery(seconds));
+  const { data: policy } = useQuery(policyQuery);
+  const markers = usePolicyMarkers();
+  const chart = useMemo(() => data && columnsWithGaps(data.points, 2.5 * data.step_s, SERIES.length), [data]);
+  return (
+    <section className={`card ${classes.panel}`} aria-label="Utility over time">
+      <div className={classes.head}>
+        <h2 className="section-title">Utility over time</h2>
+        <span className={classes.note}>speedups of all jobs together, over the GPUs</span>
+      </div>
+      {error && <ErrorNotice title="The utility can't be read" error={error} retry={refetch} />}
+      {chart && chart[0].length > 0 && (
+        <Chart
+          label={`The cluster's utility over the last ${span}, now ${chart[1]?.at(-1)?.toFixed(2)}`}
+          time
+          data={chart}
+          series={SERIES}
+          markers={markers}
+          height={170}
+          format={(value) => value.toFixed(2)}
+        />
+      )}
+      {chart && chart[0].length === 0 && (
+        <p className={classes.note}>
+          {policy && policy.algorithm !== "goodput" ? (
+            <>
+              Under {policy.algorithm} there is none: only goodput knows what a further GPU would bring.{" "}
+              <Link to="/policy">Choose another policy</Link>
+            </>
+          ) : (
+            "Nothing in this time yet: a point is kept at the end of each minute."
+          )}
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,90 @@
+import { Button, Text, VisuallyHidden } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { revokeToken } from "../api/commands";
+import { keys } from "../api/keys";
+import { tokensQuery } from "../api/queries";
+import type { Token } from "../api/types";
+import { Ago } from "../format/Elapsed";
+import { Panel } from "../job/Panel";
+import panel from "../job/Panel.module.css";
+import { Confirm } from "../shell/Confirm";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Loading } from "../shell/Loading";
+import { AddToken } from "./AddToken";
+import { useSettingsChange } from "./useSettingsChange";
+
+/** Who may use the service, by name. */
+export function Tokens() {
+  const { data, error, refetch } = useQuery(tokensQuery);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const revoke = useMutation({
+    mutationFn: revokeToken,
+    ...useSettingsChange(keys.tokens, () => setRevoking(null)),
+  });
+  return (
+    <Panel title="Tokens" action={<AddToken />}>
+      <Text size="sm" c="dimmed" mb="sm">
+        One for each person or program, so that it can be revoked alone. Each may do whatever the service's
+        own token may.{" "}
+        {data?.required === false &&
+          "This service listens on loopback only and asks for none: they count once it is started with another --host."}
+      </Text>
+      {error && <ErrorNotice title="The tokens can't be read" error={error} retry={refetch} />}
+      {!data && !error && <Loading />}
+      {data?.items.length === 0 && (
+        <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
+      )}
+      {data && data.items.length > 0 && (
+        <div className={panel.scroll}>
+          <table className={panel.table}>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Created</th>
+                <th scope="col">Last used</th>
+                <th>
+                  <VisuallyHidden>What can be done</VisuallyHidden>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.items.map((token) => (
+                <tr key={token.id}>
+                  <td>{token.name}</td>
+                  <td className={panel.nowrap}>
+                    <Ago at={token.created_at} />
+                  </td>
+                  <td className={panel.nowrap}>
+                    {token.last_used_at ? <Ago at={token.last_used_at} /> : "never"}
+                  </td>
+                  <td>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Revoke ${token.name}`}
+                      onClick={() => setRevoking(token)}
+                    >
+                      Revoke
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {revoking && (
+        <Confirm
+          title={`Revoke ${revoking.name}?`}
+          action="Revoke the token"
+          pending={revoke.isPending}
+          onConfirm={() => revoke.mutate(revoking.id)}
+          onClose={() => setRevoking(null)}
+        >
+          Whoever uses it is refused from now on, and what they have open ends. It can't be brought back.
+        </Confirm>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,30 @@
+import { Button, Group, Modal, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+
+interface Props {
+  title: string;
+  /** What it will do, before it is done. */
+  children: ReactNode;
+  /** On the button that does it. */
+  action: string;
+  pending: boolean;
+  onConfirm: () => void;
+  onClose: () => void;
+}
+
+/** Asks before something is destroyed. */
+export function Confirm({ title, children, action, pending, onConfirm, onClose }: Props) {
+  return (
+    <Modal opened onClose={onClose} title={title} centered>
+      <Text size="sm">{children}</Text>
+      <Group justify="flex-end" mt="lg">
+        <Button variant="default" onClick={onClose} data-autofocus>
+          Keep
+        </Button>
+        <Button color="red" loading={pending} onClick={onConfirm}>
+          {action}
+        </Button>
+      </Group>
+    </Modal>
+  );
+}

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
 from schedulearn.api import (
+    data_sets,
     disk,
     events,
     hosts,
@@ -106,7 +107,22 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     problems.install(app)
     _submission_routes(app)
     for module in (
-        *(jobs, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens, webhooks),
+        *(
+            jobs,
+            data_sets,
+            hosts,
+            disk,
+            policy,
+            reports,
+            events,
+            metrics,
+            legacy,
+            usage,
+            telemetry,
+            timeline,
+            tokens,
+            webhooks,
+        ),
     ):
         app.include_router(module.router)
     _page(app, settings, named)

@@ -146,6 +146,10 @@ class Client(Transport):
         """Gives an unhealthy GPU, by index or UUID, back to service."""
         return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/return")
 
+    def data_sets(self) -> list[Json]:
+        """What jobs may name in `mounts`."""
+        return self._list("GET", "data-sets")
+
     def disk(self, host_id: str) -> Json:
         """What takes room on a host."""
         return self._object("GET", f"hosts/{part(host_id)}/disk")

@@ -34,7 +34,10 @@ export async function cancelJobs(ids: string[]): Promise<{ done: number; failed:
 }
 
 /** Sizes may be written as "8g", which the document does not say. */
-export type JobBody = Partial<Omit<JobSpec, "shm_size">> & { shm_size?: string | number };
+export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory">> & {
+  shm_size?: string | number;
+  memory?: string | number | null;
+};
 
 /** Stores a job. Sent again with the same key, it is still one job. */
 export function submitJob({ body, key }: { body: JobBody; key: string }): Promise<Job> {

@@ -14,4 +14,5 @@ export const keys = {
   utility: "utility",
   webhooks: "webhooks",
   tokens: "tokens",
+  dataSets: "data-sets",
 } as const;

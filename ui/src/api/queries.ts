@@ -188,6 +188,13 @@ export const tokensQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
 });
 
+/** Set where the service is started: they don't change while it runs. */
+export const dataSetsQuery = queryOptions({
+  queryKey: [keys.dataSets],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/data-sets", { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 export interface UsageChoice {
   /** Epoch ms. */
   since: number;

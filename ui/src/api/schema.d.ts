@@ -61,6 +61,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/data-sets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Data Sets */
+        get: operations["data_sets_api_v1_data_sets_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -182,6 +199,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/hosts/{host_id}/disk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Disk
+         * @description The largest first. It asks the host, which may take some seconds.
+         */
+        get: operations["disk_api_v1_hosts__host_id__disk_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/hosts/{host_id}/drain": {
         parameters: {
             query?: never;
@@ -217,6 +254,26 @@ export interface paths {
          *     host does not show any more is forgotten.
          */
         post: operations["return_gpu_api_v1_hosts__host_id__gpus__gpu__return_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/hosts/{host_id}/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch
+         * @description Begins to fetch an image, as a job that names it would. `disk` tells how far that is.
+         */
+        post: operations["fetch_api_v1_hosts__host_id__images_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -551,6 +608,27 @@ export interface paths {
          *     known of the job's speed, for the choice of its batch.
          */
         post: operations["report_api_v1_reports_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports/membership": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Membership
+         * @description For workers of a job that is resized in place, with its token: who belongs to it now. The answer waits for news,
+         *     for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet.
+         */
+        post: operations["membership_api_v1_reports_membership_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -900,6 +978,13 @@ export interface components {
             /** Reason */
             reason: string;
         };
+        /** CheckpointsOut */
+        CheckpointsOut: {
+            /** Bytes */
+            bytes: number;
+            /** Job */
+            job: string;
+        };
         /** ChoiceOut */
         ChoiceOut: {
             /** Algorithm */
@@ -954,6 +1039,19 @@ export interface components {
              */
             utility_range: number[] | null;
         };
+        /** DataSetOut */
+        DataSetOut: {
+            /**
+             * Name
+             * @description as jobs name it in `mounts`
+             */
+            name: string;
+            /**
+             * Path
+             * @description on every host
+             */
+            path: string;
+        };
         /** DeliveryOut */
         DeliveryOut: {
             /** Error */
@@ -967,6 +1065,20 @@ export interface components {
              * @description of HTTP; null: there was no answer
              */
             status: number | null;
+        };
+        /** DiskOut */
+        DiskOut: {
+            /** Checkpoints */
+            checkpoints: components["schemas"]["CheckpointsOut"][];
+            /** Fetches */
+            fetches: components["schemas"]["FetchOut"][];
+            /** Images */
+            images: components["schemas"]["ImageOut"][];
+            /**
+             * Images Bytes
+             * @description of all images together
+             */
+            images_bytes: number;
         };
         /** DrainIn */
         DrainIn: {
@@ -1030,6 +1142,23 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["EventOut"][];
+        };
+        /** FetchIn */
+        FetchIn: {
+            /** Image */
+            image: string;
+        };
+        /** FetchOut */
+        FetchOut: {
+            /** Image */
+            image: string;
+            /** Message */
+            message: string;
+            /**
+             * Percent
+             * @description null: the last fetch failed, or has just begun
+             */
+            percent: number | null;
         };
         /** FitOut */
         FitOut: {
@@ -1298,6 +1427,26 @@ export interface components {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
         };
+        /** ImageOut */
+        ImageOut: {
+            /**
+             * Bytes
+             * @description that no other image has too
+             */
+            bytes: number;
+            /**
+             * In Use
+             * @description a job that is not over names it
+             */
+            in_use: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Used At
+             * @description when a job last used it there; null: none did, or one that is not over
+             */
+            used_at: string | null;
+        };
         /** JobDetail */
         JobDetail: {
             /**
@@ -1315,6 +1464,8 @@ export interface components {
             command: string;
             /** Container Image */
             container_image: string;
+            /** Cpus */
+            cpus: number | null;
             /** Deadline */
             deadline: string | null;
             /** Elastic */
@@ -1365,12 +1516,24 @@ export interface components {
             /** Max Restarts */
             max_restarts: number;
             /**
+             * Memory
+             * @description bytes; null: as its share of the host's GPUs
+             */
+            memory: number | null;
+            /**
              * Message
              * @description the same as a sentence
              */
             message: string;
             /** Min Gpus */
             min_gpus: number;
+            /**
+             * Mounts
+             * @description data set -> path in the container
+             */
+            mounts: {
+                [key: string]: string;
+            };
             /** Name */
             name: string;
             /** Priority */
@@ -1387,6 +1550,11 @@ export interface components {
             reason: string;
             /** Required Gpus */
             required_gpus: number;
+            /**
+             * Resize
+             * @description in-place or restart; a job of which the former failed goes on with the latter
+             */
+            resize: string;
             /**
              * Restarts
              * @description for whatever reason
@@ -1438,6 +1606,8 @@ export interface components {
             command: string;
             /** Container Image */
             container_image: string;
+            /** Cpus */
+            cpus: number | null;
             /** Deadline */
             deadline: string | null;
             /** Elastic */
@@ -1488,12 +1658,24 @@ export interface components {
             /** Max Restarts */
             max_restarts: number;
             /**
+             * Memory
+             * @description bytes; null: as its share of the host's GPUs
+             */
+            memory: number | null;
+            /**
              * Message
              * @description the same as a sentence
              */
             message: string;
             /** Min Gpus */
             min_gpus: number;
+            /**
+             * Mounts
+             * @description data set -> path in the container
+             */
+            mounts: {
+                [key: string]: string;
+            };
             /** Name */
             name: string;
             /** Priority */
@@ -1510,6 +1692,11 @@ export interface components {
             reason: string;
             /** Required Gpus */
             required_gpus: number;
+            /**
+             * Resize
+             * @description in-place or restart; a job of which the former failed goes on with the latter
+             */
+            resize: string;
             /**
              * Restarts
              * @description for whatever reason
@@ -1586,6 +1773,11 @@ export interface components {
              */
             container_image: string;
             /**
+             * Cpus
+             * @description processors at most; default: no bound, and a weight by its GPUs
+             */
+            cpus?: number | null;
+            /**
              * Deadline
              * @description when it should be done, for deadline policies
              */
@@ -1653,10 +1845,22 @@ export interface components {
              */
             max_restarts?: number;
             /**
+             * Memory
+             * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+             */
+            memory?: number | null;
+            /**
              * Min Gpus
              * @description elastic jobs only; default 1
              */
             min_gpus?: number | null;
+            /**
+             * Mounts
+             * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+             */
+            mounts?: {
+                [key: string]: string;
+            };
             /**
              * Name
              * @description for people; need not be unique
@@ -1673,6 +1877,13 @@ export interface components {
              * @description GPUs that a rigid job gets, and an elastic one starts from
              */
             required_gpus: number;
+            /**
+             * Resize
+             * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+             * @default restart
+             * @enum {string}
+             */
+            resize?: "restart" | "in-place";
             /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
@@ -1734,6 +1945,56 @@ export interface components {
              * @description of HTTP; null: there was no answer
              */
             status: number | null;
+        };
+        /** MeetingIn */
+        MeetingIn: {
+            /**
+             * Address
+             * @description where the first worker waits for the others
+             */
+            address: string;
+            /** Generation */
+            generation: number;
+        };
+        /**
+         * MembershipIn
+         * @description What `POST /api/v1/reports/membership` takes.
+         */
+        MembershipIn: {
+            /** Attempt */
+            attempt: number;
+            /**
+             * Forming
+             * @description training stands still for a change of workers
+             */
+            forming: boolean;
+            /**
+             * Hold
+             * @description seconds that the answer may wait for news
+             */
+            hold: number;
+            /**
+             * Known
+             * @description the generation that it knows of
+             */
+            known: number;
+            /**
+             * Leads
+             * @description it is the first one, which speaks for all
+             */
+            leads: boolean;
+            /** @default null */
+            meeting?: components["schemas"]["MeetingIn"] | null;
+            /**
+             * Member
+             * @description SCHEDULEARN_MEMBER of the worker that asks
+             */
+            member: number;
+            /**
+             * Trained
+             * @description the last generation that has done a step
+             */
+            trained: number;
         };
         /** MetricIn */
         MetricIn: {
@@ -2077,6 +2338,21 @@ export interface components {
             observations?: components["schemas"]["ObservationIn"][];
             /** @default null */
             progress?: components["schemas"]["ProgressIn"] | null;
+        };
+        /** RosterOut */
+        RosterOut: {
+            /** Generation */
+            generation: number;
+            /**
+             * Meeting
+             * @description address:port where the first one waits for the others; empty: nowhere yet
+             */
+            meeting: string;
+            /**
+             * Members
+             * @description in the order of their ranks in training
+             */
+            members: number[];
         };
         /**
          * SpanOut
@@ -2482,6 +2758,26 @@ export interface operations {
             };
         };
     };
+    data_sets_api_v1_data_sets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataSetOut"][];
+                };
+            };
+        };
+    };
     list_events_api_v1_events_get: {
         parameters: {
             query?: {
@@ -2766,6 +3062,55 @@ export interface operations {
             };
         };
     };
+    disk_api_v1_hosts__host_id__disk_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiskOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+        };
+    };
     drain_api_v1_hosts__host_id__drain_post: {
         parameters: {
             query?: never;
@@ -2856,6 +3201,59 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fetch_api_v1_hosts__host_id__images_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                host_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FetchIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FetchOut"][];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
         };
@@ -3012,6 +3410,11 @@ export interface operations {
                      */
                     container_image: string;
                     /**
+                     * Cpus
+                     * @description processors at most; default: no bound, and a weight by its GPUs
+                     */
+                    cpus?: number | null;
+                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies
                      */
@@ -3079,10 +3482,22 @@ export interface operations {
                      */
                     max_restarts?: number;
                     /**
+                     * Memory
+                     * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+                     */
+                    memory?: number | null;
+                    /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
                      */
                     min_gpus?: number | null;
+                    /**
+                     * Mounts
+                     * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+                     */
+                    mounts?: {
+                        [key: string]: string;
+                    };
                     /**
                      * Name
                      * @description for people; need not be unique
@@ -3099,6 +3514,13 @@ export interface operations {
                      * @description GPUs that a rigid job gets, and an elastic one starts from
                      */
                     required_gpus: number;
+                    /**
+                     * Resize
+                     * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+                     * @default restart
+                     * @enum {string}
+                     */
+                    resize?: "restart" | "in-place";
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"
@@ -3810,6 +4232,66 @@ export interface operations {
             };
         };
     };
+    membership_api_v1_reports_membership_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MembershipIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RosterOut"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     session_api_v1_session_post: {
         parameters: {
             query?: never;
@@ -4270,6 +4752,11 @@ export interface operations {
                      */
                     container_image: string;
                     /**
+                     * Cpus
+                     * @description processors at most; default: no bound, and a weight by its GPUs
+                     */
+                    cpus?: number | null;
+                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies
                      */
@@ -4337,10 +4824,22 @@ export interface operations {
                      */
                     max_restarts?: number;
                     /**
+                     * Memory
+                     * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+                     */
+                    memory?: number | null;
+                    /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
                      */
                     min_gpus?: number | null;
+                    /**
+                     * Mounts
+                     * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+                     */
+                    mounts?: {
+                        [key: string]: string;
+                    };
                     /**
                      * Name
                      * @description for people; need not be unique
@@ -4357,6 +4856,13 @@ export interface operations {
                      * @description GPUs that a rigid job gets, and an elastic one starts from
                      */
                     required_gpus: number;
+                    /**
+                     * Resize
+                     * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+                     * @default restart
+                     * @enum {string}
+                     */
+                    resize?: "restart" | "in-place";
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"

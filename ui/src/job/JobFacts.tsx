@@ -59,6 +59,13 @@ export function JobFacts({ job }: { job: JobDetail }) {
             {job.retries} of {job.max_restarts}
           </Fact>
           <Fact name="Shared memory">{size(job.shm_size)}</Fact>
+          {job.cpus !== null && <Fact name="Processors">{job.cpus} at most</Fact>}
+          {job.memory !== null && <Fact name="Memory">{size(job.memory)} at most</Fact>}
+          {Object.entries(job.mounts).map(([name, path]) => (
+            <Fact key={name} name={`Data set ${name}`}>
+              {path}
+            </Fact>
+          ))}
           {labels.map(([key, value]) => (
             <Fact key={key} name={key}>
               {value}

@@ -6,6 +6,7 @@ import { Fact, Panel } from "../job/Panel";
 import panel from "../job/Panel.module.css";
 import { Screen } from "../shell/Screen";
 import { SHORTCUTS } from "../shell/shortcuts";
+import { DataSets } from "./DataSets";
 import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
 import { Webhooks } from "./Webhooks";
@@ -23,6 +24,7 @@ export default function SettingsScreen() {
         <div className={classes.wide}>
           <Tokens />
         </div>
+        <DataSets />
         <Panel title="This page">
           <Text size="sm" mb={6}>
             Colours

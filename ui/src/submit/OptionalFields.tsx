@@ -9,6 +9,8 @@ import {
   TextInput,
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { dataSetsQuery } from "../api/queries";
 import classes from "./SubmitForm.module.css";
 import type { Values } from "./values";
 
@@ -17,6 +19,12 @@ interface Props {
   folded: boolean;
   onFold: (folded: boolean) => void;
 }
+
+const RESIZES = [
+  { value: "", label: "by restart (default)" },
+  { value: "restart", label: "by checkpoint and restart" },
+  { value: "in-place", label: "in place, while it trains" },
+];
 
 const LAUNCHERS = [
   { value: "", label: "horovod (default)" },
@@ -27,6 +35,7 @@ const LAUNCHERS = [
 
 export function OptionalFields({ form, folded, onFold }: Props) {
   const elastic = form.values.elastic;
+  const { data: declared } = useQuery({ ...dataSetsQuery, enabled: !folded });
   return (
     <div>
       <Button
@@ -61,6 +70,7 @@ export function OptionalFields({ form, folded, onFold }: Props) {
                 description="Default: no bound"
                 {...form.getInputProps("max_gpus")}
               />
+              <NativeSelect label="Resize" data={RESIZES} {...form.getInputProps("resize")} />
             </div>
           )}
           <div className={classes.pair}>
@@ -121,6 +131,32 @@ export function OptionalFields({ form, folded, onFold }: Props) {
               {...form.getInputProps("max_batch_size")}
             />
           </div>
+          <div className={classes.pair}>
+            <NumberInput
+              label="Processors"
+              description="At most; default: no bound"
+              {...form.getInputProps("cpus")}
+            />
+            <TextInput
+              label="Memory"
+              description="At most; default: its share by GPUs"
+              placeholder="64g"
+              {...form.getInputProps("memory")}
+            />
+          </div>
+          <Textarea
+            label="Data sets"
+            description={
+              declared && declared.length > 0
+                ? `One a line: NAME or NAME=path. There are: ${declared.map((each) => each.name).join(", ")}`
+                : "None are declared here: see the setting data_sets"
+            }
+            autosize
+            minRows={1}
+            maxRows={10}
+            classNames={{ input: "mono" }}
+            {...form.getInputProps("mounts")}
+          />
           <NumberInput label="Epochs" description="Default: the script's" {...form.getInputProps("epochs")} />
           <Textarea
             label="Environment"

@@ -76,6 +76,10 @@ test("JSON and form say the same, both ways", () => {
     batch_size: 64,
     max_batch_size: 512,
     epochs: 20,
+    cpus: 1.5,
+    memory: "64g",
+    mounts: { wiki: "/data/wiki", imagenet: "/elsewhere" },
+    resize: "in-place",
   };
   expect(toBody(fromJson(JSON.stringify(body)))).toEqual(body);
 });
@@ -86,4 +90,10 @@ test.each([
   ['{"nmae": "x"}', "no key nmae"],
 ])("JSON that is no job says why: %s", (text, words) => {
   expect(() => fromJson(text)).toThrow(words);
+});
+
+test("data sets are names, or names with paths", () => {
+  const values = { ...fromJson(JSON.stringify(toBody(FIVE))), mounts: "wiki\n imagenet = /elsewhere \n\n" };
+  expect(toBody(values).mounts).toEqual({ wiki: "/data/wiki", imagenet: "/elsewhere" });
+  expect(fromJson(JSON.stringify({ ...toBody(FIVE), mounts: ["wiki"] })).mounts).toBe("wiki=/data/wiki");
 });

@@ -22,6 +22,10 @@ export interface Values {
   max_batch_size: string | number;
   epochs: string | number;
   shm_size: string;
+  cpus: string | number;
+  memory: string;
+  mounts: string;
+  resize: string;
   family: string;
   env: string;
   labels: string;
@@ -48,6 +52,10 @@ export const EMPTY: Values = {
   max_batch_size: "",
   epochs: "",
   shm_size: "",
+  cpus: "",
+  memory: "",
+  mounts: "",
+  resize: "",
   family: "",
   env: "",
   labels: "",
@@ -65,8 +73,25 @@ const OPTIONAL_NUMBERS = [
   "batch_size",
   "max_batch_size",
   "epochs",
+  "cpus",
 ] as const;
 const MASK = "********";
+
+/** Data sets, one a line: NAME, which is then below /data, or NAME=path in the container. */
+function parseMounts(text: string): Record<string, string> {
+  const names = text.split("\n").filter((line) => line.trim() !== "");
+  return mountsOf(names.map((line) => line.trim()));
+}
+
+function mountsOf(value: unknown): Record<string, string> {
+  if (!Array.isArray(value)) return value as Record<string, string>;
+  return Object.fromEntries(
+    value.map((entry: string) => {
+      const [name = "", path] = entry.split(/=(.*)/s);
+      return [name.trim(), path?.trim() || `/data/${name.trim()}`];
+    }),
+  );
+}
 
 /** NAME=value lines as an object; throws an Error that names the first line that is none. */
 export function parsePairs(text: string): Record<string, string> {
@@ -96,6 +121,9 @@ export function toBody(values: Values): JobBody {
   if (values.launcher) body.launcher = values.launcher as JobBody["launcher"];
   if (values.deadline) body.deadline = new Date(values.deadline).toISOString();
   if (values.shm_size) body.shm_size = values.shm_size;
+  if (values.memory) body.memory = values.memory;
+  if (values.mounts.trim()) body.mounts = parseMounts(values.mounts);
+  if (values.resize) body.resize = values.resize as JobBody["resize"];
   if (values.user) body.user = values.user;
   if (values.family) body.family = values.family;
   if (values.env.trim()) body.env = parsePairs(values.env);
@@ -125,6 +153,10 @@ export function specOf(job: Job): { body: JobBody; hidden: string[] } {
     ...(job.max_batch_size !== null && { max_batch_size: job.max_batch_size }),
     ...(job.epochs !== null && { epochs: job.epochs }),
     shm_size: job.shm_size,
+    ...(job.cpus !== null && { cpus: job.cpus }),
+    ...(job.memory !== null && { memory: job.memory }),
+    ...(Object.keys(job.mounts ?? {}).length > 0 && { mounts: job.mounts }),
+    ...(job.elastic && { resize: job.resize as JobBody["resize"] }),
     env: Object.fromEntries(
       Object.entries(job.env).map(([name, value]) => [name, hidden.includes(name) ? "" : value]),
     ),
@@ -157,8 +189,9 @@ export function fromBody(body: JobBody): Values {
   for (const [key, value] of Object.entries(body)) {
     if (value === null || value === undefined) continue;
     if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
+    else if (key === "mounts") values[key] = linesOf(mountsOf(value));
     else if (key === "deadline") values[key] = localTime(String(value));
-    else values[key] = key === "shm_size" ? String(value) : value;
+    else values[key] = key === "shm_size" || key === "memory" ? String(value) : value;
   }
   return values as unknown as Values;
 }

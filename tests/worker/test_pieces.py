@@ -399,6 +399,13 @@ def test_a_run_ends_with_a_checkpoint_when_told_and_the_next_goes_on_there(
     assert Numbers().train(3) == [(1, 8)], "the job's own number of epochs wins"
 
 
+def test_a_run_whose_workers_cannot_come_and_go_says_so_at_once(as_a_job: pytest.MonkeyPatch) -> None:
+    as_a_job.setenv("SCHEDULEARN_MEMBER", "1")
+    as_a_job.setenv("SCHEDULEARN_REPORT_URL", "http://127.0.0.1:1/")
+    with pytest.raises(ValueError, match=r"schedulearn\.worker\.torch"):
+        Numbers()
+
+
 # --- the trap of Keras 3 ---
 
 

@@ -18,6 +18,8 @@ PARTIAL_S = 20.0  # for which only some workers may be told to stop without anyb
 class InPlaceRun(Run):
     """As `Run` if `membership` is None."""
 
+    in_place = True
+
     def __init__(
         self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int, membership: Membership | None
     ) -> None:

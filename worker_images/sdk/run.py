@@ -36,12 +36,16 @@ class Run:
 
     adapts = True
     """Whether the batch may change while it trains."""
+    in_place = False
+    """Whether its workers may come and go while it trains."""
 
     def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int) -> None:
         self.env = Environment.read()
         self.workers = workers
         if self.env is not None:
             bounds = self.env.bounds(bounds)
+            if self.env.member is not None and not self.in_place:
+                raise ValueError("only schedulearn.worker.torch resizes in place: leave that out of the job")
         if not self.adapts:
             bounds = replace(bounds, max_batch=bounds.init_batch)
         self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)

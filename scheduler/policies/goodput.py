@@ -16,7 +16,7 @@ from typing import ClassVar
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.scaling import HostScaling
 
-COST_PRICE = 0.4  # of a GPU for the metric `cost`, against the weight of the job that would have it
+COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,17 @@ class Goodput:
         metadata={"doc": "metric `balanced`: 0 is `speed`, 1 is `cost`"},
     )
 
+    slowdown: float = field(
+        default=1.6,
+        metadata={
+            "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
+            "more than others would give for them; 1.25 where the cluster is often empty and people wait"
+        },
+    )
+
     def __post_init__(self) -> None:
+        if not self.slowdown >= 1:
+            raise ValueError(f"slowdown must be at least 1, not {self.slowdown}")
         if self.base_s < 0 or self.patience < 0:
             raise ValueError("base_s and patience must be at least 0")
         if not 0 <= self.frugality <= 1:

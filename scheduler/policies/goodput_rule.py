@@ -93,7 +93,8 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
     price = np.zeros_like(weight)
     if policy.priced:
-        price = np.maximum(_market_price(base, each, options, room) * SLACK, policy.price_floor * weight)
+        market = _market_price(base, each, options, room)
+        price = np.maximum(market * SLACK, _bounded_floor(policy, options, base, each, market, weight) * weight)
     cost = base + price * each
     held_up = WAITING * (weight * (1 + price))[:, 0]
     rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
@@ -244,6 +245,34 @@ def _sizes(width: int, most: int, asked: list[int]) -> Ints:
 def _throughput_only(function: GoodputFunction | None) -> GoodputFunction | None:
     alone = getattr(function, "without_efficiency", None)
     return alone() if alone is not None else function
+
+
+def _bounded_floor(
+    policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
+) -> float:
+    """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
+    most `slowdown` times what it is at the market's price. One bound for all: it is spent where it saves most."""
+    if policy.price_floor == 0:
+        return 0.0
+    jobs, rows = options.jobs, np.arange(len(base))
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, OLD_GPU_S)
+    left = np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
+    speed = options.speedup.copy()
+    speed[:, options.wait] = 0.0
+    running = np.where(speed > 0, base, np.inf)
+
+    def time(price: Floats) -> float:
+        picked = speed[rows, (running + price * each).argmin(axis=1)]
+        return float((left[picked > 0] / picked[picked > 0]).sum())
+
+    most = policy.slowdown * time(np.full_like(weight, market))
+    low, high = 0.0, policy.price_floor
+    if time(np.maximum(market, high * weight)) <= most:
+        return high
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if time(np.maximum(market, middle * weight)) <= most else (low, middle)
+    return low
 
 
 def _market_price(base: Floats, each: Floats, options: Options, capacity: Ints) -> float:

@@ -157,6 +157,22 @@ def test_of_equal_jobs_the_first_come_get_the_gpus() -> None:
         assert sorted(plan.allocations) == ["j0", "j1", "j2", "j3"], metric
 
 
+def test_cost_keeps_to_its_bound_where_nobody_else_wants_the_gpus() -> None:
+    """One job that could have all: at its own price it would stop far below what it gains most by."""
+    state = snapshot([elastic("alone", 0.6, max_gpus=16)], CLUSTER)
+    speed = {metric: gpus(make_policy("goodput", metric).allocate(state))["alone"] for metric in ("speed", "cost")}
+    sizes = {}
+    for slowdown in (1.0, 1.25, 1.6, 100.0):
+        plan = make_policy("goodput", "cost", slowdown=slowdown).allocate(state)
+        sizes[slowdown] = gpus(plan)["alone"]
+        assert (speed["speed"] / sizes[slowdown]) ** 0.6 <= slowdown + 1e-9
+    assert sizes[1.0] == speed["speed"]
+    assert sizes[100.0] <= sizes[1.6] <= sizes[1.25] <= sizes[1.0]
+    assert sizes[100.0] < sizes[1.25]
+    with pytest.raises(InvalidError, match="slowdown"):
+        make_policy("goodput", "cost", slowdown=0.5)
+
+
 def test_cost_asks_of_every_job_the_same_whatever_its_weight() -> None:
     """Else jobs that have run for long would be held back beyond what their GPUs cost."""
     old = elastic("old", 0.5, attained_gpu_seconds=1e6, run_seconds=1e5)

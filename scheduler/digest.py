@@ -63,6 +63,8 @@ class Outage:
 
     since: float
     until: float
+    silent: bool = True
+    """False: it answered whenever it was asked, but a connection to it broke: its engine may have been restarted."""
 
 
 def through_outages(task: ObservedTask, outages: Sequence[Outage]) -> ObservedTask:
@@ -73,7 +75,7 @@ def through_outages(task: ObservedTask, outages: Sequence[Outage]) -> ObservedTa
     killed = task.exit_code in _KILLED
     for outage in outages:
         late = _CLEARING_S if killed else _CLOCKS_S
-        known = outage.since > 0 or killed
+        known = (outage.since > 0 and outage.silent) or killed
         if task.started_at is not None and task.started_at > outage.until + _CLOCKS_S:
             continue  # begun by an engine that was there again: nothing to clear
         if known and outage.since - _CLOCKS_S <= task.finished_at <= outage.until + late:

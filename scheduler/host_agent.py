@@ -93,6 +93,8 @@ class HostAgent:
         self._brought: set[str] = set()  # tasks whose checkpoints are here
         self._outages: list[Outage] = []
         self._answered_at = 0.0
+        self._broke = False
+        """A connection broke since the host was last asked."""
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix=f"act-{host_id}")
         self._threads = [
             threading.Thread(target=self._observe_forever, name=f"observe-{host_id}", daemon=True),
@@ -273,14 +275,16 @@ class HostAgent:
                 self._touched = set(self._starting)
                 started = frozenset(self._started)
             before = self._grip
+            broke, self._broke = self._broke, False
             try:
                 facts = before.facts
                 if facts is None or before.observation is None:
                     facts = self.runtime.survey()
                     self._on_contact(facts)
                 tasks = list(self.runtime.observe())
-                if before.observation is None:
-                    self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, time.time())]
+                if before.observation is None or broke:
+                    silent = before.observation is None
+                    self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, time.time(), silent)]
                 self._answered_at = time.time()
                 tasks = [through_outages(task, self._outages) for task in tasks]
                 with self._lock:
@@ -303,7 +307,8 @@ class HostAgent:
     def _watch_forever(self) -> None:
         while not self._stopping:
             try:
-                for _ in self.runtime.watch():
+                for broke in self.runtime.watch():
+                    self._broke = self._broke or broke
                     self._poke.set()
                     if self._stopping:
                         return

@@ -231,9 +231,10 @@ class Runtime(Protocol):
         Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""
         ...
 
-    def watch(self) -> Iterator[None]:
+    def watch(self) -> Iterator[bool]:
         """Yields at first, soon after any task of this host changes its state, and maybe now and then for nothing;
-        blocks in between; ends when `close`d. One consumer a call, any number of calls."""
+        blocks in between; ends when `close`d. One consumer a call, any number of calls. True: the connection to the
+        engine broke, so that it may have ended, and its tasks with it."""
         ...
 
     def close(self) -> None:

@@ -232,7 +232,7 @@ class DockerRuntime:
     def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
         self._checkpoints.load(job_id, archive)
 
-    def watch(self) -> Iterator[None]:
+    def watch(self) -> Iterator[bool]:
         """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""
         filters = {
             "type": ["container"],
@@ -248,19 +248,21 @@ class DockerRuntime:
                 ):
                     failures = 0
                     self._info = None  # the engine may be another one now
-                    yield
+                    yield False
                     for event in stream.objects():
                         if self._closed.is_set():
                             return
                         if event.get("Action") == "kill":
                             self._note_kill(event)
-                        yield
+                        yield False
             except (RuntimeFault, OSError):
                 pass
+            if self._closed.is_set():
+                return
+            yield True
             if self._closed.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 return
             failures += 1
-            yield
 
     def close(self) -> None:
         self._closed.set()

@@ -216,7 +216,7 @@ class FakeRuntime:
             if data:
                 yield data
 
-    def watch(self) -> Iterator[None]:
+    def watch(self) -> Iterator[bool]:
         seen = -1  # the first time yields at once
         while True:
             with self._changed:
@@ -225,7 +225,7 @@ class FakeRuntime:
                 if self._closed:
                     return
                 seen = self._version
-            yield
+            yield False
 
     def close(self) -> None:
         with self._changed:

@@ -210,7 +210,7 @@ class ProcessRuntime:
 
         return self._log_store.follow(task_id, stopped=stopped)
 
-    def watch(self) -> Iterator[None]:
+    def watch(self) -> Iterator[bool]:
         """Yields once at first too, and now and then for nothing."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         with self._wakers_lock:
@@ -222,7 +222,7 @@ class ProcessRuntime:
                 if self._closed.is_set():
                     return
                 known = alive
-                yield
+                yield False
         finally:
             with self._wakers_lock:
                 self._wakers.discard(writer)

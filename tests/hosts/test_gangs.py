@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.horovod]
 
 ROOT = Path(__file__).parents[2]
 DIGITS = json.loads((ROOT / "worker_images/examples/digits/job.json").read_text())
-ALL_REDUCE = """
+ALL_REDUCE = r"""
 import os, torch, torch.distributed as d
 d.init_process_group("gloo")
 total = torch.ones(1) * (d.get_rank() + 1)

@@ -164,23 +164,26 @@ def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> Non
 
 
 @pytest.mark.parametrize(
-    ("since", "started", "finished", "code", "lost"),
+    ("since", "silent", "started", "finished", "code", "lost"),
     [
-        (0.0, 50.0, 99.0, 1, False),  # the service was away: what failed on its own meanwhile has failed
-        (0.0, 50.0, 99.0, 137, True),  # but a kill was the engine's end, or its clearing up
-        (0.0, 50.0, 110.0, 137, True),
-        (0.0, 50.0, 120.0, 137, False),
-        (0.0, 105.0, 106.0, 137, False),  # begun since: its own doing
-        (90.0, 50.0, 95.0, 1, True),
-        (90.0, 50.0, 110.0, 1, False),
-        (90.0, 50.0, 89.5, 1, True),  # clocks differ a little
-        (90.0, 50.0, 80.0, 137, False),
-        (90.0, 50.0, 95.0, 0, False),
+        (0.0, True, 50.0, 99.0, 1, False),  # the service was away: what failed on its own meanwhile has failed
+        (0.0, True, 50.0, 99.0, 137, True),  # but a kill was the engine's end, or its clearing up
+        (0.0, True, 50.0, 110.0, 137, True),
+        (0.0, True, 50.0, 120.0, 137, False),
+        (0.0, True, 105.0, 106.0, 137, False),  # begun since: its own doing
+        (90.0, True, 50.0, 95.0, 1, True),
+        (90.0, True, 50.0, 110.0, 1, False),
+        (90.0, True, 50.0, 89.5, 1, True),  # clocks differ a little
+        (90.0, True, 50.0, 80.0, 137, False),
+        (90.0, True, 50.0, 95.0, 0, False),
+        (90.0, False, 50.0, 95.0, 1, False),  # it answered all the time: what fails has failed
+        (90.0, False, 50.0, 110.0, 143, True),  # but its engine may have been restarted in between, and have killed
+        (90.0, False, 105.0, 110.0, 143, False),
     ],
 )
 def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
-    since: float, started: float, finished: float, code: int, lost: bool
+    since: float, silent: bool, started: float, finished: float, code: int, lost: bool
 ) -> None:
     ended = ObservedTask("t", TaskState.EXITED, exit_code=code, started_at=started, finished_at=finished)
-    seen = through_outages(ended, [Outage(since, 100.0)])
+    seen = through_outages(ended, [Outage(since, 100.0, silent)])
     assert (seen.state is TaskState.LOST) == lost

@@ -35,7 +35,7 @@ from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
 from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
-from schedulearn.scheduler.host_agent import HostAgent
+from schedulearn.scheduler.host_agent import Grip, HostAgent
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
@@ -151,23 +151,16 @@ class SchedulerLoop:
         self._hurried = False
         self.agents = self._agents_now()  # the same for the whole turn, like what they observe
         # 1. What the hosts show, and what it means for the books.
-        observations = {
-            grip.host_id: grip.observation
-            for grip in [agent.grip for agent in self.agents.values()]
-            if grip.observation is not None
-        }
+        grips = {host_id: agent.grip for host_id, agent in self.agents.items()}  # once: they change meanwhile
+        observations = {host_id: grip.observation for host_id, grip in grips.items() if grip.observation is not None}
         with self.db.read() as db:
             books = repository.load_books(db)
             ended = _ended_beside_live(db, books)
-        if findings := self._digest(books, ended, observations, now):
+        if findings := self._digest(books, ended, observations, grips, now):
             self.db.write(lambda db: _write_findings(db, findings, now))
             with self.db.read() as db:
                 books = repository.load_books(db)
-        silent = {
-            agent.host_id: (agent.grip.silent_since, agent.grip.error)
-            for agent in self.agents.values()
-            if agent.host_id not in observations
-        }
+        silent = {h: (grip.silent_since, grip.error) for h, grip in grips.items() if grip.observation is None}
         if present := presences(books.hosts, silent, now, self.host_grace_s):
             self.db.write(lambda db: hosts.set_presence(db, present, now))
         if leaving := evictions(books, now):
@@ -217,26 +210,33 @@ class SchedulerLoop:
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(
-        self, books: Books, ended: Mapping[str, list[Any]], observations: Mapping[str, Observation], now: float
+        self,
+        books: Books,
+        ended: Mapping[str, list[Any]],
+        observations: Mapping[str, Observation],
+        grips: Mapping[str, Grip],
+        now: float,
     ) -> list[Finding]:
         refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
         held = {job_id: job for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS}
-        gone = self._given_up({task.host_id for task in books.tasks}, observations, now)
+        gone = self._given_up({task.host_id for task in books.tasks}, observations, grips, now)
         gpus = GpuTrouble(faults_of(books.gpus), self._monitor.looked_at if self._monitor else lambda host_id: None)
         found = digest(held, books.tasks, ended, observations, refusals, now, self._started_at, gone, gpus)
         self._judging = gpus.awaited
         return found
 
-    def _given_up(self, concerned: Set[str], observations: Mapping[str, Observation], now: float) -> Mapping[str, str]:
+    def _given_up(
+        self, concerned: Set[str], observations: Mapping[str, Observation], grips: Mapping[str, Grip], now: float
+    ) -> Mapping[str, str]:
         """Hosts whose tasks are taken for lost, with the reason: they were removed, or are silent for too long while
         another host answers. If none answers it is rather we who are cut off, and there is nowhere else to go."""
         gone: dict[str, str] = {}
         for host_id in concerned - set(observations):
-            agent = self.agents.get(host_id)
-            if agent is None:
+            grip = grips.get(host_id)
+            if grip is None:
                 gone[host_id] = f"{host_id} was removed"
-            elif observations and (silent := now - agent.grip.silent_since) > self.host_grace_s:
-                gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({agent.grip.error})"
+            elif observations and (silent := now - grip.silent_since) > self.host_grace_s:
+                gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({grip.error})"
         return gone
 
     def _decide(self, policy: Policy, snapshot: Snapshot) -> Plan | None:

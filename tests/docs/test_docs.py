@@ -45,7 +45,9 @@ def test_every_event_of_webhooks_is_documented() -> None:
 
 def test_every_policy_is_documented() -> None:
     text = (ROOT / "docs/policies.md").read_text()
-    assert all(f"`{name}`" in text for name in POLICIES)
+    ours = [name for name, policy in POLICIES.items() if policy.__module__.startswith("schedulearn.")]
+    assert len(ours) > 10
+    assert [name for name in ours if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -150,7 +150,8 @@ def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Pat
             c.cluster.monitor.return_gpu("local", "0")
         with pytest.raises(NotFoundError, match="no GPU '7'"):
             c.cluster.monitor.return_gpu("local", "7")
-        probe.set(0, ecc_errors=3, xid=48, xid_at=time.time() - 1)
+        before = time.time() - 1
+        probe.set(0, ecc_errors=3, xid=48, xid_at=before)
         wait_for(lambda: c.gpu(probe.uuid(0)).fault)
         [job] = c.submit()
         assert c.cluster.monitor.return_gpu("local", "0") == probe.uuid(0)
@@ -158,7 +159,7 @@ def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Pat
         assert probe.renewals == 1
         ready(c, probe)
         assert c.gpu(probe.uuid(0)).fault == ""
-        probe.set(0, ecc_errors=4, xid=48, xid_at=time.time() - 1)
+        probe.set(0, ecc_errors=4, xid=48, xid_at=before)
         wait_for(lambda: c.gpu(probe.uuid(0)).fault == "1 uncorrected memory errors (ECC)")
         wait_for(lambda: c.leases() == [])
 

@@ -106,24 +106,11 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     app.state.tokens, app.state.token_required = named, settings.token is not None
     problems.install(app)
     _submission_routes(app)
-    for module in (
-        *(
-            jobs,
-            data_sets,
-            hosts,
-            disk,
-            policy,
-            reports,
-            events,
-            metrics,
-            legacy,
-            usage,
-            telemetry,
-            timeline,
-            tokens,
-            webhooks,
-        ),
-    ):
+    routed = (
+        jobs, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens,
+        webhooks,
+    )  # fmt: skip
+    for module in routed:
         app.include_router(module.router)
     _page(app, settings, named)
     _describe_bodies(app)

@@ -60,7 +60,7 @@ class Cluster:
         report_interval_s: float = 30.0,
         checkpoint_interval_s: float = 300.0,
         keep_checkpoints_s: float = 86_400.0,
-        checkpoint_copies_bytes: int = 50_000_000_000,
+        checkpoint_copies_bytes: int = 50 << 30,
         data_sets: Mapping[str, str] | None = None,
         images: Sequence[str] = (),
         room: Room | None = None,

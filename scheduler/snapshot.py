@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.digest import ran_seconds
@@ -45,11 +45,12 @@ def build_snapshot(
     } | leaving(books.jobs, books.tasks)
     hosts = []
     positions: dict[str, int] = {}  # GPU -> its place among those of its host
-    by_host: dict[str, list[Any]] = {}
-    for gpu in books.gpus:
-        by_host.setdefault(gpu.host_id, []).append(gpu)
     part_of = parts(books.gpus)
-    for host, name, mine in _parts_of_hosts(books.hosts, by_host):
+    by_host: dict[str, dict[str, list[Any]]] = {}  # host -> part -> its GPUs
+    for gpu in books.gpus:
+        by_host.setdefault(gpu.host_id, {}).setdefault(part_of[gpu.uuid], []).append(gpu)
+    of_hosts = ((host, *part) for host in books.hosts for part in sorted(by_host.get(host.id, {host.id: []}).items()))
+    for host, name, mine in of_hosts:
         leases = {gpu.uuid: books.leases.get(gpu.uuid, {}) for gpu in mine}
         if settled:
             leases = {
@@ -139,14 +140,6 @@ def parts(gpus: Sequence[Any]) -> dict[str, str]:
 def host_of(part: str) -> str:
     """The host that a part belongs to."""
     return part.partition(_PART)[0]
-
-
-def _parts_of_hosts(hosts: Sequence[Any], by_host: Mapping[str, list[Any]]) -> Iterator[tuple[Any, str, list[Any]]]:
-    for host in hosts:
-        mine = by_host.get(host.id, [])
-        names = parts(mine)
-        for name in sorted(set(names.values())) or [host.id]:
-            yield host, name, [gpu for gpu in mine if names[gpu.uuid] == name]
 
 
 def _cap(job: Any, profile: JobProfile | None, ran: float) -> int:

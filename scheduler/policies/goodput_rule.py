@@ -110,9 +110,7 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     # since a guess should not weigh like knowledge.
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     if policy.by_length and any(job.remaining is not None for job in jobs):
-        guess = np.clip(attained, YOUNG_GPU_S, OLD_GPU_S)
-        left = [s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)]
-        weights = hesrpt_weights(left) * len(jobs) * (1 - ARRIVING) + ARRIVING
+        weights = hesrpt_weights(_left(jobs)) * len(jobs) * (1 - ARRIVING) + ARRIVING
     if policy.literal:
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
@@ -120,6 +118,12 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     first = 1 - 1e-9 * np.arange(len(jobs))  # of equals, whoever came first
     weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
     return np.asarray(weights / weights.mean())
+
+
+def _left(jobs: tuple[JobView, ...]) -> Floats:
+    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, OLD_GPU_S)
+    return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 
 def _steadied(policy: Goodput, options: Options) -> Floats:
@@ -254,9 +258,7 @@ def _bounded_floor(
     most `slowdown` times what it is at the market's price. One bound for all: it is spent where it saves most."""
     if policy.price_floor == 0:
         return 0.0
-    jobs, rows = options.jobs, np.arange(len(base))
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, OLD_GPU_S)
-    left = np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
+    left, rows = _left(options.jobs), np.arange(len(base))
     speed = options.speedup.copy()
     speed[:, options.wait] = 0.0
     running = np.where(speed > 0, base, np.inf)

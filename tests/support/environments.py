@@ -1,12 +1,15 @@
 """Real training in the environments that local jobs run in, with the SDK as the service puts it there."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
@@ -63,3 +66,16 @@ class Python:
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+def epochs_of(output: str) -> list[tuple[int, float]]:
+    """(epoch, sum of the weights), all of which the workers agreed on."""
+    found = re.findall(r"epoch (\d+) accuracy [0-9.]+ same (\w+) weights ([0-9.]+)", output)
+    assert {same for _, same, _ in found} == {"True"}, output[-3000:]
+    return [(int(epoch), float(weights)) for epoch, _, weights in found]
+
+
+def final(output: str) -> dict[str, Any]:
+    found = json.loads(re.findall(r"final (\{.*\})", output)[0])
+    assert isinstance(found, dict)
+    return found

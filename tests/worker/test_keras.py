@@ -8,10 +8,9 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from environments import Python
+from environments import Python, epochs_of, final
 from reports import ReportTaker
 
 HERE = Path(__file__).parent
@@ -47,19 +46,6 @@ def keras_3(environment_of: Callable[[str], Path], tmp_path_factory: pytest.Temp
         [*pip, "keras==3.0.5", "namex", "rich", "dm-tree", "markdown-it-py", "mdurl", "pygments"], check=True
     )
     return folder
-
-
-def epochs_of(output: str) -> list[tuple[int, float]]:
-    """(epoch, sum of the weights), all of which the workers agreed on."""
-    found = re.findall(r"epoch (\d+) accuracy [0-9.]+ same (\w+) weights ([0-9.]+)", output)
-    assert {same for _, same, _ in found} == {"True"}, output[-3000:]
-    return [(int(epoch), float(weights)) for epoch, _, weights in found]
-
-
-def final(output: str) -> dict[str, Any]:
-    found = json.loads(re.findall(r"final (\{.*\})", output)[0])
-    assert isinstance(found, dict)
-    return found
 
 
 def steps_of(folder: Path, attempt: int) -> list[int]:

@@ -66,7 +66,6 @@ class Run:
         self._choice: Choice | None = None
         self._answer: dict[str, Any] | None = None
         self._warm = 0
-        self._began = 0.0
         self._saved_at = time.monotonic()
         self._saving_s = 0.0
         self._stopped_at: float | None = None

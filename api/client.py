@@ -225,6 +225,10 @@ class Client(Transport):
         """Events that match all of it, newest first. `given`: `job`, `host`, `before`."""
         return self._object("GET", "events:search", params={"q": q, "kind": list(kinds), "limit": limit, **given})
 
+    def replay(self, limit: int = 1000) -> Json:
+        """The last jobs that ended well as a trace for `schedulearn simulate`, and the `hosts` that there are."""
+        return self._object("GET", "policy/replay", params={"limit": limit})
+
     def policy_history(self, limit: int = 200) -> list[Json]:
         """Since when which policy was in force, oldest first."""
         return self._list("GET", "policy/history", params={"limit": limit})

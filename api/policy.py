@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,12 @@ from schedulearn.api.instants import iso
 from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.observations import load_past
 from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of
+from schedulearn.scheduler.profiles import kinds
+from schedulearn.scheduler.replay import trace
 from schedulearn.scheduler.service import DEFAULT_POLICY
+from schedulearn.scheduler.snapshot import parts
 from schedulearn.scheduler.store import history, repository
 
 if TYPE_CHECKING:
@@ -94,23 +99,18 @@ async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, 
 
 
 @router.get("/policy/replay", response_model=ReplayOut)
-async def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Response:
+def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Response:
     """The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
-    Each counts as rigid, with as many GPUs as it had on average, for as long as it ran."""
-    rows = await cluster_of(request).db.aread(lambda db: repository.list_succeeded(db, limit))
-    begin = rows[0].submitted_at if rows else 0.0
-    jobs = [
-        {
-            "name": row.id,
-            "time": round(row.submitted_at - begin, 3),
-            "seconds": max(0.001, round(row.run_seconds, 3)),
-            "num_replicas": max(1, round(row.gpu_seconds / row.run_seconds)),
-            "priority": row.priority,
-            "weight": row.weight,
-        }
-        for row in rows
-    ]
-    return JsonResponse({"jobs": jobs})
+    Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""
+    with cluster_of(request).db.read() as db:
+        past = load_past(db, limit)
+        found = trace(past, kinds(db, past))
+        gpus = repository.load_hosts(db).gpus
+    part_of = parts(gpus)
+    types = {part_of[gpu.uuid]: gpu.type for gpu in gpus}
+    sizes = Counter(part_of[gpu.uuid] for gpu in gpus)
+    hosts = [{"id": name, "gpus": count, "gpu_type": types[name]} for name, count in sorted(sizes.items())]
+    return JsonResponse({**found, "hosts": hosts})
 
 
 def _totals(totals: Totals, forecast: Forecast) -> dict[str, Any]:

@@ -293,19 +293,18 @@ class PreviewOut(BaseModel):
     jobs: list[JobPreview]
 
 
-class ReplayJob(BaseModel):
-    name: str
-    time: float = Field(description="of submission, seconds after the first one")
-    seconds: float
-    num_replicas: int
-    priority: int
-    weight: float
+class ReplayHost(BaseModel):
+    id: str
+    gpus: int
+    gpu_type: str
 
 
 class ReplayOut(BaseModel):
-    """A trace, as docs/simulator.md describes it."""
+    """A trace, as docs/simulator.md describes it, and the hosts that there are."""
 
-    jobs: list[ReplayJob]
+    applications: dict[str, dict[str, Any]]
+    jobs: list[dict[str, Any]]
+    hosts: list[ReplayHost]
 
 
 class PolicyIn(BaseModel):

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.replay import Past
 from schedulearn.scheduler.spec import MAX_GPUS
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store import repository
@@ -20,6 +21,7 @@ MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
 MAX_POINTS = 240  # of a metric
 MAX_NAMES = 32  # metrics of a job
+NOISE = "noise_scale"  # the metric by which its course is kept
 STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -107,7 +109,7 @@ def store_report(db: Connection, job_id: str, report: ReportIn, now: float) -> b
         _store_profile(db, job_id, report, known is None, now)
         points = list(report.metrics)
         if report.noise_scale is not None and report.progress is not None:
-            points.append(MetricIn(name="noise_scale", step=report.progress.steps, value=report.noise_scale, at=now))
+            points.append(MetricIn(name=NOISE, step=report.progress.steps, value=report.noise_scale, at=now))
         _store_metrics(db, job_id, points)
     if report.observations:
         _store_observations(db, job_id, _gpu_type(db, job_id), report.observations, now)
@@ -127,6 +129,28 @@ def profile_of(db: Connection, job_id: str) -> Row[Any] | None:
 def metrics_of(db: Connection, job_id: str) -> dict[str, list[list[float]]]:
     """name -> [step, value, time] of each point."""
     return {row.name: row.points for row in db.execute(select(Metric).where(col(Metric.job_id) == job_id))}
+
+
+def load_past(db: Connection, limit: int) -> list[Past]:
+    """The last jobs that ended well, by time of submission, with all that tells how they went."""
+    jobs = repository.list_succeeded(db, limit)
+    ids = [job.id for job in jobs]
+    tasks: dict[str, list[Any]] = {}
+    for task in repository.tasks_of(db, ids):
+        tasks.setdefault(task.job_id, []).append(task)
+    points: dict[tuple[str, str], list[list[float]]] = {}
+    told = select(Metric).where(col(Metric.job_id).in_(ids), col(Metric.name).in_([NOISE, STALL]))
+    for row in db.execute(told):
+        points[row.job_id, row.name] = row.points
+    return [
+        Past(
+            job,
+            tasks.get(job.id, []),
+            [(step, phi, at) for step, phi, at in points.get((job.id, NOISE), [])],
+            sum(value for _, value, _ in points.get((job.id, STALL), [])),
+        )
+        for job in jobs
+    ]
 
 
 def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[float]]:

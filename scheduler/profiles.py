@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.observations import STALL, metrics_of, observations_of, profile_of
+from schedulearn.scheduler.observations import NOISE, STALL, metrics_of, observations_of, profile_of
+from schedulearn.scheduler.replay import Curve, Kind, Past, noise_at, noise_curve
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Observation, Profile
@@ -159,17 +160,56 @@ class Profiles:
             self.version += before != self._work[family]
 
     def _fit(self, job_id: str) -> JobProfile | None:
-        """From its own reports; before there are any, from those of the job of its family that reported last."""
+        """From its own reports; before there are any, from those of the job of its family that reported last, with the
+        noise scale that it had at the same point of its training."""
         with self._db.read() as db:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
             alike: str | None = job_id
-            if not rows and (relative := _relative(db, job_id)) is not None:
-                row, rows = row or profile_of(db, relative), observations_of(db, [relative])[-REMEMBERED:]
-                alike = relative if _resized_alike(db, job_id, relative) else None
+            noise = row.noise_scale if row is not None else None
+            if (not rows or noise is None) and (relative := _relative(db, job_id)) is not None:
+                theirs = profile_of(db, relative)
+                if not rows:
+                    rows = observations_of(db, [relative])[-REMEMBERED:]
+                    alike = relative if _resized_alike(db, job_id, relative) else None
+                if noise is None:
+                    noise = noise_at(_course(db, relative), _fraction(row))
+                    noise = theirs.noise_scale if noise is None and theirs is not None else noise
+                row = row or theirs
             stalls = [value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else []
         if row is None or not rows:
             return None
-        return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None)
+        return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None, noise)
+
+
+def _course(db: Connection, job_id: str) -> Curve:
+    """The noise scale over a whole training, of a job that reported; as far as it came, if it has not ended."""
+    row, points = profile_of(db, job_id), metrics_of(db, job_id).get(NOISE, [])
+    return noise_curve([(step, phi, at) for step, phi, at in points], _fraction(row) or 1.0)
+
+
+def _fraction(row: Any) -> float:
+    """How much of its training a job has done, as far as it tells; 0 if nothing."""
+    if row is None or not row.epochs or not row.epoch_samples:
+        return 0.0
+    return float(min(1.0, (row.epoch + row.position / row.epoch_samples) / row.epochs))
+
+
+def kinds(db: Connection, past: Sequence[Past]) -> Callable[[Any], Kind | None]:
+    """A row of `job` -> what its kind's newest profile tells. A kind: one family with the same bounds of the batch."""
+    found: dict[tuple[Any, ...], Kind | None] = {}
+    of_job: dict[str, tuple[Any, ...]] = {}
+    names: dict[str, int] = {}
+    for each in reversed(past):
+        row = profile_of(db, each.job.id) if each.job.elastic else None
+        if row is None:
+            continue
+        bounds = (row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)
+        key = of_job[each.job.id] = (each.job.family or each.job.id, *bounds)
+        if found.get(key) is None and (rows := observations_of(db, [each.job.id])[-REMEMBERED:]):
+            number = names[each.job.name] = names.get(each.job.name, 0) + 1
+            name = each.job.name if number == 1 else f"{each.job.name} ({number})"
+            found[key] = Kind(name, make_profile(row, rows).goodput, noise_curve(each.noise))
+    return lambda job: found.get(of_job.get(job.id, ()))
 
 
 def _relative(db: Connection, job_id: str) -> str | None:
@@ -191,8 +231,11 @@ def _resized_alike(db: Connection, job_id: str, other: str) -> bool:
     return len(set(db.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, other]))).scalars())) == 1
 
 
-def make_profile(row: Any, rows: Iterable[Any], resize_seconds: float | None = None) -> JobProfile:
-    """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms."""
+def make_profile(
+    row: Any, rows: Iterable[Any], resize_seconds: float | None = None, noise: float | None = None
+) -> JobProfile:
+    """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms. `noise`: the noise scale
+    to go by, if the row tells none."""
     # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
     import numpy as np
 
@@ -215,5 +258,5 @@ def make_profile(row: Any, rows: Iterable[Any], resize_seconds: float | None = N
         errors[gpu_type] = rms_relative_error(models[gpu_type], seen)
     bounds = BatchBounds(row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)
     # Without a noise scale no batch but the smallest is known to be worth its samples.
-    goodput = Goodput(models, row.noise_scale if row.noise_scale is not None else 0.0, bounds)
+    goodput = Goodput(models, next((n for n in (noise, row.noise_scale) if n is not None), 0.0), bounds)
     return JobProfile(goodput, max(o.num_gpus for mine in by_type.values() for o in mine), errors, resize_seconds)

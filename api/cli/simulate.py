@@ -15,8 +15,10 @@ from schedulearn.api.cli.common import Cell, Session, clean, console, pass_sessi
 from schedulearn.scheduler.errors import InvalidError
 
 if TYPE_CHECKING:
+    from schedulearn.scheduler.domain import HostView
     from schedulearn.scheduler.sim.arguments import Contender
     from schedulearn.scheduler.sim.comparison import Comparison, Played, Progress
+    from schedulearn.scheduler.sim.workload import TraceJob
 
 SECONDS = click.FloatRange(0, 1e6)
 
@@ -27,8 +29,9 @@ SECONDS = click.FloatRange(0, 1e6)
     "--policy", "policies", multiple=True, metavar="LIST",
     help="algorithm[:metric][/key=value...],...  [default: fifo,tiresias,goodput:default,goodput:speed,goodput:cost]",
 )  # fmt: skip
-@click.option("--hosts", type=click.IntRange(1, 10_000), default=16, show_default=True)
-@click.option("--gpus", type=click.IntRange(1, 64), default=4, show_default=True, help="GPUs of each host.")
+@click.option("--last", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Jobs of `history`.")
+@click.option("--hosts", type=click.IntRange(1, 10_000), help="[default: 16; with `history` those of the service]")
+@click.option("--gpus", type=click.IntRange(1, 64), help="GPUs of each host.  [default: 4]")
 @click.option("--types", metavar="TYPE=HOSTSxGPUS[@SPEED],...", help="Hosts of several kinds, instead of these two.")
 @click.option(
     "--conditions", type=click.Choice(["service", "pollux"]), default="service", show_default=True,
@@ -80,19 +83,21 @@ def simulate(
 ) -> None:
     """Plays a trace of jobs under several policies: who would have been done when, on how many GPUs.
 
-    TRACE is a CSV or JSON file, or made up: poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS].
-    docs/simulator.md describes formats, conditions and the report.
+    TRACE is a CSV or JSON file; or `history`, the jobs that ended well in your own service; or made up:
+    poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]. docs/simulator.md describes formats,
+    conditions and the report.
 
     \b
     Examples:
       schedulearn simulate trace.csv --policy goodput:default,tiresias --hosts 16 --gpus 4
+      schedulearn simulate history --policy goodput:speed,fifo
       schedulearn simulate poisson:160@20 --types t4=6x4,a100=2x8@2.5 --html report.html
       schedulearn simulate bursts:5x4 --policy gandiva/quantum=30,fifo --restart 5 --json
     """
     # Our matrices are tiny: threads for them would only spin, beside the other policies' processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        comparison, contenders = _prepare(trace, ",".join(policies), **options)
+        comparison, contenders = _prepare(session, trace, ",".join(policies), **options)
     except InvalidError as error:
         raise _Wrong(clean(str(error))) from error
     if html is not None and not html.parent.is_dir():
@@ -120,8 +125,8 @@ class _Wrong(click.ClickException):
 
 
 def _prepare(
-    trace: str, policies: str, *, hosts: int, gpus: int, types: str | None, conditions: str, restart: float | None,
-    seed: int, applications: Path | None, own: tuple[str, ...], **changes: Any,
+    session: Session, trace: str, policies: str, *, last: int, hosts: int | None, gpus: int | None, types: str | None,
+    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...], **changes: Any,
 ) -> tuple[Comparison, list[Contender]]:  # fmt: skip
     """Raises InvalidError."""
     from dataclasses import replace
@@ -133,12 +138,27 @@ def _prepare(
 
     load_policies(own)
     contenders = arguments.parse_policies(policies or "fifo,tiresias,goodput:default,goodput:speed,goodput:cost")
-    host_views, speeds = arguments.parse_types(types) if types else (arguments.equal_hosts(hosts, gpus), {})
+    host_views, speeds = arguments.parse_types(types) if types else (arguments.equal_hosts(hosts or 16, gpus or 4), {})
     stalls = {} if restart is None else dict.fromkeys(("cold_start", "stall_up", "stall_down"), restart)
     changes = stalls | {key: value for key, value in changes.items() if value is not None}
     base = POLLUX if conditions == "pollux" else Conditions()
-    jobs = arguments.parse_trace(trace, seed, applications)
+    if trace == "history":
+        jobs, there = _history(session, last)
+        host_views = there if there and not (hosts or gpus or types) else host_views
+    else:
+        jobs = arguments.parse_trace(trace, seed, applications)
     return Comparison(trace, jobs, host_views, replace(base, speeds=speeds, seed=seed, **changes), own), contenders
+
+
+def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:
+    """The jobs that ended well in the service, and its hosts."""
+    from schedulearn.scheduler.domain import HostView
+    from schedulearn.scheduler.sim.workload import read_trace
+
+    found = session.client.replay(last)
+    if not found["jobs"]:
+        raise InvalidError("no job of the service has ended well yet: there is no history to play", field="trace")
+    return read_trace(found, "history"), [HostView(h["id"], h["gpus"], h["gpu_type"]) for h in found["hosts"]]
 
 
 @contextmanager

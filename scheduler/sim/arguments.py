@@ -111,7 +111,9 @@ def parse_trace(text: str, seed: int, applications: Path | None = None) -> list[
     kind, colon, rest = text.partition(":")
     if kind not in ("poisson", "diurnal", "bursts") or not colon or Path(text).exists():
         if not Path(text).exists() and not text.endswith((".csv", ".json")):
-            raise InvalidError(f"there is no trace {text!r}: give a CSV or JSON file, or {GENERATORS}", field="trace")
+            raise InvalidError(
+                f"there is no trace {text!r}: give a CSV or JSON file, `history`, or {GENERATORS}", field="trace"
+            )
         return load_trace(Path(text), known)
     mix = None if applications is None else _even_mix(known)
     pattern = r"(\d{1,6})x(\d{1,6})(?:@(\d+(?:\.\d+)?))?" if kind == "bursts" else r"(\d{1,6})@(\d+(?:\.\d+)?)"

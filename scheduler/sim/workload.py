@@ -100,15 +100,38 @@ def load_applications(path: Path | None = None) -> dict[str, Application]:
 
 def load_trace(path: Path, applications: Mapping[str, Application] | None = None) -> list[TraceJob]:
     """The jobs of a CSV or JSON trace, by time. Raises InvalidError that names the file, the line and the field."""
-    known = dict(applications) if applications is not None else load_applications()
     if not path.is_file():
         raise InvalidError(f"there is no trace {path}", field="trace")
-    jobs = _load_json(path, known) if path.suffix == ".json" else _load_csv(path, known)
+    if path.suffix == ".json":
+        return read_trace(_read_json(path), str(path), applications)
+    known = dict(applications) if applications is not None else load_applications()
+    return _checked(_load_csv(path, known), str(path))
+
+
+def read_trace(
+    content: Mapping[str, Any], source: str, applications: Mapping[str, Application] | None = None
+) -> list[TraceJob]:
+    """The jobs of a JSON trace, by time. Raises InvalidError that names `source`, the job and the field."""
+    known = dict(applications) if applications is not None else load_applications()
+    own = content.get("applications", {})
+    if not isinstance(content.get("jobs"), list) or not isinstance(own, dict):
+        raise InvalidError(f'{source} must hold a list "jobs", and "applications" must be an object', field="trace")
+    known |= {name: _application(name, entry, source) for name, entry in own.items()}
+    jobs = []
+    for index, row in enumerate(content["jobs"]):
+        where = f"{source}, job {index}"
+        if not isinstance(row, dict):
+            raise InvalidError(f"{where}: it must be an object, not {row!r}", field="jobs")
+        jobs.append(_job(row, known, where, f"job-{index}"))
+    return _checked(jobs, source)
+
+
+def _checked(jobs: list[TraceJob], source: str) -> list[TraceJob]:
     if not jobs:
-        raise InvalidError(f"{path} holds no jobs", field="trace")
+        raise InvalidError(f"{source} holds no jobs", field="trace")
     twice = [name for name, count in Counter(job.id for job in jobs).items() if count > 1]
     if twice:
-        raise InvalidError(f"{path}: the name {twice[0]!r} is there twice", field="name")
+        raise InvalidError(f"{source}: the name {twice[0]!r} is there twice", field="name")
     return sorted(jobs, key=lambda job: (job.submitted_at, job.id))
 
 
@@ -127,21 +150,6 @@ def _load_csv(path: Path, known: Mapping[str, Application]) -> list[TraceJob]:
                 jobs.append(_job(row, known, f"{path}, line {reader.line_num}", f"job-{len(jobs)}"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidError(f"{path} is not a CSV file that can be read: {error}", field="trace") from error
-    return jobs
-
-
-def _load_json(path: Path, known: dict[str, Application]) -> list[TraceJob]:
-    content = _read_json(path)
-    own = content.get("applications", {})
-    if not isinstance(content.get("jobs"), list) or not isinstance(own, dict):
-        raise InvalidError(f'{path} must hold a list "jobs", and "applications" must be an object', field="trace")
-    known |= {name: _application(name, entry, str(path)) for name, entry in own.items()}
-    jobs = []
-    for index, row in enumerate(content["jobs"]):
-        where = f"{path}, job {index}"
-        if not isinstance(row, dict):
-            raise InvalidError(f"{where}: it must be an object, not {row!r}", field="jobs")
-        jobs.append(_job(row, known, where, f"job-{index}"))
     return jobs
 
 
@@ -227,7 +235,8 @@ def _application(name: str, entry: Mapping[str, Any], where: str) -> Application
         if "seconds" in entry:  # nothing but a duration
             return rigid_application(name, _number(entry, "seconds", where, least=1e-3))
         low, high = entry["local_batch_size"]
-        bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high)
+        accumulate = bool(entry.get("accumulate", True))
+        bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high, accumulate)
         model = StepTimeModel(**entry["throughput"])
         noise = tuple((float(f), float(phi)) for f, phi in entry["noise_scale"])
         if [f for f, _ in noise] != sorted(f for f, _ in noise) or not all(phi >= 0 for _, phi in noise):

@@ -70,7 +70,8 @@ def test_every_policy_can_be_previewed(api: Api) -> None:
 
 
 def test_finished_jobs_can_be_replayed_under_another_policy(api: Api, tmp_path: Path) -> None:
-    assert api.http.get("/api/v1/policy/replay").json() == {"jobs": []}
+    hosts = [{"id": "local", "gpus": 4, "gpu_type": "simulated"}]
+    assert api.http.get("/api/v1/policy/replay").json() == {"applications": {}, "jobs": [], "hosts": hosts}
     ids = [api.submit(required_gpus=gpus, priority=10) for gpus in (3, 1, 2)]
     for job, code in zip(ids, (0, 0, 1), strict=True):
         api.wait(job, "running")

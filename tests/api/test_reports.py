@@ -10,9 +10,13 @@ from typing import Any
 import httpx
 import pytest
 from apis import Api, serve_api
+from builders import host
 from clusters import wait_for
 
 from schedulearn.scheduler.launch import RESERVED_PREFIXES
+from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.sim.simulator import simulate
+from schedulearn.scheduler.sim.workload import read_trace
 
 
 @pytest.fixture
@@ -216,3 +220,18 @@ def test_an_attempt_that_was_replaced_does_not_move_the_job_back(api: Api) -> No
     send(api, env["SCHEDULEARN_JOB_TOKEN"], report(attempt=2, progress={"epoch": 5}))
     send(api, env["SCHEDULEARN_JOB_TOKEN"], report(attempt=1, progress={"epoch": 4}))
     assert profile_of(api, job)["progress"]["epoch"] == 5
+
+
+def test_a_job_that_reported_is_elastic_when_its_past_is_replayed(api: Api) -> None:
+    job, env = running(api, max_gpus=4)
+    assert send(api, env["SCHEDULEARN_JOB_TOKEN"], report()).status_code == 200
+    api.runtime.finish(f"schedulearn-{job}-1-0", 0)
+    api.wait(job, "succeeded")
+    found = api.http.get("/api/v1/policy/replay").json()
+    [kind] = found["applications"]
+    assert found["applications"][kind]["local_batch_size"] == [8, 256]
+    [played] = read_trace(found, "history")
+    assert (played.elastic, played.max_gpus, played.application.name) == (True, 4, kind)
+    assert played.application.phi(0) == pytest.approx(500)
+    [outcome] = simulate(make_policy("goodput", "speed"), [played], [host(gpus=4)]).outcomes
+    assert math.isfinite(outcome.ended_at)

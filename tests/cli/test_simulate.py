@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from services import run, without_escapes
+from services import Service, run, without_escapes
 
 from schedulearn.api.cli import cli
 from schedulearn.scheduler.sim.result import Summary
@@ -174,3 +174,22 @@ def test_the_report_is_one_page_by_itself_and_names_are_text(trace: Path, tmp_pa
     assert page.text.count("goodput:default") >= 5  # the table, three legends, who had what
     assert "Completion times" in page.text
     assert tags.count("rect") >= 3 * 4
+
+
+def test_ones_own_past_is_played_on_ones_own_hosts(service: Service) -> None:
+    job = service.submit("sleep 1", name="past")
+    service.wait(job, "succeeded")
+    done = service.run("simulate", "history", "--policy", "fifo,goodput:speed", "--json").json
+    there = {(host["id"], host["gpus"]) for host in done["hosts"]}
+    assert len(there) == 1, "the hosts of the service"
+    assert done["trace"]["source"] == "history"
+    for each in done["policies"]:
+        assert job in {played["id"] for played in each["jobs"]}
+        assert each["summary"]["unfinished"] == 0
+    small = service.run("simulate", "history", "--last", "1", "--hosts", "3", "--gpus", "2", "--json").json
+    assert [host["gpus"] for host in small["hosts"]] == [2, 2, 2]
+    assert small["trace"]["jobs"] == 1
+
+
+def test_a_service_without_a_past_says_so(start_service: Callable[..., Service]) -> None:
+    assert "there is no history" in start_service().run("simulate", "history", code=2).err

@@ -7,7 +7,7 @@ from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.families import MOST, family_of
 from schedulearn.scheduler.lengths import Basis, Length, by_family
-from schedulearn.scheduler.observations import ReportIn, store_report
+from schedulearn.scheduler.observations import ProgressIn, ReportIn, store_report
 from schedulearn.scheduler.profiles import JobProfile
 
 
@@ -68,6 +68,30 @@ def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_ow
         c.cluster.db.write(lambda db: store_report(db, later, report((1,)), 2.0))
         profiles.touch(later)
         wait_for(lambda: found(later, 1), what="its own profile")
+
+
+def test_a_new_job_starts_with_the_noise_that_its_family_had_at_the_start(tmp_path: Path) -> None:
+    def told(done: int, noise: float) -> ReportIn:
+        progress = {"epoch": done, "epochs": 10, "epoch_samples": 1000, "steps": 100 * done}
+        return report((1, 2)).model_copy(update={"noise_scale": noise, "progress": ProgressIn.model_validate(progress)})
+
+    with FakeCluster(tmp_path) as c:
+        [first] = c.submit(spec(elastic=True, family="f"))
+        c.wait(first, "running")
+        for done, noise in ((1, 50.0), (5, 450.0), (9, 850.0)):
+            c.cluster.db.write(lambda db, told=told(done, noise): store_report(db, first, told, 1.0))
+        [early] = c.submit(spec(elastic=True, family="f"))
+
+        def noise() -> float | None:
+            profile = c.cluster.profiles.get(early)
+            return profile.goodput.phi if profile is not None else None
+
+        assert wait_for(noise, what="the profile of the family") == pytest.approx(50.0)
+        c.cluster.db.write(  # it says where it is, and has measured nothing yet
+            lambda db: store_report(db, early, told(5, 1.0).model_copy(update={"noise_scale": None}), 2.0)
+        )
+        c.cluster.profiles.touch(early)
+        wait_for(lambda: noise() == pytest.approx(450.0), what="the noise of the family there")
 
 
 def test_lengths_are_the_mean_of_those_of_the_family_that_ended_well(tmp_path: Path) -> None:

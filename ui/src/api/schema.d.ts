@@ -582,7 +582,7 @@ export interface paths {
         /**
          * Replay
          * @description The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
-         *     Each counts as rigid, with as many GPUs as it had on average, for as long as it ran.
+         *     Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran.
          */
         get: operations["replay_api_v1_policy_replay_get"];
         put?: never;
@@ -2271,31 +2271,32 @@ export interface components {
             /** Steps */
             steps: number;
         };
-        /** ReplayJob */
-        ReplayJob: {
-            /** Name */
-            name: string;
-            /** Num Replicas */
-            num_replicas: number;
-            /** Priority */
-            priority: number;
-            /** Seconds */
-            seconds: number;
-            /**
-             * Time
-             * @description of submission, seconds after the first one
-             */
-            time: number;
-            /** Weight */
-            weight: number;
+        /** ReplayHost */
+        ReplayHost: {
+            /** Gpu Type */
+            gpu_type: string;
+            /** Gpus */
+            gpus: number;
+            /** Id */
+            id: string;
         };
         /**
          * ReplayOut
-         * @description A trace, as docs/simulator.md describes it.
+         * @description A trace, as docs/simulator.md describes it, and the hosts that there are.
          */
         ReplayOut: {
+            /** Applications */
+            applications: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            /** Hosts */
+            hosts: components["schemas"]["ReplayHost"][];
             /** Jobs */
-            jobs: components["schemas"]["ReplayJob"][];
+            jobs: {
+                [key: string]: unknown;
+            }[];
         };
         /** ReportAnswer */
         ReportAnswer: {

@@ -1,14 +1,12 @@
-"""The application: routes, errors, the page, and the cluster's life from start to stop."""
+"""The application: routes, errors, sessions, and the cluster's life from start to stop."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +19,7 @@ from schedulearn.api import (
     jobs,
     legacy,
     metrics,
+    page,
     policy,
     problems,
     reports,
@@ -32,6 +31,7 @@ from schedulearn.api import (
 )
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.named_tokens import NamedTokens
+from schedulearn.api.page import CSP
 from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
@@ -43,14 +43,7 @@ from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.rosters import MembershipIn
 from schedulearn.scheduler.spec import JobSpec
 
-STATIC = Path(__file__).parent / "static"
 _BODY_LIMIT = 32 << 20
-
-_CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'{nonce}; img-src 'self'; connect-src 'self'; "
-    "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-_NONCE = "STYLE_NONCE"  # in index.html; the page's own components make style elements with it
 
 
 def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | None = None) -> ASGIApp:
@@ -108,11 +101,11 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
     _submission_routes(app)
     routed = (
         jobs, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens,
-        webhooks,
+        webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
-    _page(app, settings, named)
+    _session(app, settings, named)
     _describe_bodies(app)
     return Guard(_Headers(app), settings.token, named)
 
@@ -124,15 +117,10 @@ def _submission_routes(app: FastAPI) -> None:
         app.router.routes.append(Route(path, jobs.submit, methods=["POST"], include_in_schema=False))
 
 
-def _page(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
+def _session(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
     @app.get("/healthz", tags=["health"])
     def healthz() -> dict[str, str]:
         return {"status": "ok", "version": schedulearn.__version__}
-
-    @app.get("/ui", include_in_schema=False)
-    @app.get("/", include_in_schema=False)
-    def root() -> Response:
-        return RedirectResponse("/ui/")
 
     @app.post("/api/v1/session", tags=["health"])
     async def session(request: Request) -> Response:
@@ -148,25 +136,6 @@ def _page(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
             return problems.problem_response(401, "unauthorized", "that is no token of this service")
         response.set_cookie(COOKIE, given, httponly=True, samesite="strict", max_age=30 * 86400)
         return response
-
-    @app.get("/ui/{path:path}", include_in_schema=False)
-    def page(path: str) -> Response:
-        """A file of the built page; any other path is a deep link, which the page itself resolves."""
-        file = (STATIC / path).resolve()
-        if path not in ("", "index.html") and file.is_relative_to(STATIC.resolve()) and file.is_file():
-            lasting = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
-            return FileResponse(file, headers={"cache-control": lasting})
-        if (STATIC / "index.html").is_file():
-            return _index()
-        return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")
-
-
-def _index() -> Response:
-    """The page's frame, with a nonce of its own: without `unsafe-inline` no style of an attacker counts."""
-    nonce = secrets.token_urlsafe(16)
-    text = (STATIC / "index.html").read_text().replace(_NONCE, nonce)
-    policy = _CSP.format(nonce=f" 'nonce-{nonce}'")
-    return HTMLResponse(text, headers={"cache-control": "no-store", "content-security-policy": policy})
 
 
 def _describe_bodies(app: FastAPI) -> None:
@@ -199,7 +168,7 @@ class _Headers:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 if not any(name == b"content-security-policy" for name, _ in given):
-                    given.append((b"content-security-policy", _CSP.format(nonce="").encode()))
+                    given.append((b"content-security-policy", CSP.format(nonce="").encode()))
                 message["headers"] = [
                     *given,
                     (b"x-content-type-options", b"nosniff"),

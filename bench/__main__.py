@@ -7,7 +7,7 @@ import os
 import sys
 
 NAMES = (
-    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "simulation",
+    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "page", "simulation",
     "allocation",
 )  # fmt: skip
 

@@ -8,18 +8,14 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { BrowserRouter } from "react-router";
 import { queryClient } from "./api/access";
-import { clusterQuery, hostsQuery } from "./api/queries";
 import { App } from "./shell/App";
+import { begin } from "./shell/screens";
 import { theme, variables } from "./theme";
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 
-// The first screen's code and data are fetched at the same time.
-if (/^\/ui\/?$/.test(window.location.pathname)) {
-  void queryClient.prefetchQuery(clusterQuery);
-  void queryClient.prefetchQuery(hostsQuery);
-}
+begin(window.location);
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";
 // What dialogs use to lock the scrolling behind them asks for it by this name.

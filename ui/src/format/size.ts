@@ -9,5 +9,7 @@ export function size(bytes: number): string {
 
 /** "1 GPU", "2 GPUs". */
 export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+  // Below a thousand there is nothing to group, and to ask `Intl` takes long the first time.
+  const digits = count < 1000 ? count : count.toLocaleString();
+  return `${digits} ${noun}${count === 1 ? "" : "s"}`;
 }

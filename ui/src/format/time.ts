@@ -26,9 +26,13 @@ export function ago(iso: string, now: number): string {
   return `${duration(seconds).split(" ")[0]} ago`;
 }
 
-/** The local date and time, to the second. */
+/** The local date and time, to the second: "2026-11-21 19:42:07". By hand, since `Intl` takes longer to get ready than
+ * a screen to be drawn. */
 export function moment(iso: string): string {
-  return new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const at = new Date(iso);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
 /** Seconds from `start` to `end`, or to now while there is no end; null before the start. */

@@ -6,17 +6,18 @@ import OverviewScreen from "../overview/OverviewScreen";
 import { Loading } from "./Loading";
 import { Missing } from "./Missing";
 import { Shell } from "./Shell";
+import { screens } from "./screens";
 import { TokenForm } from "./TokenForm";
 
-const JobsScreen = lazy(() => import("../jobs/JobsScreen"));
-const JobScreen = lazy(() => import("../job/JobScreen"));
-const UsageScreen = lazy(() => import("../usage/UsageScreen"));
-const EventsScreen = lazy(() => import("../events/EventsScreen"));
-const SettingsScreen = lazy(() => import("../settings/SettingsScreen"));
-const SubmitScreen = lazy(() => import("../submit/SubmitScreen"));
-const TimelineScreen = lazy(() => import("../timeline/TimelineScreen"));
-const HostsScreen = lazy(() => import("../hosts/HostsScreen"));
-const PolicyScreen = lazy(() => import("../policy/PolicyScreen"));
+const JobsScreen = lazy(screens.jobs);
+const JobScreen = lazy(screens.job);
+const UsageScreen = lazy(screens.usage);
+const EventsScreen = lazy(screens.events);
+const SettingsScreen = lazy(screens.settings);
+const SubmitScreen = lazy(screens.submit);
+const TimelineScreen = lazy(screens.timeline);
+const HostsScreen = lazy(screens.hosts);
+const PolicyScreen = lazy(screens.policy);
 
 export function App() {
   const tokenNeeded = useSyncExternalStore(access.subscribe, access.isNeeded);

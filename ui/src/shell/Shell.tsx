@@ -26,9 +26,12 @@ export function Shell({ children }: { children: ReactNode }) {
   // Where the screens' names do not all fit, that of the present one is to be seen.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another address is what moves the mark.
   useEffect(() => {
-    const bar = nav.current;
-    const mark = bar?.querySelector<HTMLElement>("[aria-current=page]");
-    if (bar && mark) bar.scrollLeft = mark.offsetLeft - (bar.clientWidth - mark.offsetWidth) / 2;
+    const frame = requestAnimationFrame(() => {
+      const bar = nav.current;
+      const mark = bar?.querySelector<HTMLElement>("[aria-current=page]");
+      if (bar && mark) bar.scrollLeft = mark.offsetLeft - (bar.clientWidth - mark.offsetWidth) / 2;
+    });
+    return () => cancelAnimationFrame(frame);
   }, [pathname]);
   return (
     <>

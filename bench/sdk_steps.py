@@ -1,4 +1,6 @@
-"""Steps of about 50 ms with and without the worker SDK, in turns, by Horovod workers; rank 0 prints both medians.
+"""Steps of about 50 ms with and without the worker SDK, in turns, by Horovod workers; rank 0 prints the times of both
+and their ratio: of each round the one block over the other, and the mean of the middle half of the rounds, since a
+machine's pace changes within seconds by more than what is looked for.
 
 Run by bench/sdk.py in the environment of local jobs.
 """
@@ -16,7 +18,7 @@ from torch.utils.data.distributed import DistributedSampler
 import schedulearn.worker.torch as worker
 
 STEP_S = 0.05
-ROUNDS, BLOCK = 24, 10
+ROUNDS, BLOCK = 48, 10
 
 hvd.init()
 torch.set_num_threads(1)
@@ -67,11 +69,19 @@ epochs = run.epochs(1, model=sdk_net)
 next(epochs)
 sdk = work(sdk_net, sdk_optimizer, sdk_loader, repeats)
 
-times = {"plain": [], "sdk": []}
+times = {"plain": [], "sdk": []}  # of each round, seconds of a step
 for round_number in range(ROUNDS + 2):
-    for name, steps in (("plain", plain), ("sdk", sdk)):
+    for name, steps in (("plain", plain), ("sdk", sdk))[:: 1 if round_number % 2 else -1]:
         block = [next(steps) for _ in range(BLOCK)]
         if round_number >= 2:
-            times[name] += block[1:]  # the first of a block pays for the change
+            times[name].append(statistics.fmean(block[1:]))  # the first of a block pays for the change
+
+
+def middle(values):
+    return statistics.fmean(sorted(values)[len(values) // 4 : len(values) * 3 // 4])
+
+
 if hvd.rank() == 0:
-    print(json.dumps({name: statistics.fmean(sorted(t)[: len(t) * 3 // 4]) for name, t in times.items()}), flush=True)
+    found = {name: middle(seconds) for name, seconds in times.items()}
+    found["ratio"] = middle([sdk / plain for plain, sdk in zip(times["plain"], times["sdk"], strict=True)])
+    print(json.dumps(found), flush=True)

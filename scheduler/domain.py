@@ -64,6 +64,8 @@ class JobView:
     """What `remaining` rests on."""
     goodput: GoodputFunction | None = None
     """None: a rigid job, or one that is not profiled yet."""
+    profiled_gpus: int | None = None
+    """The most GPUs that `goodput` was measured on; None if unknown."""
     resize_seconds: float | None = None
     """What a restart on other GPUs costs it in training time, as measured; None if unknown."""
 

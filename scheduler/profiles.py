@@ -6,9 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -20,8 +21,11 @@ from schedulearn.scheduler.store.models import Job, Observation, Profile
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import Goodput
+    from schedulearn.metrics.throughput import Observations
 
 REMEMBERED = 40  # of a family: measurements, and jobs that ended
+LAST = 5  # jobs of a family that are looked at for what a new one may begin with
+ALIKE = 4.0  # times as fast or slow as another: beyond that a job tells nothing of it
 
 log = logging.getLogger(__name__)
 
@@ -160,25 +164,85 @@ class Profiles:
             self.version += before != self._work[family]
 
     def _fit(self, job_id: str) -> JobProfile | None:
-        """From its own reports; before there are any, from those of the job of its family that reported last, with the
-        noise scale that it had at the same point of its training."""
+        """From its own reports, and beside them what its family did on GPUs and batches that it has not tried, at its
+        own pace; its noise scale, until it tells one, is what its family had at the same point of its training."""
         with self._db.read() as db:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
-            alike: str | None = job_id
             noise = row.noise_scale if row is not None else None
-            if (not rows or noise is None) and (relative := _relative(db, job_id)) is not None:
-                theirs = profile_of(db, relative)
-                if not rows:
-                    rows = observations_of(db, [relative])[-REMEMBERED:]
-                    alike = relative if _resized_alike(db, job_id, relative) else None
-                if noise is None:
+            theirs: list[Any] = []
+            alike = job_id if rows else None  # whose stalls tell about its own
+            if (relative := _relative(db, job_id)) is not None:
+                known, theirs = profile_of(db, relative), observations_of(db, [relative])[-REMEMBERED:]
+                if not rows and _resized_alike(db, job_id, relative):
+                    alike = relative
+                if noise is None and known is not None:
                     noise = noise_at(_course(db, relative), _fraction(row))
-                    noise = theirs.noise_scale if noise is None and theirs is not None else noise
-                row = row or theirs
+                    noise = known.noise_scale if noise is None else noise
+                row = row or known
             stalls = [value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else []
-        if row is None or not rows:
+        if row is None or not (rows or theirs):
             return None
-        return make_profile(row, rows, sorted(stalls)[len(stalls) // 2] if stalls else None, noise)
+        return make_profile(row, blended(rows, theirs), sorted(stalls)[len(stalls) // 2] if stalls else None, noise)
+
+
+def blended(own: Sequence[Any], kin: Sequence[Any]) -> list[Any]:
+    """A job's own observations, behind those of a relative on GPUs and batches that it has not tried: their times are
+    scaled by how it compares where it has. One that is far slower or faster is no kin."""
+    from schedulearn.metrics.throughput import fit
+
+    found: list[Any] = []
+    for gpu_type in sorted({seen.gpu_type for seen in kin}):
+        theirs = [seen for seen in kin if seen.gpu_type == gpu_type]
+        mine = [seen for seen in own if seen.gpu_type == gpu_type]
+        tried = {_shape(seen) for seen in mine}
+        ratio = 1.0
+        if mine:
+            model = fit(_columns(theirs))
+            ratios = [s.iter_time / model.iter_time(s.num_nodes, s.num_gpus, s.atomic_batch) for s in mine]
+            ratio = float(sorted(ratios)[len(ratios) // 2])
+        elif own:
+            continue  # of a type that only they know: nothing tells how it compares there
+        if 1 / ALIKE <= ratio <= ALIKE:
+            found += [
+                SimpleNamespace(
+                    gpu_type=gpu_type, num_nodes=seen.num_nodes, num_gpus=seen.num_gpus, at=seen.at,
+                    atomic_batch=seen.atomic_batch, grad_time=seen.grad_time * ratio, iter_time=seen.iter_time * ratio,
+                )
+                for seen in theirs if _shape(seen) not in tried
+            ]  # fmt: skip
+    return [*found, *own]
+
+
+def _shape(seen: Any) -> tuple[int, int, int]:
+    return seen.num_nodes, seen.num_gpus, seen.atomic_batch
+
+
+def _columns(seen: Sequence[Any]) -> Observations:
+    import numpy as np
+
+    from schedulearn.metrics.throughput import Observations
+
+    names = ("num_nodes", "num_gpus", "atomic_batch", "grad_time", "iter_time")
+    return Observations(*(np.array([float(getattr(each, name)) for each in seen]) for name in names))
+
+
+def _relative(db: Connection, job_id: str) -> str | None:
+    """Of the jobs of the same family that reported last, the one that was measured on the most GPUs."""
+    family = db.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
+    if not family:
+        return None
+    most = func.max(col(Observation.num_gpus)).label("most")
+    query = (
+        select(col(Profile.job_id), most)
+        .join(Job, col(Job.id) == col(Profile.job_id))
+        .join(Observation, col(Observation.job_id) == col(Profile.job_id))
+        .where(col(Job.family) == family, col(Job.id) != job_id)
+        .group_by(col(Profile.job_id))
+        .order_by(col(Profile.reported_at).desc())
+        .limit(LAST)
+    )
+    newest = list(db.execute(query))
+    return max(newest, key=lambda row: row.most).job_id if newest else None
 
 
 def _course(db: Connection, job_id: str) -> Curve:
@@ -212,20 +276,6 @@ def kinds(db: Connection, past: Sequence[Past]) -> Callable[[Any], Kind | None]:
     return lambda job: found.get(of_job.get(job.id, ()))
 
 
-def _relative(db: Connection, job_id: str) -> str | None:
-    """The job of the same family that reported last."""
-    family = db.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
-    if not family:
-        return None
-    query = select(col(Profile.job_id)).join(Job, col(Job.id) == col(Profile.job_id))
-    query = query.where(
-        col(Job.family) == family,
-        col(Job.id) != job_id,
-        col(Profile.job_id).in_(select(col(Observation.job_id)).where(col(Observation.job_id) == col(Profile.job_id))),
-    )
-    return db.execute(query.order_by(col(Profile.reported_at).desc()).limit(1)).scalar()
-
-
 def _resized_alike(db: Connection, job_id: str, other: str) -> bool:
     """Whether a resize of one tells how long one of the other takes."""
     return len(set(db.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, other]))).scalars())) == 1
@@ -237,10 +287,8 @@ def make_profile(
     """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms. `noise`: the noise scale
     to go by, if the row tells none."""
     # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
-    import numpy as np
-
     from schedulearn.metrics.goodput import BatchBounds, Goodput
-    from schedulearn.metrics.throughput import Observations, StepTimeModel, fit, rms_relative_error
+    from schedulearn.metrics.throughput import StepTimeModel, fit, rms_relative_error
 
     by_type: dict[str, list[Any]] = {}
     for observation in rows:
@@ -248,12 +296,7 @@ def make_profile(
     models: dict[str, StepTimeModel] = {}
     errors = {}
     for gpu_type, mine in sorted(by_type.items(), key=lambda item: -item[1][-1].at):
-        seen = Observations(
-            *(
-                np.array([float(getattr(observation, name)) for observation in mine])
-                for name in ("num_nodes", "num_gpus", "atomic_batch", "grad_time", "iter_time")
-            )
-        )
+        seen = _columns(mine)
         models[gpu_type] = fit(seen)
         errors[gpu_type] = rms_relative_error(models[gpu_type], seen)
     bounds = BatchBounds(row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)

@@ -120,6 +120,7 @@ def build_snapshot(
                 remaining=length.seconds if length is not None else None,
                 basis=length.basis if length is not None else None,
                 goodput=profile.goodput if profile else None,
+                profiled_gpus=profile.max_profiled if profile else None,
                 resize_seconds=profile.resize_seconds if profile else None,
             )
         )

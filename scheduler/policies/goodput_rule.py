@@ -199,6 +199,9 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
     one = np.where(table[:, : len(types)] > 0, table[:, : len(types)], np.inf).min(axis=1)
     unit = np.where(blind | ~np.isfinite(one), 1.0, one)
     speedup[:, :-2] = np.where(blind[:, None], listed[:-2], table[:, len(types) :]) / unit[:, None]
+    # Of one GPU alone nobody learns how a job scales, and the cautious fit of one batch would keep it there.
+    untried = np.array([job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
+    speedup[:, :-2] = np.where(untried & (listed[:-2] == 2), np.maximum(speedup[:, :-2], 2.0), speedup[:, :-2])
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     speedup[(size < low) | (size > high)] = 0.0

@@ -332,6 +332,7 @@ class Simulation:
             allocation=dict(training.allocation),
             remaining=self._remaining(training),
             goodput=goodput,
+            profiled_gpus=training.largest if goodput is not None else None,
             resize_seconds=self.conditions.stall_up,
         )
 

@@ -112,7 +112,8 @@ class Training:
 
     @property
     def profile(self) -> Memory:
-        return self.own if self.own.shapes or self.family is None else self.family
+        """Its own, or that of its family, which holds all that it measured itself."""
+        return self.own if self.family is None else self.family
 
     def advance(self, now: float) -> None:
         """Lets time pass until `now`; nothing about the allocation changes within."""

@@ -40,16 +40,22 @@ def test_a_job_that_outlasts_its_family_is_taken_to_be_nearly_done() -> None:
     assert by_family(1000.0, 4000.0) == Length(50.0, Basis.FAMILY)
 
 
-def report(gpus: tuple[int, ...]) -> ReportIn:
+def report(gpus: tuple[int, ...], slower: float = 1.0) -> ReportIn:
     observations = [
-        {"num_nodes": 1, "num_gpus": k, "atomic_batch": 32, "passes": 50, "grad_time": 0.04, "iter_time": 0.05}
+        {"num_nodes": 1, "num_gpus": k, "atomic_batch": 32, "passes": 50, "grad_time": 0.04 * slower,
+         "iter_time": (0.05 if k > 1 else 0.04) * slower}
         for k in gpus
-    ]
+    ]  # fmt: skip
     batch = {"init": 64, "max": 1024, "atomic": 32, "accumulation": 0}
     return ReportIn.model_validate({"attempt": 1, "batch": batch, "observations": observations, "noise_scale": 50.0})
 
 
-def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_own(tmp_path: Path) -> None:
+def speeds(profile: JobProfile | None) -> list[float]:
+    assert profile is not None
+    return [float(speed) for speed in profile.goodput([1, 1, 1], [1, 2, 4])]
+
+
+def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_own_pace(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         profiles = c.cluster.profiles
 
@@ -65,9 +71,13 @@ def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_ow
         [later, stranger] = c.submit(spec(elastic=True, family="f"), spec(elastic=True, family="g"))
         wait_for(lambda: found(later, 4), what="the profile of the family")
         assert profiles.get(stranger) is None
-        c.cluster.db.write(lambda db: store_report(db, later, report((1,)), 2.0))
+        before = speeds(profiles.get(later))
+        c.cluster.db.write(lambda db: store_report(db, later, report((1,), slower=2.0), 2.0))
         profiles.touch(later)
-        wait_for(lambda: found(later, 1), what="its own profile")
+        wait_for(lambda: speeds(profiles.get(later))[0] < 0.6 * before[0], what="its own pace")
+        now = speeds(profiles.get(later))
+        assert found(later, 4), "what it has not tried is known from its kin"
+        assert now == pytest.approx([speed / 2 for speed in before], rel=0.1)
 
 
 def test_a_new_job_starts_with_the_noise_that_its_family_had_at_the_start(tmp_path: Path) -> None:

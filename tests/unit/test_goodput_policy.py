@@ -60,6 +60,14 @@ def test_an_unprofiled_job_gets_no_more_than_may_be_tried() -> None:
     assert gpus(make_policy("goodput").allocate(snapshot([new, elastic("old")], CLUSTER)))["new"] == 1
 
 
+def test_what_was_measured_on_one_gpu_alone_is_tried_on_two() -> None:
+    """The fit of a single batch believes in little, and a frugal metric would never find out."""
+    cautious = elastic("new", 0.4, max_gpus=2, allocation={"h0": 1}, run_seconds=600.0)
+    for profiled, expected in ((1, 2), (2, 1), (None, 1)):
+        state = snapshot([replace(cautious, profiled_gpus=profiled)], CLUSTER)
+        assert gpus(make_policy("goodput", "cost", slowdown=100.0).allocate(state))["new"] == expected
+
+
 def test_a_running_job_is_resized_only_if_that_pays_for_the_restart() -> None:
     running = elastic("r", 0.3, allocation={"h0": 4}, run_seconds=100.0, restarts=9)
     plan = make_policy("goodput").allocate(snapshot([running], CLUSTER))

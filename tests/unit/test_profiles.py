@@ -5,11 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.observations import ReportIn, store_report, thinned
-from schedulearn.scheduler.profiles import make_profile
+from schedulearn.scheduler.profiles import blended, make_profile
 
 
 def row(**fields: Any) -> SimpleNamespace:
@@ -50,6 +51,26 @@ def test_each_type_of_gpu_has_its_own_model_and_the_newest_comes_first() -> None
 def test_without_a_noise_scale_only_the_first_batch_is_worth_its_samples() -> None:
     profile = make_profile(row(noise_scale=None), [observation(1, 64), observation(2, 32)])
     assert profile.goodput.best(1, 2).atomic_batch == 32
+
+
+def test_what_a_job_has_not_tried_is_taken_from_its_kin_at_its_own_pace() -> None:
+    kin = [observation(gpus, batch) for gpus in (1, 2, 4) for batch in (32, 64)]
+    own = observation(1, 64)
+    own.grad_time, own.iter_time = 3 * own.grad_time, 3 * own.iter_time
+    found = blended([own], kin)
+    assert found[-1] is own
+    assert [(o.num_gpus, o.atomic_batch) for o in found[:-1]] == [(1, 32), (2, 32), (2, 64), (4, 32), (4, 64)]
+    assert [o.iter_time for o in found[:-1]] == pytest.approx(
+        [3 * o.iter_time for o in kin if o is not kin[1]], rel=0.05
+    )
+    assert blended([], kin)[0].iter_time == kin[0].iter_time
+
+
+def test_a_job_of_another_pace_by_far_is_no_kin() -> None:
+    own = observation(1, 64)
+    own.grad_time, own.iter_time = 9 * own.grad_time, 9 * own.iter_time
+    assert blended([own], [observation(2, 64)]) == [own]
+    assert blended([observation(1, 64, "b")], [observation(2, 64, "a")])[0].gpu_type == "b"
 
 
 def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) -> None:

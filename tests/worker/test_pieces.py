@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
 from schedulearn.worker.measurements import MAX_PASSES, MAX_POINTS, Measurements
 from schedulearn.worker.noise_meter import NoiseMeter
-from schedulearn.worker.order import permutation, steps
+from schedulearn.worker.order import Pass, permutation, steps
 from schedulearn.worker.reporter import Reporter
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone
@@ -339,6 +340,29 @@ def test_measuring_is_as_seldom_as_keeps_it_cheap() -> None:
         measured += meter.measuring
         meter.pace(cost=0.001, step=0.02, workers=2)  # a twentieth of the step
     assert measured == 30  # a half per cent
+
+
+class CostlyPairs(Norms):
+    """The second half of a pair costs ten times as much as the first."""
+
+    def _pair(self, gradients: Sequence[Any], batch: int) -> None:
+        time.sleep(0.0005 if self._previous is None else 0.005)
+        super()._pair(gradients, batch)
+
+
+def test_alone_a_pair_is_paced_by_what_both_halves_cost() -> None:
+    run: Any = SimpleNamespace(workers=Alone(), flags=lambda: [0.0, 0.0, 0.0])
+    instruments = Instruments(run, meter := CostlyPairs(32))
+    measured = 0
+    for _ in range(300):
+        instruments.begin_pass(Pass(np.arange(32), True, True, 1, 1.0, 32))
+        instruments._began -= 0.05  # what a step takes
+        instruments.tell()
+        measured += meter.measuring
+        if meter.measuring:
+            meter.total([np.ones(4)], 32, 1)
+        instruments.finish_step()
+    assert 0 < measured <= 2 * -(-300 // 40) + 2, "5 ms of steps of 50: a pair every 40"
 
 
 # --- a run, without a framework ---

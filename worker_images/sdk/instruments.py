@@ -42,8 +42,9 @@ class Instruments:
             self.meter.begin()
 
     def tell(self) -> None:
-        """Starts the one small message that goes with each step."""
-        self._sums = self._workers.sum([*self.message(), self.meter.local_sqr])
+        """Starts the one small message that goes with each step, if there is anybody to tell."""
+        values = [*self.message(), self.meter.local_sqr]
+        self._sums = self._workers.sum(values) if self._workers.size > 1 else lambda: values
 
     def message(self) -> list[float]:
         """All of it but |g|^2 of this worker, which comes last."""
@@ -59,5 +60,6 @@ class Instruments:
         *flags, measured, cost, step, local_sqr = sums
         if self.meter.measuring and self.this is not None:
             self.meter.finish(local_sqr, measured, size, self.this.samples)
-        self.meter.pace(cost / size, step / size, size)
+        # Others have told what the measurement before this one cost; alone, a pair's second half costs far more.
+        self.meter.pace(cost / size if size > 1 else self.meter.cost, step / size, size)
         return flags

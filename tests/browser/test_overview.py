@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page
 from playwright.sync_api import Page, expect
@@ -16,6 +18,16 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     tiles = page.get_by_test_id("gpu-map").get_by_role("link", name=SCRIPT_IN_NAME)
     expect(tiles).to_have_count(3)
     expect(page.get_by_test_id("gpu-map").get_by_label("free")).to_have_count(1)
+
+    measured = page.get_by_test_id("gpu-map").get_by_role("link", name=re.compile(r"% busy, [\d.]+ GiB, \d+ W"))
+    expect(measured).to_have_count(3, timeout=15_000)  # what is measured is announced by no event
+    by = page.get_by_label("GPUs are filled by")
+    filled = {}
+    for measure in ("memory", "power", "busy"):
+        by.get_by_text(measure, exact=True).click()
+        filled[measure] = tiles.first.evaluate("tile => parseFloat(tile.style.getPropertyValue('--fill'))")
+    assert len(set(filled.values())) > 1, filled
+    assert all(0 < fill <= 100 for fill in filled.values()), filled
 
     service.submit("waiter", ENDLESS, gpus=2)
     queue = page.get_by_label("Queue")

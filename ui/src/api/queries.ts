@@ -93,7 +93,7 @@ export const hostsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/hosts", { signal })),
 });
 
-/** For the screen that shows utilisation. */
+/** For screens that show how busy GPUs are. */
 export const watchedHostsQuery = queryOptions({ ...hostsQuery, refetchInterval: UNANNOUNCED_MS });
 
 /** Names of the jobs that hold GPUs, by id: a GPU says only the ids. */

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { Link } from "react-router";
-import { clusterQuery, hostsQuery, runningNamesQuery } from "../api/queries";
+import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import { EmptyJobs } from "../jobs/EmptyJobs";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
@@ -17,7 +17,7 @@ const PastCharts = lazy(() => import("./PastCharts"));
 
 export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);
-  const hosts = useQuery(hostsQuery);
+  const hosts = useQuery(watchedHostsQuery);
   // Only for what is said under the pointer: after what is seen.
   const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
   const error = cluster.error ?? hosts.error;

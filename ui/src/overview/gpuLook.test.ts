@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Gpu } from "../api/types";
-import { lookOf } from "./gpuLook";
+import { fillOf, lookOf, mostWatts } from "./gpuLook";
 
 const gpu = (fields: Partial<Gpu>): Gpu => ({
   uuid: "u",
@@ -37,4 +37,21 @@ test.each([
 test("a free GPU of a closed host can't be had", () => {
   expect(lookOf(gpu({}), { reachable: true, state: "draining" }, {}).kind).toBe("away");
   expect(lookOf(gpu({ jobs: ["a"] }), { reachable: false, state: "active" }, {}).kind).toBe("job");
+});
+
+const reading = { memory_bytes: 3 << 20, power_w: 150 } as Gpu["reading"];
+
+test("a GPU tells what was measured of it", () => {
+  const shown = gpu({ utilization: 50, memory_bytes: 12 << 20, reading });
+  expect(lookOf(shown, host, {}).text).toBe("GPU 3: free, 50% busy, 3 MiB, 150 W");
+  expect([fillOf(shown, "busy", 300), fillOf(shown, "memory", 300), fillOf(shown, "power", 300)]).toEqual([
+    50, 25, 50,
+  ]);
+  expect(mostWatts([{ gpus: [gpu({}), shown] }])).toBe(150);
+});
+
+test("where nothing was measured a square is full", () => {
+  expect([fillOf(gpu({}), "busy", 0), fillOf(gpu({}), "memory", 0), fillOf(gpu({}), "power", 0)]).toEqual([
+    100, 100, 100,
+  ]);
 });

@@ -1,4 +1,5 @@
 import type { Gpu, Host } from "../api/types";
+import { size } from "../format/size";
 
 export type GpuKind = "job" | "free" | "foreign" | "fault" | "away";
 
@@ -8,8 +9,16 @@ export function lookOf(
   host: Pick<Host, "reachable" | "state">,
   names: Record<string, string>,
 ): { kind: GpuKind; text: string } {
-  const busy = gpu.utilization === null ? "" : `, ${Math.round(gpu.utilization)}% busy`;
-  const is = (kind: GpuKind, what: string) => ({ kind, text: `GPU ${gpu.index}: ${what}${busy}` });
+  const { utilization, reading } = gpu;
+  const measured = [
+    utilization !== null && `${Math.round(utilization)}% busy`,
+    reading?.memory_bytes != null && size(reading.memory_bytes),
+    reading?.power_w != null && `${Math.round(reading.power_w)} W`,
+  ].filter(Boolean);
+  const is = (kind: GpuKind, what: string) => ({
+    kind,
+    text: `GPU ${gpu.index}: ${[what, ...measured].join(", ")}`,
+  });
   if (gpu.fault) return is("fault", `unhealthy: ${gpu.fault}`);
   if (gpu.jobs.length > 0) return is("job", gpu.jobs.map((id) => names[id] ?? id).join(", "));
   if (!host.reachable) return is("away", "its host is not reachable");
@@ -17,3 +26,20 @@ export function lookOf(
   if (host.state !== "active") return is("away", `its host is ${host.state}`);
   return is("free", "free");
 }
+
+/** What a GPU's square is filled by. */
+export type Measure = "busy" | "memory" | "power";
+
+/** How far it is filled, in per cent: wholly where nothing was measured. `mostW`: watts of the GPU that draws most. */
+export function fillOf(gpu: Gpu, measure: Measure, mostW: number): number {
+  const { reading, utilization, memory_bytes } = gpu;
+  if (measure === "busy") return utilization ?? 100;
+  if (measure === "memory") return share(reading?.memory_bytes, memory_bytes);
+  return share(reading?.power_w, mostW);
+}
+
+const share = (part: number | null | undefined, whole: number) =>
+  part == null || whole <= 0 ? 100 : Math.min(100, (100 * part) / whole);
+
+export const mostWatts = (hosts: readonly Pick<Host, "gpus">[]) =>
+  hosts.reduce((most, host) => host.gpus.reduce((m, gpu) => Math.max(m, gpu.reading?.power_w ?? 0), most), 0);

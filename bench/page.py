@@ -13,15 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from bench.service import verdict
+from bench.service import verdict, wait_until_ready
 
 SHOWCASE = Path(__file__).parents[1] / "tests" / "support" / "showcase.py"
 PORT = 8795
@@ -85,15 +83,7 @@ def _cluster() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         service = subprocess.Popen([sys.executable, str(SHOWCASE), folder, str(PORT), str(HOSTS), str(JOBS)])
         try:
-            end = time.monotonic() + 120
-            while True:
-                try:
-                    urllib.request.urlopen(f"{URL}/healthz", timeout=5).close()
-                    break
-                except (urllib.error.URLError, ConnectionError):
-                    if time.monotonic() > end:
-                        raise RuntimeError("the service did not become ready") from None
-                    time.sleep(0.2)
+            wait_until_ready(service, PORT)
             time.sleep(15)  # until the jobs have started: what is measured is a page, not the start of 800 of them
             yield
         finally:

@@ -57,6 +57,20 @@ class Service:
         raise RuntimeError("the service is gone")
 
 
+def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+    """Until the service that `process` is to become answers. Raises RuntimeError if it ends before."""
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                if b"200 OK" in connection.recv(200):
+                    return
+        except OSError:
+            if process.poll() is not None:
+                raise RuntimeError("the service ended at its start") from None
+            time.sleep(0.002)
+
+
 @contextmanager
 def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = None) -> Iterator[Service]:
     """`schedulearn serve` on a free port, over a new data folder unless one is given."""
@@ -80,16 +94,7 @@ def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = 
             stdout=subprocess.DEVNULL,
         )
         try:
-            while True:
-                try:
-                    with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-                        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                        if b"200 OK" in connection.recv(200):
-                            break
-                except OSError:
-                    if process.poll() is not None:
-                        raise RuntimeError("the service ended at its start") from None
-                    time.sleep(0.002)
+            wait_until_ready(process, port)
             yield Service(port, process.pid, directory, time.perf_counter() - began)
         finally:
             process.send_signal(signal.SIGTERM)

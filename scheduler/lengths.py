@@ -34,13 +34,20 @@ class Length:
     basis: Basis
 
 
-def by_progress(progress: Any, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int) -> Length | None:
-    """From what the job itself reported (a row of `profile`): samples left at its measured speed, or else at its pace
-    so far. None if it did not say how many epochs it trains, or if nothing is done yet."""
+def samples_of(progress: Any) -> tuple[int, int] | None:
+    """(samples done, samples in all), from a row of `profile`; None if the job did not say how many epochs it has."""
     if progress is None or not progress.epochs or not progress.epoch_samples:
         return None
     total = progress.epochs * progress.epoch_samples
-    done = min(total, progress.epoch * progress.epoch_samples + progress.position)
+    return min(total, progress.epoch * progress.epoch_samples + progress.position), total
+
+
+def by_progress(progress: Any, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int) -> Length | None:
+    """From what the job itself reported (a row of `profile`): samples left at its measured speed, or else at its pace
+    so far. None if it did not say how many epochs it trains, or if nothing is done yet."""
+    if (samples := samples_of(progress)) is None:
+        return None
+    done, total = samples
     if goodput is not None:
         return Length((total - done) / pace(goodput, min_gpus), Basis.PROGRESS)
     if not done or not attained_gpu_seconds:

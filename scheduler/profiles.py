@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.lengths import samples_of
 from schedulearn.scheduler.observations import NOISE, STALL, metrics_of, observations_of, profile_of
 from schedulearn.scheduler.replay import Curve, Kind, Past, noise_at, noise_curve
 from schedulearn.scheduler.states import JobStatus
@@ -176,7 +177,7 @@ class Profiles:
                 if not rows and _resized_alike(db, job_id, relative):
                     alike = relative
                 if noise is None and known is not None:
-                    noise = noise_at(_course(db, relative), _fraction(row))
+                    noise = noise_at(_course(known, metrics_of(db, relative).get(NOISE, [])), _fraction(row))
                     noise = known.noise_scale if noise is None else noise
                 row = row or known
             stalls = [value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else []
@@ -245,17 +246,15 @@ def _relative(db: Connection, job_id: str) -> str | None:
     return max(newest, key=lambda row: row.most).job_id if newest else None
 
 
-def _course(db: Connection, job_id: str) -> Curve:
-    """The noise scale over a whole training, of a job that reported; as far as it came, if it has not ended."""
-    row, points = profile_of(db, job_id), metrics_of(db, job_id).get(NOISE, [])
+def _course(row: Any, points: Iterable[Sequence[float]]) -> Curve:
+    """The noise scale over a whole training: `points` of the job of `row`, which may have come only so far."""
     return noise_curve([(step, phi, at) for step, phi, at in points], _fraction(row) or 1.0)
 
 
 def _fraction(row: Any) -> float:
     """How much of its training a job has done, as far as it tells; 0 if nothing."""
-    if row is None or not row.epochs or not row.epoch_samples:
-        return 0.0
-    return float(min(1.0, (row.epoch + row.position / row.epoch_samples) / row.epochs))
+    done, total = samples_of(row) or (0, 1)
+    return done / total
 
 
 def kinds(db: Connection, past: Sequence[Past]) -> Callable[[Any], Kind | None]:
@@ -263,9 +262,10 @@ def kinds(db: Connection, past: Sequence[Past]) -> Callable[[Any], Kind | None]:
     found: dict[tuple[Any, ...], Kind | None] = {}
     of_job: dict[str, tuple[Any, ...]] = {}
     names: dict[str, int] = {}
+    rows_of = select(Profile).where(col(Profile.job_id).in_([each.job.id for each in past if each.job.elastic]))
+    told = {row.job_id: row for row in db.execute(rows_of)}
     for each in reversed(past):
-        row = profile_of(db, each.job.id) if each.job.elastic else None
-        if row is None:
+        if (row := told.get(each.job.id)) is None:
             continue
         bounds = (row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)
         key = of_job[each.job.id] = (each.job.family or each.job.id, *bounds)

@@ -90,8 +90,9 @@ def work(past: Past, kind: Kind) -> float:
     found = stretches(past.tasks)
     total = sum(stretch.end - stretch.begin for stretch in found)
     steps = 0.0
+    noise = [(at, phi) for _, phi, at in past.noise]
     for stretch in found:
-        phi = _at((stretch.begin + stretch.end) / 2, [(at, phi) for _, phi, at in past.noise], kind.goodput.phi)
+        phi = _at((stretch.begin + stretch.end) / 2, noise) if noise else kind.goodput.phi
         speed = float(replace(kind.goodput, phi=phi)(stretch.hosts, stretch.gpus))
         steps += speed * (stretch.end - stretch.begin) / kind.goodput.bounds.init_batch
     return max(1e-6, steps * _worked(total, past.stalls) / max(total, 1e-9))
@@ -116,25 +117,20 @@ def noise_curve(points: Sequence[tuple[float, float, float]], done: float = 1.0)
         return ()
     last = points[-1][0]
     by_fraction = [(done * step / last, phi) for step, phi, _ in points]
-    return [(n / (FRACTIONS - 1), _at(n / (FRACTIONS - 1), by_fraction, 0.0)) for n in range(FRACTIONS)]
+    return [(n / (FRACTIONS - 1), _at(n / (FRACTIONS - 1), by_fraction)) for n in range(FRACTIONS)]
 
 
 def noise_at(curve: Curve, fraction: float) -> float | None:
     """Noise scale at a fraction of the training, samples; None for an empty curve."""
-    return _at(fraction, curve, 0.0) if curve else None
+    return _at(fraction, curve) if curve else None
 
 
-def _at(x: float, points: Sequence[tuple[float, float]], otherwise: float) -> float:
+def _at(x: float, points: Sequence[tuple[float, float]]) -> float:
     """Linear between points by rising x, constant beyond."""
-    if not points:
-        return otherwise
-    before = points[0]
-    for point in points:
-        if point[0] >= x:
-            span = point[0] - before[0]
-            return point[1] if span <= 0 else before[1] + (point[1] - before[1]) * (x - before[0]) / span
-        before = point
-    return before[1]
+    import numpy as np  # not at the start of a service, which may never need it
+
+    xs, values = zip(*points, strict=True)
+    return float(np.interp(x, xs, values))
 
 
 def _worked(seconds: float, stalls: float) -> float:

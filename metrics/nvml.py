@@ -230,8 +230,7 @@ def _read_part(device: _Device, whole: GpuReading) -> GpuReading:
     """A MIG device: its memory and processes are its own, its health is the GPU's. Utilisation, power and energy are
     measured for the whole GPU only."""
     memory = _ask("nvmlDeviceGetMemoryInfo", device.handle)
-    return replace(
-        whole,
+    return whole._replace(
         uuid=device.info.uuid,
         utilization=None,
         memory_bytes=None if memory is None else float(memory.used),

@@ -6,14 +6,14 @@ Standard library only, and Python 3.8: the probe's container runs this file too.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass
-from typing import Any, Mapping, Union
+from typing import Any, Mapping, NamedTuple, Union
 
 PROTOCOL = 1
 MAX_GPUS = 128  # of one machine, MIG devices counted one by one
 MAX_PROCESSES = 16  # of one GPU that a line names
 MAX_LINE = 1 << 20  # bytes; longer ones are no probe's
+MAX_NUMBER = 1e38  # fits four bytes
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,11 @@ class GpuLink:
     kind: str
 
 
-@dataclass(frozen=True)
-class GpuProcess:
-    """A process that computes on a GPU. What can't be told is empty."""
+class GpuProcess(NamedTuple):
+    """A process that computes on a GPU. What can't be told is empty.
+
+    A tuple, as `GpuReading`: every GPU has new ones each second, and a frozen dataclass takes three times as long.
+    """
 
     pid: int
     name: str = ""
@@ -60,8 +62,7 @@ class GpuProcess:
     uid: int | None = None
 
 
-@dataclass(frozen=True)
-class GpuReading:
+class GpuReading(NamedTuple):
     """One GPU at one time. None: it, or its driver, does not tell."""
 
     uuid: str
@@ -119,7 +120,7 @@ def to_line(reading: Reading) -> str:
     if isinstance(reading, Inventory):
         content = {"schedulearn_probe": PROTOCOL, **_short(asdict(reading))}
     else:
-        content = {"at": round(reading.at, 3), "gpus": [_short(asdict(gpu)) for gpu in reading.gpus]}
+        content = {"at": round(reading.at, 3), "gpus": [_short(gpu._asdict()) for gpu in reading.gpus]}
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -127,7 +128,7 @@ def from_line(line: str | bytes) -> Reading:
     """Raises ValueError for what no probe of this protocol has written."""
     if len(line) > MAX_LINE:
         raise ValueError("the line is too long")
-    found = json.loads(line, parse_constant=_refuse)
+    found = _DECODER.decode(line.decode() if isinstance(line, bytes) else line)
     if not isinstance(found, dict):
         raise ValueError("the line is no object")
     gpus = found.get("gpus", [])
@@ -151,7 +152,7 @@ def _short(fields: Mapping[str, Any]) -> Any:
     default: tuple[Any, ...] = (None, "", (), [])
     short = {key: _rounded(value) for key, value in fields.items() if value not in default and value is not False}
     if fields.get("processes") is not None:  # none is not the same as unknown
-        short["processes"] = [_short(process) for process in fields["processes"]]
+        short["processes"] = [_short(process._asdict()) for process in fields["processes"]]
     for name in ("gpus", "links"):
         if name in short:
             short[name] = [_short(each) for each in short[name]]
@@ -231,12 +232,14 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_NUMBER < value < MAX_NUMBER:
         raise ValueError(f"{value!r} is no number")
     return float(value)
 
 
 def _maybe_number(value: Any) -> float | None:
+    if value.__class__ is float and -MAX_NUMBER < value < MAX_NUMBER:
+        return value  # nearly always, and a service with 800 GPUs asks 6,000 times a second
     return None if value is None else _number(value)
 
 
@@ -252,3 +255,6 @@ def _maybe_whole(value: Any) -> int | None:
 
 def _refuse(word: str) -> float:
     raise ValueError(f"{word} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)  # `json.loads` would make one for each line

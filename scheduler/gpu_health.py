@@ -41,6 +41,9 @@ class Verdict:
     occupied: str | None = None
 
 
+_AS_IT_WAS = Verdict()
+
+
 def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], bool] | None, now: float) -> Verdict:
     """Takes one reading into account, and changes `known` to what follows from it. `is_ours`: None while it can't be
     told who is; `now` by one clock for all readings of a GPU."""
@@ -58,7 +61,7 @@ def judge(known: Known, reading: GpuReading, is_ours: Callable[[GpuProcess], boo
                 known.occupied = occupied = who
                 known.since = None
         known.fresh = False
-    return Verdict(fault, occupied)
+    return _AS_IT_WAS if fault is None and occupied is None else Verdict(fault, occupied)
 
 
 def _fault(known: Known, reading: GpuReading) -> str:

@@ -6,9 +6,9 @@ All times are those at which a reading arrived here, in seconds since the epoch:
 from __future__ import annotations
 
 import math
+import struct
 import threading
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,8 @@ class Telemetry:
         """What is in memory of this time, oldest first."""
         with self._lock:
             ring = self._rings.get(uuid)
-            return [ring.point(index) for index in ring.indices(since, until)] if ring is not None else []
+            rows = ring.rows(since, until) if ring is not None else []
+        return [Point(row[0], tuple(_number(value) for value in row[1:-1])) for row in rows]
 
     def minute(self, minute: int) -> list[Mapping[str, Any]]:
         """The averages of each GPU in this minute (counted since the epoch), as rows of GpuMinute."""
@@ -72,21 +73,25 @@ class Telemetry:
             rings = list(self._rings.items())
         for uuid, ring in rings:
             with self._lock:
-                means = ring.means(60.0 * minute, 60.0 * (minute + 1))
-            if means is not None:
-                rows.append({"gpu_uuid": uuid, "minute": minute, **dict(zip(METRICS, means, strict=True))})
+                found = ring.rows(60.0 * minute, 60.0 * (minute + 1))
+            if found:
+                rows.append({"gpu_uuid": uuid, "minute": minute, **dict(zip(METRICS, _means(found), strict=True))})
         return rows
 
     def joules(self, uuid: str, since: float, until: float) -> float:
         """What a GPU drew from `since` to `until`, as far as it measures that and memory reaches."""
         with self._lock:
             ring = self._rings.get(uuid)
-            return sum(ring.joules[index] for index in ring.indices(since, until)) if ring is not None else 0.0
+            return sum(row[-1] for row in ring.rows(since, until)) if ring is not None else 0.0
 
     def forget(self, uuids: Sequence[str]) -> None:
         with self._lock:
             for uuid in uuids:
                 self._rings.pop(uuid, None)
+
+
+_ROW = struct.Struct("=d5f")
+"""Of a ring: when, METRICS, and the joules drawn since the reading before; NaN for what is not known."""
 
 
 class _Ring:
@@ -95,20 +100,19 @@ class _Ring:
         self.count = 0
         self.at = 0.0
         self.latest: GpuReading | None = None
-        self.times = array("d", bytes(8 * size))
-        self.columns = [array("f", bytes(4 * size)) for _ in METRICS]
-        self.joules = array("f", bytes(4 * size))
-        """Drawn since the reading before."""
+        self._rows = bytearray(_ROW.size * size)  # a reading side by side: pushing it touches one line of the cache
 
     def push(self, reading: GpuReading, now: float) -> None:
-        index = self.count % self.size
-        self.times[index] = now
-        utilization, memory, temperature, power = self.columns
-        utilization[index] = _nan(reading.utilization)
-        memory[index] = _nan(reading.memory_bytes)
-        temperature[index] = _nan(reading.temperature)
-        power[index] = _nan(reading.power_w)
-        self.joules[index] = self._drawn(reading, now)
+        _ROW.pack_into(
+            self._rows,
+            self.count % self.size * _ROW.size,
+            now,
+            _nan(reading.utilization),
+            _nan(reading.memory_bytes),
+            _nan(reading.temperature),
+            _nan(reading.power_w),
+            self._drawn(reading, now),
+        )
         self.count += 1
         self.at, self.latest = now, reading
 
@@ -120,22 +124,16 @@ class _Ring:
             return max(0.0, reading.energy_j - before.energy_j)  # it falls when the driver is loaded anew
         return (reading.power_w or 0.0) * min(_GAP_S, max(0.0, now - self.at))
 
-    def indices(self, since: float, until: float) -> Iterator[int]:
-        """Of the readings in [since, until), oldest first."""
-        for number in range(max(0, self.count - self.size), self.count):
-            index = number % self.size
-            if since <= self.times[index] < until:
-                yield index
+    def rows(self, since: float, until: float) -> list[tuple[float, ...]]:
+        """Those in [since, until), oldest first."""
+        known = min(self.count, self.size) * _ROW.size
+        first = self.count % self.size * _ROW.size if self.count > self.size else 0
+        ordered = self._rows[first:known] + self._rows[:first]
+        return [row for row in _ROW.iter_unpack(ordered) if since <= row[0] < until]
 
-    def point(self, index: int) -> Point:
-        return Point(self.times[index], tuple(_number(column[index]) for column in self.columns))
 
-    def means(self, since: float, until: float) -> list[float | None] | None:
-        """None without any reading."""
-        chosen = list(self.indices(since, until))
-        if not chosen:
-            return None
-        return [_mean([column[index] for index in chosen]) for column in self.columns]
+def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:
+    return [_mean(column) for column in list(zip(*rows, strict=True))[1:-1]]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,6 +1,7 @@
 """Steps of about 50 ms with and without the worker SDK, in turns, by Horovod workers; rank 0 prints the times of both
 and their ratio: of each round the one block over the other, and the mean of the middle half of the rounds, since a
-machine's pace changes within seconds by more than what is looked for.
+machine's pace changes within seconds by more than what is looked for. How far that can be trusted says the control: the
+same for two blocks without the SDK.
 
 Run by bench/sdk.py in the environment of local jobs.
 """
@@ -18,7 +19,7 @@ from torch.utils.data.distributed import DistributedSampler
 import schedulearn.worker.torch as worker
 
 STEP_S = 0.05
-ROUNDS, BLOCK = 48, 10
+ROUNDS, BLOCK = 96, 8
 
 hvd.init()
 torch.set_num_threads(1)
@@ -69,9 +70,10 @@ epochs = run.epochs(1, model=sdk_net)
 next(epochs)
 sdk = work(sdk_net, sdk_optimizer, sdk_loader, repeats)
 
-times = {"plain": [], "sdk": []}  # of each round, seconds of a step
+times = {"plain": [], "sdk": [], "control": []}  # of each round, seconds of a step
+order = [("plain", plain), ("sdk", sdk), ("control", plain)]
 for round_number in range(ROUNDS + 2):
-    for name, steps in (("plain", plain), ("sdk", sdk))[:: 1 if round_number % 2 else -1]:
+    for name, steps in order[:: 1 if round_number % 2 else -1]:
         block = [next(steps) for _ in range(BLOCK)]
         if round_number >= 2:
             times[name].append(statistics.fmean(block[1:]))  # the first of a block pays for the change
@@ -82,6 +84,9 @@ def middle(values):
 
 
 if hvd.rank() == 0:
+    rounds = list(zip(times["plain"], times["sdk"], times["control"], strict=True))
     found = {name: middle(seconds) for name, seconds in times.items()}
-    found["ratio"] = middle([sdk / plain for plain, sdk in zip(times["plain"], times["sdk"], strict=True)])
+    # The SDK's block lies between the two others: what drifts from one to the other cancels.
+    found["ratio"] = middle([2 * sdk / (before + after) for before, sdk, after in rounds])
+    found["control_ratio"] = middle([before / after for before, _, after in rounds])
     print(json.dumps(found), flush=True)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -327,7 +327,7 @@ def test_the_meter_finds_the_noise_of_gradients_in_parts(workers: int) -> None:
             squares.append(meter.local_sqr)
         mean = np.mean(mine, axis=0)
         meter.total([mean[:50], mean[50:]], 32, workers)
-        meter.finish(sum(squares), workers, workers, 32)
+        meter.finish(sum(squares), meter.total_sqr, workers, workers, 32)
         meter.pace(0.0, 1.0, workers)
     assert meter.phi == pytest.approx(16 / (true**2).sum(), rel=0.15)
 
@@ -363,6 +363,69 @@ def test_alone_a_pair_is_paced_by_what_both_halves_cost() -> None:
             meter.total([np.ones(4)], 32, 1)
         instruments.finish_step()
     assert 0 < measured <= 2 * -(-300 // 40) + 2, "5 ms of steps of 50: a pair every 40"
+
+
+class Twins(Alone):
+    """Two workers that say the same; a message is on its way until somebody waits for it."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.under_way = 0
+
+    def sum(self, values: list[float]) -> Callable[[], list[float]]:
+        assert self.under_way == 0, "two messages of one name"
+        self.under_way += 1
+
+        def finish() -> list[float]:
+            self.under_way -= 1
+            return [2 * value for value in values]
+
+        return finish
+
+
+class Recorded(Norms):
+    def __init__(self) -> None:
+        super().__init__(32)
+        self.finished: list[tuple[float, float, int]] = []
+
+    def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
+        self.finished.append((local_sum, total_sqr, batch))
+
+
+def steps_of_twins(step_s: float, flags: Iterable[list[float]]) -> tuple[list[list[float]], Recorded, Twins]:
+    """What each step ends with; in step n this worker's |g|^2 is n, that of the average 10 n, the samples 100 n."""
+    workers, asked = Twins(), iter(flags)
+    run: Any = SimpleNamespace(workers=workers, flags=lambda: next(asked))
+    instruments = Instruments(run, meter := Recorded())
+    heard = []
+    for number, _ in enumerate(flags):
+        instruments.begin_pass(Pass(np.arange(1), True, True, 1, 1.0, 100 * number))
+        instruments._began -= step_s
+        meter.local_sqr = number
+        instruments.tell()
+        if meter.measuring:
+            meter.total_sqr = 10 * number
+        heard.append(instruments.finish_step())
+    return heard, meter, workers
+
+
+NO, SAVE = [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+
+
+def test_nobody_waits_for_the_message_of_a_quick_step() -> None:
+    heard, meter, workers = steps_of_twins(0.05, [NO, NO, SAVE, SAVE, NO, NO, NO])
+    assert workers.under_way == 1, "the last one"
+    assert heard == [NO, NO, NO, [0.0, 2.0, 0.0], NO, NO, NO], "a step later, and not twice"
+    assert all(local == 2 * total / 10 == 2 * batch / 100 for local, total, batch in meter.finished)
+    assert len(meter.finished) >= 2
+
+
+def test_a_long_step_ends_with_what_was_told_in_it() -> None:
+    heard, meter, workers = steps_of_twins(1.0, [NO, SAVE, NO])
+    assert workers.under_way == 0
+    assert heard == [NO, [0.0, 2.0, 0.0], NO]
+    assert [local for local, *_ in meter.finished] == [0, 2, 4]
 
 
 # --- a run, without a framework ---

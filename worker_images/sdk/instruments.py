@@ -12,6 +12,9 @@ from schedulearn.worker.workers import Finish
 if TYPE_CHECKING:
     from schedulearn.worker.run import Run
 
+QUICK_S = 0.2
+"""Longer steps don't feel the message, and it would be long until they hear it."""
+
 
 class Instruments:
     """Of one run. What is specific to a framework calls `tell` once this worker's gradients are computed, sets
@@ -26,12 +29,17 @@ class Instruments:
         self._run = run
         self._workers = run.workers
         self.this: Pass | None = None
-        self._sums: Finish | None = None
+        self._message: _Message | None = None
+        """Of this step."""
+        self._late: _Message | None = None
+        """Of the step before, where steps are quick."""
+        self._quick = False
         self._began = 0.0
 
     def regroup(self) -> None:
         """Between two steps, when the run has got other workers."""
         self._workers = self._run.workers
+        self._quick = False
         self.meter.forget_pair()
 
     def begin_pass(self, this: Pass) -> None:
@@ -44,7 +52,17 @@ class Instruments:
     def tell(self) -> None:
         """Starts the one small message that goes with each step, if there is anybody to tell."""
         values = [*self.message(), self.meter.local_sqr]
-        self._sums = self._workers.sum(values) if self._workers.size > 1 else lambda: values
+        if self._workers.size == 1:
+            self.told(lambda: values)
+            return
+        for under_way in (self._late, self._message):
+            if under_way is not None:
+                under_way.sums()  # there can't be two of one name
+        self.told(self._workers.sum(values))
+
+    def told(self, sums: Finish) -> None:
+        """By `sums`, which may wait for them, workers hear what they told each other in this step."""
+        self._message = _Message(sums, self.meter.measuring, self.this.samples if self.this is not None else 0)
 
     def message(self) -> list[float]:
         """All of it but |g|^2 of this worker, which comes last."""
@@ -52,14 +70,40 @@ class Instruments:
         return [*self._run.flags(), float(self.meter.measuring), self.meter.cost, spent]
 
     def finish_step(self) -> list[float]:
-        """The sums of what the workers told each other in this step, by `Run.flags`."""
-        if self._sums is None:  # the script made no step
+        """The sums of what the workers told each other, by `Run.flags`: in this step, or in the one before where steps
+        are quick, so that nobody waits for a message. What was not acted upon is told again."""
+        message, self._message = self._message, None
+        if message is not None:
+            message.total_sqr = self.meter.total_sqr
+            if self._quick:
+                message, self._late = self._late, message
+        if message is None:  # the script made no step, or it is the first quick one
             return [0.0, 0.0, 0.0]
-        sums, self._sums = self._sums(), None
         size = self._workers.size
-        *flags, measured, cost, step, local_sqr = sums
-        if self.meter.measuring and self.this is not None:
-            self.meter.finish(local_sqr, measured, size, self.this.samples)
+        *flags, measured, cost, step, local_sqr = message.sums()
+        if message.measuring:
+            self.meter.finish(local_sqr, message.total_sqr, measured, size, message.samples)
         # Others have told what the measurement before this one cost; alone, a pair's second half costs far more.
         self.meter.pace(cost / size if size > 1 else self.meter.cost, step / size, size)
+        quick = size > 1 and step / size < QUICK_S
+        if self._late is not None and (any(flags) or not quick):
+            self._late.sums()  # asks for the same again; and those who told it may not be there at the next step
+            self._late = None
+        self._quick = quick
         return flags
+
+
+class _Message:
+    """Of one step, with what else is known of it."""
+
+    def __init__(self, finish: Finish, measuring: bool, samples: int) -> None:
+        self._finish = finish
+        self._sums: list[float] | None = None
+        self.measuring = measuring
+        self.samples = samples
+        self.total_sqr = 0.0
+
+    def sums(self) -> list[float]:
+        if self._sums is None:
+            self._sums = self._finish()
+        return self._sums

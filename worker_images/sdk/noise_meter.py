@@ -73,10 +73,10 @@ class NoiseMeter:
             self._pair(self.copies(averaged), batch)
         self.cost = self._spent + time.perf_counter() - began
 
-    def finish(self, local_sum: float, measured: float, workers: int, batch: int) -> None:
-        """`local_sum` over the `measured` workers; the averaged gradient is the same for all."""
+    def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
+        """`local_sum` over the `measured` workers; `total_sqr` of the averaged gradient, which is the same for all."""
         if workers > 1 and round(measured) == workers:
-            self.noise.update(local_sum / workers, self.total_sqr, workers, batch)
+            self.noise.update(local_sum / workers, total_sqr, workers, batch)
 
     def pace(self, cost: float, step: float, workers: int) -> None:
         """`cost` and `step` in seconds, the same on all workers: how long to pause."""

@@ -1,9 +1,12 @@
 """Goodput: each job gets the number and type of GPUs on which the cluster as a whole gains most.
 
 The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
-job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
-Each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who would have
-it otherwise. `optimizer.assign` then makes the choice exact within each type's GPUs.
+job up costs w a second, and a GPU costs a price, so a unit of its work on k GPUs costs (w + P k) / S(k). V, the least
+of these at the mean price P that the job will see in its life, is what a unit is worth to it. Each job takes the k that
+gains most now, V S(k) - p k, and p is the lowest price at which all fit: what a GPU is worth to those who would have
+it otherwise. If prices stayed as they are (P = p), that would be the k at which a unit costs least. They don't: a crowd
+goes, and jobs that will be there for long had better work more when it has gone. `optimizer.assign` then makes the
+choice exact within each type's GPUs. The metric `default` knows no prices: the sum of w / S(k) is to be least.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one.
 """
@@ -41,7 +44,7 @@ class Goodput:
     )
 
     slowdown: float = field(
-        default=1.6,
+        default=1.5,
         metadata={
             "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
             "more than others would give for them; 1.25 where the cluster is often empty and people wait"

@@ -8,12 +8,12 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from schedulearn.metrics.goodput import goodput_table
 from schedulearn.scheduler.domain import Allocation, HostView, JobView, Plan, Snapshot, Why
 from schedulearn.scheduler.optimizer import Floats, Ints, assign
 from schedulearn.scheduler.policies.packing import Want, pack, stays_possible
+from schedulearn.scheduler.policies.pricing import OLD_GPU_S, YOUNG_GPU_S, hesrpt_weights, left, prices
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import GoodputFunction
@@ -23,9 +23,10 @@ WAITING = 1e3  # what it costs to hold a job up altogether, against running it o
 PINNED = 1e9
 RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
-SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
-ARRIVING = 0.2  # share of weight that knows no length: heSRPT supposes that nobody else comes, and so starves long jobs
-YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
+ALIKE = (
+    0.5  # share of weight that knows no length and no service, where GPUs have a price: that tells jobs apart as well
+)
+ARRIVING = 0.2  # the same of heSRPT's, which supposes that nobody else comes, and so starves long jobs
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,15 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     weight = _weights(policy, options, now)[:, None]
     value = _steadied(policy, options)
     allowed = value > 0
-    base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
-    each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-    price = np.zeros_like(weight)
     if policy.priced:
-        market = _market_price(base, each, options, room)
-        price = np.maximum(market * SLACK, _bounded_floor(policy, options, base, each, market, weight) * weight)
-    cost = base + price * each
-    held_up = WAITING * (weight * (1 + price))[:, 0]
+        price, worth = prices(policy, options, weight, value, room)
+        cost = np.where(allowed, price * options.size - worth * value, np.inf)
+        held_up = WAITING * (worth + price)[:, 0]
+    else:
+        cost = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
+        held_up = WAITING * weight[:, 0]
     rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
-    cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / value[:, options.wait])
+    cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / np.maximum(value[:, options.wait], 1e-6))
     return assign(cost, options.gpus, options.pool, room).choice
 
 
@@ -110,7 +110,9 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     # since a guess should not weigh like knowledge.
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     if policy.by_length and any(job.remaining is not None for job in jobs):
-        weights = hesrpt_weights(_left(jobs)) * len(jobs) * (1 - ARRIVING) + ARRIVING
+        weights = hesrpt_weights(left(jobs)) * len(jobs) * (1 - ARRIVING) + ARRIVING
+    if policy.priced:
+        weights = weights / weights.mean() * (1 - ALIKE) + ALIKE
     if policy.literal:
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])
@@ -118,12 +120,6 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     first = 1 - 1e-9 * np.arange(len(jobs))  # of equals, whoever came first
     weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
     return np.asarray(weights / weights.mean())
-
-
-def _left(jobs: tuple[JobView, ...]) -> Floats:
-    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, OLD_GPU_S)
-    return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 
 def _steadied(policy: Goodput, options: Options) -> Floats:
@@ -252,73 +248,6 @@ def _sizes(width: int, most: int, asked: list[int]) -> Ints:
 def _throughput_only(function: GoodputFunction | None) -> GoodputFunction | None:
     alone = getattr(function, "without_efficiency", None)
     return alone() if alone is not None else function
-
-
-def _bounded_floor(
-    policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
-) -> float:
-    """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
-    most `slowdown` times what it is at the market's price. One bound for all: it is spent where it saves most."""
-    if policy.price_floor == 0:
-        return 0.0
-    left, rows = _left(options.jobs), np.arange(len(base))
-    speed = options.speedup.copy()
-    speed[:, options.wait] = 0.0
-    running = np.where(speed > 0, base, np.inf)
-
-    def time(price: Floats) -> float:
-        picked = speed[rows, (running + price * each).argmin(axis=1)]
-        return float((left[picked > 0] / picked[picked > 0]).sum())
-
-    most = policy.slowdown * time(np.full_like(weight, market))
-    low, high = 0.0, policy.price_floor
-    if time(np.maximum(market, high * weight)) <= most:
-        return high
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (middle, high) if time(np.maximum(market, middle * weight)) <= most else (low, middle)
-    return low
-
-
-def _market_price(base: Floats, each: Floats, options: Options, capacity: Ints) -> float:
-    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway."""
-    total = int(capacity.sum())
-    taking = np.isfinite(base)
-    taking[:, options.wait] = False
-    rows = taking.any(axis=1)
-    base, each, gpus = np.where(taking, base, 1e100)[rows], each[rows], options.gpus[rows]
-    at = np.arange(len(base))
-
-    def demand(price: float) -> int:
-        return int(gpus[at, (base + price * each).argmin(axis=1)].sum())
-
-    if demand(0.0) <= total:
-        return 0.0
-    low, high = 0.0, 1.0
-    while demand(high) > total and high < 1e4:
-        low, high = high, high * 4
-    for _ in range(30):
-        middle = (low + high) / 2
-        if demand(middle) > total:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
-    """(J,): weights by rank, the shortest highest, sum 1; equal jobs share theirs. The shares of heSRPT (Berg et al.,
-    2020, theorem 4) for speedups k^0.6: the i-th longest of J gets (i/J)^2.5 - ((i-1)/J)^2.5."""
-    left = np.asarray(remaining, dtype=float)
-    count = len(left)
-    rank = np.arange(1, count + 1)
-    shares = (rank / count) ** 2.5 - ((rank - 1) / count) ** 2.5
-    order = np.argsort(-left, kind="stable")
-    _, group = np.unique(left[order], return_inverse=True)
-    means = np.bincount(group, weights=shares) / np.bincount(group)
-    weights = np.empty(count)
-    weights[order] = means[group]
-    return weights
 
 
 def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, options: Options) -> Why | None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from schedulearn.scheduler.domain import HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput import Goodput
-from schedulearn.scheduler.policies.goodput_rule import hesrpt_weights
+from schedulearn.scheduler.policies.goodput_rule import build_options
 from schedulearn.scheduler.policies.packing import Want, pack, rebind
+from schedulearn.scheduler.policies.pricing import hesrpt_weights, prices
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.scaling import HostScaling
 
@@ -38,6 +39,21 @@ def test_the_job_that_scales_better_gets_more(metric: str) -> None:
 def test_profiles_decide_and_not_requests() -> None:
     jobs = [elastic("good", 0.95, gpus=1), elastic("bad", 0.2, gpus=4)]
     assert gpus(make_policy("goodput").allocate(snapshot(jobs)))["good"] >= 2
+
+
+def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> None:
+    """Weights are the same for both; the long one will see cheaper GPUs."""
+    few = [elastic(f"j{i}", 0.7, remaining=seconds) for i, seconds in enumerate([60.0, 60.0, 60.0, 60.0, 60.0, 1e5])]
+    options = build_options(tuple(few), tuple(CLUSTER))
+    weight = np.ones((6, 1))
+    price, worth = prices(make_policy("goodput", "speed"), options, weight, options.speedup, options.capacity)  # type: ignore[arg-type]
+    assert price[0] > 0
+    assert worth[5] < 0.8 * worth[0]
+    assert worth[:5, 0] == pytest.approx(worth[0, 0])
+    sizes = gpus(make_policy("goodput", "speed").allocate(snapshot(few, CLUSTER)))
+    assert sizes["j5"] < sizes["j0"]
+    alone = gpus(make_policy("goodput", "speed").allocate(snapshot(few[5:], CLUSTER)))
+    assert alone == {"j5": 16}
 
 
 def test_no_gpu_is_left_over_while_a_job_gains_by_it() -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
-_AT_ONCE = 256  # jobs whose tables are made together: more would not fit the processor's caches
+_AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
 
 

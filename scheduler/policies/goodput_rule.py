@@ -66,7 +66,7 @@ def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
     if not jobs or not snapshot.hosts:
         nobody = {job.id: Why("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=policy.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
-    options = build_options(jobs, snapshot.hosts, policy.use_efficiency)
+    options = build_options(jobs, snapshot.hosts, policy.use_efficiency, policy.price_floor > 0)
     choice = choose(policy, options, snapshot.now)
     wants = {
         job.id: options.want(row, int(column))
@@ -166,8 +166,11 @@ def _desired_hosts(
     return max(least, policy.scaling.desired(snapshot.hosts, utility))
 
 
-def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True) -> Options:
-    """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay."""
+def build_options(
+    jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True, try_two: bool = False
+) -> Options:
+    """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay.
+    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two."""
     types = tuple(sorted({host.gpu_type for host in hosts}))
     index = {gpu_type: p for p, gpu_type in enumerate(types)}
     open_hosts = {host.id: host for host in hosts if host.open and host.gpus}
@@ -195,8 +198,8 @@ def build_options(jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_ef
     one = np.where(table[:, : len(types)] > 0, table[:, : len(types)], np.inf).min(axis=1)
     unit = np.where(blind | ~np.isfinite(one), 1.0, one)
     speedup[:, :-2] = np.where(blind[:, None], listed[:-2], table[:, len(types) :]) / unit[:, None]
-    # Of one GPU alone nobody learns how a job scales, and the cautious fit of one batch would keep it there.
-    untried = np.array([job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
+    # Of one GPU alone nobody learns how a job scales, and at a price the cautious fit of one batch would keep it there.
+    untried = np.array([try_two and job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
     speedup[:, :-2] = np.where(untried & (listed[:-2] == 2), np.maximum(speedup[:, :-2], 2.0), speedup[:, :-2])
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]

@@ -1,12 +1,13 @@
 """Goodput: each job gets the number and type of GPUs on which the cluster as a whole gains most.
 
 The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
-job up costs w a second, and a GPU costs a price, so a unit of its work on k GPUs costs (w + P k) / S(k). V, the least
-of these at the mean price P that the job will see in its life, is what a unit is worth to it. Each job takes the k that
-gains most now, V S(k) - p k, and p is the lowest price at which all fit: what a GPU is worth to those who would have
-it otherwise. If prices stayed as they are (P = p), that would be the k at which a unit costs least. They don't: a crowd
-goes, and jobs that will be there for long had better work more when it has gone. `optimizer.assign` then makes the
-choice exact within each type's GPUs. The metric `default` knows no prices: the sum of w / S(k) is to be least.
+job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
+Under `cost` each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who
+would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
+for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
+see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
+would be the cheapest again. `default` knows no prices. `optimizer.assign` then makes the choice exact within each
+type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one.
 """
@@ -44,7 +45,7 @@ class Goodput:
     )
 
     slowdown: float = field(
-        default=1.5,
+        default=1.6,
         metadata={
             "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
             "more than others would give for them; 1.25 where the cluster is often empty and people wait"
@@ -79,6 +80,12 @@ class Goodput:
     def price_floor(self) -> float:
         """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
         return {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
+
+    @property
+    def foresees(self) -> bool:
+        """Whether what GPUs will cost later counts. Where they have a price of their own, that is most of it, and it
+        does not fall."""
+        return self.priced and self.price_floor == 0
 
     @property
     def by_length(self) -> bool:

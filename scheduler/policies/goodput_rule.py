@@ -13,7 +13,16 @@ from schedulearn.metrics.goodput import goodput_table
 from schedulearn.scheduler.domain import Allocation, HostView, JobView, Plan, Snapshot, Why
 from schedulearn.scheduler.optimizer import Floats, Ints, assign
 from schedulearn.scheduler.policies.packing import Want, pack, stays_possible
-from schedulearn.scheduler.policies.pricing import OLD_GPU_S, YOUNG_GPU_S, hesrpt_weights, left, prices
+from schedulearn.scheduler.policies.pricing import (
+    OLD_GPU_S,
+    SLACK,
+    YOUNG_GPU_S,
+    bounded_floor,
+    hesrpt_weights,
+    left,
+    market_price,
+    prices,
+)
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import GoodputFunction
@@ -90,13 +99,20 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     weight = _weights(policy, options, now)[:, None]
     value = _steadied(policy, options)
     allowed = value > 0
-    if policy.priced:
-        price, worth = prices(policy, options, weight, value, room)
-        cost = np.where(allowed, price * options.size - worth * value, np.inf)
-        held_up = WAITING * (worth + price)[:, 0]
+    base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
+    if policy.foresees:
+        today, worth = prices(options, weight, value, room)
+        cost = np.where(allowed, today * options.size - worth * value, np.inf)
+        held_up = WAITING * (worth + today)[:, 0]
     else:
-        cost = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
-        held_up = WAITING * weight[:, 0]
+        each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
+        price = np.zeros_like(weight)
+        if policy.priced:
+            market = market_price(base, each, options, room)
+            floor = bounded_floor(policy, options, base, each, market, weight)
+            price = np.maximum(market * SLACK, floor * weight)
+        cost = base + price * each
+        held_up = WAITING * (weight * (1 + price))[:, 0]
     rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
     cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / np.maximum(value[:, options.wait], 1e-6))
     return assign(cost, options.gpus, options.pool, room).choice
@@ -111,7 +127,7 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     if policy.by_length and any(job.remaining is not None for job in jobs):
         weights = hesrpt_weights(left(jobs)) * len(jobs) * (1 - ARRIVING) + ARRIVING
-    if policy.priced:
+    if policy.foresees:
         weights = weights / weights.mean() * (1 - ALIKE) + ALIKE
     if policy.literal:
         weights = np.ones(len(jobs))

@@ -21,20 +21,17 @@ LATER = 0.2  # of today's price: what a GPU will cost when it is gone
 LATER_GUESSED = 0.65  # the same where nobody's length is known: who seems to have long to go may end at once
 
 
-def prices(policy: Goodput, options: Options, weight: Floats, value: Floats, capacity: Ints) -> tuple[Floats, Floats]:
-    """What a GPU costs each job now, and what a unit of its work (a second on one GPU) is worth to it: both (J, 1)."""
+def prices(options: Options, weight: Floats, value: Floats, capacity: Ints) -> tuple[float, Floats]:
+    """What a GPU costs now, and (J, 1) what a unit of a job's work (a second on one GPU) is worth to it."""
     allowed = value > 0
     held_up = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
     each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-    market = market_price(held_up, each, options, capacity)
-    floor = _bounded_floor(policy, options, held_up, each, market, weight) * weight
-    worth = _worth(options, weight, market, floor)
+    worth = _worth(options, weight, market_price(held_up, each, options, capacity))
     gain = np.where(allowed, worth * value, -np.inf)
-    today = market_price(-gain, options.size.astype(float), options, capacity)
-    return np.maximum(today * SLACK, floor), worth
+    return market_price(-gain, options.size.astype(float), options, capacity) * SLACK, worth
 
 
-def _worth(options: Options, weight: Floats, price: float, floor: Floats) -> Floats:
+def _worth(options: Options, weight: Floats, price: float) -> Floats:
     """(J, 1): what a unit of work will have cost the job in the end, in waiting and in GPUs, at the prices that it will
     see. The crowd that makes today's `price` goes, and comes again: who ends soon pays today's, who will be there for
     long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
@@ -46,7 +43,7 @@ def _worth(options: Options, weight: Floats, price: float, floor: Floats) -> Flo
     later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
     # The mean over its life of a price that falls from 1 to `later` by exp(-t).
     mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
-    worth = (held_up + np.maximum(price * mean[:, None], floor) * each).min(axis=1)[:, None]
+    worth = (held_up + price * mean[:, None] * each).min(axis=1)[:, None]
     return np.where(np.isfinite(worth), worth, weight)
 
 
@@ -56,7 +53,7 @@ def left(jobs: tuple[JobView, ...]) -> Floats:
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 
-def _bounded_floor(
+def bounded_floor(
     policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
 ) -> float:
     """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at

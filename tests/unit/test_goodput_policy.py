@@ -46,8 +46,8 @@ def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> No
     few = [elastic(f"j{i}", 0.7, remaining=seconds) for i, seconds in enumerate([60.0, 60.0, 60.0, 60.0, 60.0, 1e5])]
     options = build_options(tuple(few), tuple(CLUSTER))
     weight = np.ones((6, 1))
-    price, worth = prices(make_policy("goodput", "speed"), options, weight, options.speedup, options.capacity)  # type: ignore[arg-type]
-    assert price[0] > 0
+    price, worth = prices(options, weight, options.speedup, options.capacity)
+    assert price > 0
     assert worth[5] < 0.8 * worth[0]
     assert worth[:5, 0] == pytest.approx(worth[0, 0])
     sizes = gpus(make_policy("goodput", "speed").allocate(snapshot(few, CLUSTER)))

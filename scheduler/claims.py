@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-MOST_STARTS = 250
+MOST_STARTS = 150
 """In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,17 +58,18 @@ class Service:
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
-    """Until the service that `process` is to become answers. Raises RuntimeError if it ends before."""
-    while True:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                if b"200 OK" in connection.recv(200):
-                    return
-        except OSError:
-            if process.poll() is not None:
-                raise RuntimeError("the service ended at its start") from None
-            time.sleep(0.002)
+    """Until the service that `process` is to become answers. Raises RuntimeError if it ends before, or takes two
+    minutes."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            if b"200 OK" in connection.recv(200):
+                return
+        if process.poll() is not None:
+            raise RuntimeError("the service ended at its start")
+        time.sleep(0.002)
+    raise RuntimeError("the service did not become ready")
 
 
 @contextmanager

@@ -234,13 +234,13 @@ class Monitor:
             return ours is not None and (process.container in ours or process.task in ours)
 
         changes: list[Future[None]] = []
-        monotonic, ours_or_not = time.monotonic(), is_ours if ours is not None else None
+        monotonic = time.monotonic()
         for reading in sample.gpus:
             followed.last[reading.uuid] = (sample.at, reading)
             known = followed.known.get(reading.uuid)
             if known is None:
                 continue
-            verdict = judge(known, reading, ours_or_not, monotonic)
+            verdict = judge(known, reading, is_ours if ours is not None else None, monotonic)
             if verdict.fault is not None:
                 changes.append(self._submit(store.set_fault, reading.uuid, verdict.fault, now))
             if verdict.occupied is not None:

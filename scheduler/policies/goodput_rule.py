@@ -21,7 +21,7 @@ from schedulearn.scheduler.policies.pricing import (
     hesrpt_weights,
     left,
     market_price,
-    prices,
+    worth_of_work,
 )
 
 if TYPE_CHECKING:
@@ -100,21 +100,21 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     value = _steadied(policy, options)
     allowed = value > 0
     base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
+    each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
+    market = market_price(base, each, options, room) if policy.priced else 0.0
     if policy.foresees:
-        today, worth = prices(options, weight, value, room)
-        cost = np.where(allowed, today * options.size - worth * value, np.inf)
-        held_up = WAITING * (worth + today)[:, 0]
+        worth = worth_of_work(options, weight, market)
+        base, each = np.where(allowed, -worth * value, np.inf), options.size.astype(float)
+        price = np.full_like(weight, market_price(base, each, options, room) * SLACK)
+        held_up = worth + price
     else:
-        each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-        price = np.zeros_like(weight)
-        if policy.priced:
-            market = market_price(base, each, options, room)
-            floor = bounded_floor(policy, options, base, each, market, weight)
-            price = np.maximum(market * SLACK, floor * weight)
-        cost = base + price * each
-        held_up = WAITING * (weight * (1 + price))[:, 0]
+        price = np.maximum(market * SLACK, bounded_floor(policy, options, base, each, market, weight) * weight)
+        held_up = weight * (1 + price)
+    cost = base + price * each
     rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
-    cost[:, options.wait] = np.where(rigid_running, PINNED, held_up / np.maximum(value[:, options.wait], 1e-6))
+    cost[:, options.wait] = np.where(
+        rigid_running, PINNED, WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
+    )
     return assign(cost, options.gpus, options.pool, room).choice
 
 

@@ -21,20 +21,10 @@ LATER = 0.2  # of today's price: what a GPU will cost when it is gone
 LATER_GUESSED = 0.65  # the same where nobody's length is known: who seems to have long to go may end at once
 
 
-def prices(options: Options, weight: Floats, value: Floats, capacity: Ints) -> tuple[float, Floats]:
-    """What a GPU costs now, and (J, 1) what a unit of a job's work (a second on one GPU) is worth to it."""
-    allowed = value > 0
-    held_up = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
-    each = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-    worth = _worth(options, weight, market_price(held_up, each, options, capacity))
-    gain = np.where(allowed, worth * value, -np.inf)
-    return market_price(-gain, options.size.astype(float), options, capacity) * SLACK, worth
-
-
-def _worth(options: Options, weight: Floats, price: float) -> Floats:
-    """(J, 1): what a unit of work will have cost the job in the end, in waiting and in GPUs, at the prices that it will
-    see. The crowd that makes today's `price` goes, and comes again: who ends soon pays today's, who will be there for
-    long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
+def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
+    """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
+    the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
+    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up, each = weight * inverse, np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)

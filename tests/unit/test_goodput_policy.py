@@ -14,7 +14,7 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput import Goodput
 from schedulearn.scheduler.policies.goodput_rule import build_options
 from schedulearn.scheduler.policies.packing import Want, pack, rebind
-from schedulearn.scheduler.policies.pricing import hesrpt_weights, prices
+from schedulearn.scheduler.policies.pricing import hesrpt_weights, market_price, worth_of_work
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.scaling import HostScaling
 
@@ -46,7 +46,11 @@ def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> No
     few = [elastic(f"j{i}", 0.7, remaining=seconds) for i, seconds in enumerate([60.0, 60.0, 60.0, 60.0, 60.0, 1e5])]
     options = build_options(tuple(few), tuple(CLUSTER))
     weight = np.ones((6, 1))
-    price, worth = prices(options, weight, options.speedup, options.capacity)
+    allowed = options.speedup > 0
+    speedup = np.where(allowed, options.speedup, 1.0)
+    held_up, each = np.where(allowed, weight / speedup, np.inf), np.where(allowed, options.size / speedup, 0.0)
+    price = market_price(held_up, each, options, options.capacity)
+    worth = worth_of_work(options, weight, price)
     assert price > 0
     assert worth[5] < 0.8 * worth[0]
     assert worth[:5, 0] == pytest.approx(worth[0, 0])

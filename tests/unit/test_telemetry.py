@@ -102,7 +102,8 @@ def test_a_line_says_all_of_a_reading(reading: Inventory | Sample) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "", "[]", "3", "{", '{"gpus": 3}', '{"at": NaN}', '{"at": 1e999}', '{"at": "1"}', '{"at": 1, "gpus": [3]}',
+        "", "[]", "3", "{", '{"gpus": 3}', '{"at": NaN}', '{"at": 1e999}', '{"at": 1e39}', '{"at": "1"}',
+        '{"at": 1, "gpus": [3]}',
         '{"at": 1, "gpus": [{"uuid": "x"}]}', '{"at": 1, "gpus": [{"uuid": "GPU-1", "utilization": "9"}]}',
         '{"at": 1, "gpus": [{"uuid": "GPU-1", "ecc_errors": 1.5}]}', '{"schedulearn_probe": 2}',
         '{"schedulearn_probe": 1, "version": 3}', '{"schedulearn_probe": 1, "gpus": [{"uuid": "GPU-1"}]}',

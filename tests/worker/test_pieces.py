@@ -6,9 +6,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,10 @@ from schedulearn.worker import PREEMPTED
 from schedulearn.worker.batch import Batch
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
-from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
 from schedulearn.worker.measurements import MAX_PASSES, MAX_POINTS, Measurements
-from schedulearn.worker.noise_meter import NoiseMeter
-from schedulearn.worker.order import Pass, permutation, steps
+from schedulearn.worker.order import permutation, steps
 from schedulearn.worker.reporter import Reporter
-from schedulearn.worker.run import Run
-from schedulearn.worker.workers import Alone
 
 
 def test_worker_and_service_agree_on_the_exit_code() -> None:
@@ -297,200 +292,6 @@ def test_the_jobs_bounds_win_over_the_scripts(keys: dict[str, str], bounds: tupl
     assert env is not None
     found = env.bounds(BatchBounds(64, 512, min_local=4))
     assert (found.init_batch, found.max_batch, found.min_local) == (*bounds, 4)
-
-
-# --- the noise of gradients, whichever framework has them ---
-
-
-class Norms(NoiseMeter):
-    def norms(self, gradients: Sequence[Any]) -> float:
-        return float(sum((g**2).sum() for g in gradients))
-
-    def copies(self, gradients: Sequence[Any]) -> list[Any]:
-        return [g.copy() for g in gradients]
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_the_meter_finds_the_noise_of_gradients_in_parts(workers: int) -> None:
-    random = np.random.RandomState(0)
-    true = random.randn(200) / 14  # |G|^2 about 1
-    meter = Norms(32)
-    for _ in range(400):
-        mine = [true + random.randn(200) * np.sqrt(16 / 200 / (32 / workers)) for _ in range(workers)]  # var of 16
-        meter.begin()
-        assert meter.measuring
-        squares = []
-        for gradient in mine:
-            meter.local_sqr = 0.0
-            meter.local([gradient[:50]])
-            meter.local([gradient[50:]])
-            squares.append(meter.local_sqr)
-        mean = np.mean(mine, axis=0)
-        meter.total([mean[:50], mean[50:]], 32, workers)
-        meter.finish(sum(squares), meter.total_sqr, workers, workers, 32)
-        meter.pace(0.0, 1.0, workers)
-    assert meter.phi == pytest.approx(16 / (true**2).sum(), rel=0.15)
-
-
-def test_measuring_is_as_seldom_as_keeps_it_cheap() -> None:
-    meter = Norms(32)
-    measured = 0
-    for _ in range(300):
-        meter.begin()
-        measured += meter.measuring
-        meter.pace(cost=0.001, step=0.02, workers=2)  # a twentieth of the step
-    assert measured == 30  # a half per cent
-
-
-class CostlyPairs(Norms):
-    """The second half of a pair costs ten times as much as the first."""
-
-    def _pair(self, gradients: Sequence[Any], batch: int) -> None:
-        time.sleep(0.0005 if self._previous is None else 0.005)
-        super()._pair(gradients, batch)
-
-
-def test_alone_a_pair_is_paced_by_what_both_halves_cost() -> None:
-    run: Any = SimpleNamespace(workers=Alone(), flags=lambda: [0.0, 0.0, 0.0])
-    instruments = Instruments(run, meter := CostlyPairs(32))
-    measured = 0
-    for _ in range(300):
-        instruments.begin_pass(Pass(np.arange(32), True, True, 1, 1.0, 32))
-        instruments._began -= 0.05  # what a step takes
-        instruments.tell()
-        measured += meter.measuring
-        if meter.measuring:
-            meter.total([np.ones(4)], 32, 1)
-        instruments.finish_step()
-    assert 0 < measured <= 2 * -(-300 // 40) + 2, "5 ms of steps of 50: a pair every 40"
-
-
-class Twins(Alone):
-    """Two workers that say the same; a message is on its way until somebody waits for it."""
-
-    size = 2
-
-    def __init__(self) -> None:
-        self.under_way = 0
-
-    def sum(self, values: list[float]) -> Callable[[], list[float]]:
-        assert self.under_way == 0, "two messages of one name"
-        self.under_way += 1
-
-        def finish() -> list[float]:
-            self.under_way -= 1
-            return [2 * value for value in values]
-
-        return finish
-
-
-class Recorded(Norms):
-    def __init__(self) -> None:
-        super().__init__(32)
-        self.finished: list[tuple[float, float, int]] = []
-
-    def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
-        self.finished.append((local_sum, total_sqr, batch))
-
-
-def steps_of_twins(step_s: float, flags: Iterable[list[float]]) -> tuple[list[list[float]], Recorded, Twins]:
-    """What each step ends with; in step n this worker's |g|^2 is n, that of the average 10 n, the samples 100 n."""
-    workers, asked = Twins(), iter(flags)
-    run: Any = SimpleNamespace(workers=workers, flags=lambda: next(asked))
-    instruments = Instruments(run, meter := Recorded())
-    heard = []
-    for number, _ in enumerate(flags):
-        instruments.begin_pass(Pass(np.arange(1), True, True, 1, 1.0, 100 * number))
-        instruments._began -= step_s
-        meter.local_sqr = number
-        instruments.tell()
-        if meter.measuring:
-            meter.total_sqr = 10 * number
-        heard.append(instruments.finish_step())
-    return heard, meter, workers
-
-
-NO, SAVE = [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]
-
-
-def test_nobody_waits_for_the_message_of_a_quick_step() -> None:
-    heard, meter, workers = steps_of_twins(0.05, [NO, NO, SAVE, SAVE, NO, NO, NO])
-    assert workers.under_way == 1, "the last one"
-    assert heard == [NO, NO, NO, [0.0, 2.0, 0.0], NO, NO, NO], "a step later, and not twice"
-    assert all(local == 2 * total / 10 == 2 * batch / 100 for local, total, batch in meter.finished)
-    assert len(meter.finished) >= 2
-
-
-def test_a_long_step_ends_with_what_was_told_in_it() -> None:
-    heard, meter, workers = steps_of_twins(1.0, [NO, SAVE, NO])
-    assert workers.under_way == 0
-    assert heard == [NO, [0.0, 2.0, 0.0], NO]
-    assert [local for local, *_ in meter.finished] == [0, 2, 4]
-
-
-# --- a run, without a framework ---
-
-
-class Numbers(Run):
-    """One whose model is a number."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(Alone(), BatchBounds(4, 4), "none", 0)
-        self.instruments = Instruments(self, Norms(4))
-        self.samples = 12
-        self.number = 0
-
-    def capture(self) -> dict[str, Any]:
-        return {"number": self.number}
-
-    def apply(self, captured: dict[str, Any]) -> None:
-        self.number = captured["number"]
-
-    def train(self, epochs: int, stop_at: int | None = None) -> list[tuple[int, int]]:
-        done = []
-        for epoch in self.loop(epochs):
-            while self.position < self.samples:
-                order = permutation(0, epoch, 12)[self.position :]
-                this = next(iter(steps(order, 0, 0, 1, self.batch.atomic, 0)))
-                self.begin_pass(this)
-                self.number += 1
-                self.stopping = self.number == stop_at
-                assert self.instruments is not None
-                self.instruments.tell()
-                done.append((epoch, self.position))
-                self.end_pass(this, 0.01)
-        return done
-
-
-@pytest.fixture
-def as_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    monkeypatch.setenv("SCHEDULEARN_JOB_ID", "j")
-    monkeypatch.setenv("SCHEDULEARN_CHECKPOINT_DIR", str(tmp_path))
-    before = signal.getsignal(signal.SIGTERM)
-    yield monkeypatch
-    signal.signal(signal.SIGTERM, before)
-
-
-def test_a_run_ends_with_a_checkpoint_when_told_and_the_next_goes_on_there(
-    as_a_job: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = Numbers()
-    with pytest.raises(SystemExit) as stopped:
-        first.train(3, stop_at=5)
-    assert stopped.value.code == PREEMPTED
-    second = Numbers()
-    assert second.train(3) == [(1, 8), (2, 0), (2, 4), (2, 8)]
-    assert (second.number, second.step, second.epoch, second.fraction) == (9, 9, 3, 1.0)
-    assert "goes on at epoch 1, sample 8, step 5" in capsys.readouterr().out
-    as_a_job.setenv("SCHEDULEARN_EPOCHS", "2")
-    assert Numbers().train(3) == [(1, 8)], "the job's own number of epochs wins"
-
-
-def test_a_run_whose_workers_cannot_come_and_go_says_so_at_once(as_a_job: pytest.MonkeyPatch) -> None:
-    as_a_job.setenv("SCHEDULEARN_MEMBER", "1")
-    as_a_job.setenv("SCHEDULEARN_REPORT_URL", "http://127.0.0.1:1/")
-    with pytest.raises(ValueError, match=r"schedulearn\.worker\.torch"):
-        Numbers()
 
 
 # --- the trap of Keras 3 ---

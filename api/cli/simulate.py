@@ -47,6 +47,9 @@ SECONDS = click.FloatRange(0, 1e6)
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(
+    "--after", metavar="TRACE", help="Play this one first, so that its applications are known.  [default: none is]"
+)
+@click.option(
     "--lengths",
     type=click.Choice(["unknown", "declared", "predicted"]),
     help="What is known of how long jobs take.  [default: unknown]",
@@ -126,7 +129,8 @@ class _Wrong(click.ClickException):
 
 def _prepare(
     session: Session, trace: str, policies: str, *, last: int, hosts: int | None, gpus: int | None, types: str | None,
-    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...], **changes: Any,
+    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...], after: str | None,
+    **changes: Any,
 ) -> tuple[Comparison, list[Contender]]:  # fmt: skip
     """Raises InvalidError."""
     from dataclasses import replace
@@ -147,7 +151,11 @@ def _prepare(
         host_views = there if there and not (hosts or gpus or types) else host_views
     else:
         jobs = arguments.parse_trace(trace, seed, applications)
-    return Comparison(trace, jobs, host_views, replace(base, speeds=speeds, seed=seed, **changes), own), contenders
+    how = replace(base, speeds=speeds, seed=seed, **changes)
+    if after and not how.family_memory:
+        raise InvalidError("--after: nothing is learned from another trace without family memory: add --memory.")
+    past = arguments.parse_trace(after, seed + 1, applications) if after else []
+    return Comparison(trace, jobs, host_views, how, own, past), contenders
 
 
 def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:

@@ -48,10 +48,20 @@ class Comparison:
     conditions: Conditions
     own_policies: Sequence[str] = ()
     """Files of further policies, `path.py:Class`: each process loads them."""
+    past: Sequence[TraceJob] = ()
+    """Jobs that each policy plays first: what was learned of their applications is known from the start."""
 
     def play(self, contender: Contender, progress: Callable[[int, int], None] = lambda done, total: None) -> Played:
         began = time.perf_counter()
-        run = Simulation(contender.make(), self.jobs, self.hosts, self.conditions, progress=progress).run()
+        total = len(self.past) + len(self.jobs)
+        before = Simulation(
+            contender.make(), self.past, self.hosts, self.conditions, progress=lambda done, _: progress(done, total)
+        )
+        before.run()
+        run = Simulation(
+            contender.make(), self.jobs, self.hosts, self.conditions, memory=before.memory,
+            progress=lambda done, _: progress(len(self.past) + done, total),
+        ).run()  # fmt: skip
         return Played(contender, run, summarize(run), time.perf_counter() - began)
 
     def play_all(
@@ -79,7 +89,12 @@ class Comparison:
     def to_json(self, played: Sequence[Played]) -> dict[str, Any]:
         """The document of `schedulearn simulate --json`; docs/simulator.md describes its keys."""
         document = {
-            "trace": {"source": self.source, "jobs": len(self.jobs), "applications": applications_of(self.jobs)},
+            "trace": {
+                "source": self.source,
+                "jobs": len(self.jobs),
+                "past": len(self.past),
+                "applications": applications_of(self.jobs),
+            },
             "hosts": [
                 {"id": h.id, "gpus": h.gpus, "gpu_type": h.gpu_type, "speed": self.conditions.speeds.get(h.gpu_type, 1)}
                 for h in self.hosts

@@ -42,7 +42,7 @@ def test_the_command_prints_one_document_for_all_policies_in_the_order_asked_for
     assert done.err == ""
     document = done.json
     assert list(document) == ["trace", "hosts", "conditions", "policies"]
-    assert document["trace"] == {"source": str(trace), "jobs": 4, "applications": {"long": 1, "short": 3}}
+    assert document["trace"] == {"source": str(trace), "jobs": 4, "past": 0, "applications": {"long": 1, "short": 3}}
     assert document["hosts"][1] == {"id": "host-2", "gpus": 2, "gpu_type": "gpu", "speed": 1}
     assert document["conditions"]["interval"] == 60
     assert [each["policy"] for each in document["policies"]] == ["goodput:default", "tiresias"]
@@ -105,6 +105,23 @@ def test_conditions_are_changed_one_by_one(trace: Path) -> None:
     assert conditions("--types", "x=1x4,y=1x4@2.5")["speeds"] == {"x": 1, "y": 2.5}
 
 
+def test_what_an_earlier_trace_teaches_is_known_from_the_start(tmp_path: Path) -> None:
+    """A job alone starts on one GPU, to be measured; one whose application was seen starts on as many as are of use."""
+    file = tmp_path / "trace.csv"
+    file.write_text("name,time,application\na,0,cifar10\n")
+    how = ("--policy", "goodput:speed", "--hosts", "2", "--lengths", "predicted", "--json")
+
+    def played(*arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        document = json.loads(CliRunner().invoke(cli, ["simulate", str(file), *how, *arguments]).stdout)
+        return document["trace"], document["policies"][0]["jobs"][0]
+
+    before, cold = played()
+    after, warm = played("--after", str(file))
+    assert (before["past"], after["past"], after["jobs"]) == (0, 1, 1)
+    assert warm["restarts"] < cold["restarts"]
+    assert warm["jct"] < cold["jct"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -115,6 +132,8 @@ def test_conditions_are_changed_one_by_one(trace: Path) -> None:
         (["--hosts", "0"], ["--hosts"]),
         (["--html", "/nowhere/at/all.html"], ["--html", "/nowhere/at"]),
         (["--own", "/nowhere.py:P"], ["/nowhere.py"]),
+        (["--after", "/nowhere.csv"], ["/nowhere.csv"]),
+        (["--after", "bursts:1x1", "--no-memory"], ["--after", "--memory"]),
     ],
 )
 def test_wrong_arguments_end_with_2_and_say_what_is_valid(

@@ -12,6 +12,7 @@ cheapest costs are tabulated a minute apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,20 @@ STEP_S, PRICE_S = 60.0, 300.0
 FINER = 4  # parts of a segment of the simulator
 
 
-def lower_bound(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) -> float:
-    """Seconds: the mean completion time that no schedule on `hosts` x `width` GPUs beats."""
+@dataclass(frozen=True)
+class Market:
+    """What GPUs would be worth at every moment to whoever knew everything before."""
+
+    bound: float
+    """Seconds: the mean completion time that no schedule beats."""
+    clock: Floats
+    """(times,): seconds of the trace."""
+    costs: dict[str, Floats]
+    """Application -> (parts + 1, times): what it costs a job, in time and GPUs, to go on from there to its end."""
+
+
+def market(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) -> Market:
+    """The prices that prove the best bound for `hosts` x `width` GPUs."""
     names = {job.application.name: job.application for job in jobs}
     gpus = np.array([k for k in (1, 2, 4, 8, 16) if k < width] + [width * n for n in range(1, hosts + 1)])
     parts = {name: _durations(application, gpus, width) for name, application in names.items()}
@@ -36,7 +49,7 @@ def lower_bound(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 
     capacity = hosts * width
     prices = np.full(int(end / PRICE_S) + 1, 1.0 / width)
     prices[int(max(job.submitted_at for job in jobs) / PRICE_S) + 1 :] /= 4
-    best = 0.0
+    best = Market(0.0, clock, {})
     for number in range(rounds):
         total, used = 0.0, np.zeros(len(prices))
         paid = np.interp(clock, np.arange(len(prices) + 1) * PRICE_S, np.r_[0.0, np.cumsum(prices) * PRICE_S])
@@ -48,7 +61,9 @@ def lower_bound(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 
             total += cost
             for begin, stop, held in periods:
                 _spread(used, begin, stop, held)
-        best = max(best, (total - capacity * float(prices.sum()) * PRICE_S) / len(jobs))
+        bound = (total - capacity * float(prices.sum()) * PRICE_S) / len(jobs)
+        if bound > best.bound:
+            best = Market(bound, clock, {name: values for name, (values, _) in tables.items()})
         excess = used / (capacity * PRICE_S) - 1
         prices = np.clip(prices * np.exp(np.clip(excess, -1, 1) * 0.5 / (1 + number / 15)), 1e-9, 10.0)
     return best

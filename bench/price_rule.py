@@ -31,7 +31,7 @@ class PriceRule:
         if not jobs:
             return Plan({})
         options = build_options(jobs, snapshot.hosts)
-        choice = _choose(options, _weights(options), _value(options))
+        choice = _choose(options, _weights(options), steadied(options))
         wants = {
             job.id: options.want(row, int(column))
             for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
@@ -58,7 +58,7 @@ def _weights(options: Options) -> Floats:
     return np.asarray(weights / weights.mean())
 
 
-def _value(options: Options) -> Floats:
+def steadied(options: Options) -> Floats:
     """(J, C): S; less where the job would restart."""
     value = options.speedup.copy()
     value[:, options.wait] = 0.0

@@ -83,16 +83,21 @@ def _exact(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
     stride = np.concatenate([[1], np.cumprod(room)[:-1]])
     state = np.arange(int(room.prod()))
     left = np.stack([state // stride[p] % room[p] for p in range(len(capacity))])  # (P, states)
-    best = np.zeros(len(state))
+    kinds, kind = np.unique(gpus * len(capacity) + pool, return_inverse=True)
+    takes, where = np.divmod(kinds[:, None], len(capacity))
+    # Where each kind of choice leads from each state; into one more that costs all, where it does not fit.
+    before = np.where(left[where[:, 0]] >= takes, state - takes * stride[where], len(state))  # (kinds, states)
+    best = np.zeros(len(state) + 1)
+    best[-1] = np.inf
     picks = np.empty((len(cost), len(state)), dtype=np.int64)
-    for job in range(len(cost)):
-        columns = np.flatnonzero(np.isfinite(cost[job]) & (gpus[job] <= capacity[pool[job]]))
-        takes, where = gpus[job, columns][:, None], pool[job, columns]
-        before = state - takes * stride[where][:, None]
-        fits = left[where] >= takes
-        value = np.where(fits, best[np.where(fits, before, 0)] + cost[job, columns][:, None], np.inf)
+    for job, row in enumerate(kind.reshape(cost.shape)):
+        columns = np.isfinite(cost[job]).nonzero()[0]
+        value = best[before[row[columns]]]
+        value += cost[job, columns, None]
         pick = value.argmin(axis=0)
-        picks[job], best = columns[pick], value[pick, state]
+        picks[job] = columns[pick]
+        best[:-1] = value[pick, state]
+    best = best[:-1]
     choice = np.empty(len(cost), dtype=np.int64)
     at = int(state[-1])
     for job in range(len(cost) - 1, -1, -1):

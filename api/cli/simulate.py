@@ -129,8 +129,8 @@ class _Wrong(click.ClickException):
 
 def _prepare(
     session: Session, trace: str, policies: str, *, last: int, hosts: int | None, gpus: int | None, types: str | None,
-    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...], after: str | None,
-    **changes: Any,
+    conditions: str, restart: float | None, seed: int, applications: Path | None, own: tuple[str, ...],
+    after: str | None, **changes: Any,
 ) -> tuple[Comparison, list[Contender]]:  # fmt: skip
     """Raises InvalidError."""
     from dataclasses import replace

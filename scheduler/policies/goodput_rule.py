@@ -191,9 +191,11 @@ def build_options(
     index = {gpu_type: p for p, gpu_type in enumerate(types)}
     open_hosts = {host.id: host for host in hosts if host.open and host.gpus}
     capacity = np.array([sum(h.gpus for h in open_hosts.values() if h.gpu_type == t) for t in types], dtype=np.int64)
-    asked = sorted({job.min_gpus if job.elastic else job.required_gpus for job in jobs})
+    low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
+    high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
+    most = np.minimum(capacity, high.max())
     blocks = [
-        _sizes(max((h.gpus for h in open_hosts.values() if h.gpu_type == t), default=0), int(capacity[p]), asked)
+        _sizes(max((h.gpus for h in open_hosts.values() if h.gpu_type == t), default=0), int(most[p]), low)
         for p, t in enumerate(types)
     ]
     listed = np.concatenate([*blocks, [0, 0]]).astype(np.int64)
@@ -217,8 +219,6 @@ def build_options(
     # Of one GPU alone nobody learns how a job scales, and at a price the cautious fit of one batch would keep it there.
     untried = np.array([try_two and job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
     speedup[:, :-2] = np.where(untried & (listed[:-2] == 2), np.maximum(speedup[:, :-2], 2.0), speedup[:, :-2])
-    low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
-    high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     speedup[(size < low) | (size > high)] = 0.0
     able = stays_possible(jobs, hosts)
     type_of = {host.id: host.gpu_type for host in hosts}
@@ -249,9 +249,10 @@ def build_options(
     return Options(jobs, types, gpus, size, pool, speedup, capacity, total)
 
 
-def _sizes(width: int, most: int, asked: list[int]) -> Ints:
-    """Sizes worth looking at on hosts of `width` GPUs, `most` in all: finer where they are small."""
-    sizes = {size for size in asked if 1 <= size <= most}
+def _sizes(width: int, most: int, least: Ints) -> Ints:
+    """Sizes worth looking at on hosts of `width` GPUs, `most` in all: finer where they are small. Those that some job
+    has at `least` are among them."""
+    sizes = {int(size) for size in np.unique(least) if 1 <= size <= most}
     k = 1
     while k < width:
         sizes.add(k)

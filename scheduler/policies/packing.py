@@ -112,9 +112,11 @@ class _Packer:
         self.placed: dict[str, Allocation] = {}
         self.width: dict[str, int] = {}
         self.by_type: dict[str, list[str]] = {}
+        self.room: dict[str, int] = {}  # free GPUs by type
         for host in hosts:
             if host.open and host.gpus:
                 self.by_type.setdefault(host.gpu_type, []).append(host.id)
+                self.room[host.gpu_type] = self.room.get(host.gpu_type, 0) + host.gpus
                 self.width[host.gpu_type] = max(self.width.get(host.gpu_type, 0), host.gpus)
 
     def put(self, job_id: str, allocation: Allocation) -> None:
@@ -122,6 +124,7 @@ class _Packer:
         for host, gpus in allocation.items():
             if host in self.free and self.hosts[host].open:
                 self.free[host] -= gpus
+                self.room[self.hosts[host].gpu_type] -= gpus
 
     def fits(self, host: str, want: Want) -> bool:
         return self.free.get(host, 0) >= want.gpus and self.hosts[host].gpu_type == want.gpu_type
@@ -148,6 +151,7 @@ class _Packer:
             for job_id in owners[host]:
                 del self.placed[job_id]
                 evicted.append(job_id)
+            self.room[gpu_type] += self.hosts[host].gpus - self.free[host]
             self.free[host] = self.hosts[host].gpus
         return evicted
 
@@ -176,18 +180,16 @@ class _Packer:
     def remains(self, want: Want, least: int) -> dict[str, int]:
         """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
         hosts of a type as go."""
-        kinds = [want.gpu_type] if want.gpu_type in self.by_type else []
-        kinds += [kind for kind in sorted(self.by_type) if kind != want.gpu_type]
+        kinds = [kind for kind in sorted(self.by_type) if self.room[kind] >= least]
+        kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:
             host = min(self.by_type[kind], key=lambda host: (-self.free[host], host))
             if self.free[host] >= least:
                 return {host: max(least, min(want.gpus, self.free[host]))}
         for kind in kinds:
-            hosts = sorted(self.by_type[kind], key=lambda host: (-self.free[host], host))
-            if sum(self.free[host] for host in hosts) >= least:
-                taken: dict[str, int] = {}
-                for host in hosts:
-                    if (left := least - sum(taken.values())) > 0:
-                        taken[host] = min(left, self.free[host])
-                return {host: gpus for host, gpus in taken.items() if gpus}
+            taken: dict[str, int] = {}
+            for host in sorted(self.by_type[kind], key=lambda host: (-self.free[host], host)):
+                if (left := least - sum(taken.values())) > 0:
+                    taken[host] = min(left, self.free[host])
+            return {host: gpus for host, gpus in taken.items() if gpus}
         return {}

@@ -18,7 +18,8 @@ SLACK = 0.9  # of the price that balances: what is left over goes to those who g
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
-LATER_GUESSED = 0.65  # the same where nobody's length is known: who seems to have long to go may end at once
+LATER_GUESSED = 0.4  # the same where nobody's length is known: who seems to have long to go may end at once
+LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
 def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
@@ -39,7 +40,7 @@ def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
 
 def left(jobs: tuple[JobView, ...]) -> Floats:
     """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, OLD_GPU_S)
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, LONGEST_GPU_S)
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 

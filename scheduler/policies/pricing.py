@@ -18,7 +18,7 @@ SLACK = 0.9  # of the price that balances: what is left over goes to those who g
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
-LATER_GUESSED = 0.4  # the same where nobody's length is known: who seems to have long to go may end at once
+LATER_GUESSED = 0.5  # the same where nobody's length is known: who seems to have long to go may end at once
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 

@@ -60,7 +60,12 @@ export default function Plot({
           y: { range: (_, low, high) => bounds(low, high, fromZero) },
         },
         axes: [
-          { ...axis, space: 70, size: 32, values: time ? (_, ticks) => timeLabels(ticks) : undefined },
+          {
+            ...axis,
+            space: 70,
+            size: time ? 44 : 32, // a label of two lines is no wider than the others, and not cut off at the edge
+            values: time ? (_, ticks) => timeLabels(ticks, (date, at) => `${at}\n${date}`) : undefined,
+          },
           {
             ...axis,
             size: 56,

@@ -1,7 +1,13 @@
 const DAY_S = 86_400;
 
-/** Labels of a time axis' ticks (epoch seconds): the time of day, and the date where a day begins or ticks are days. */
-export function timeLabels(ticks: readonly number[]): string[] {
+/**
+ * Labels of a time axis' ticks (epoch seconds): the time of day, and the date where a day begins or ticks are days.
+ * `both` joins the two.
+ */
+export function timeLabels(
+  ticks: readonly number[],
+  both = (date: string, time: string) => `${date} ${time}`,
+): string[] {
   const step = ticks.length > 1 ? (ticks[1] as number) - (ticks[0] as number) : DAY_S;
   let day = "";
   return ticks.map((tick) => {
@@ -17,6 +23,6 @@ export function timeLabels(ticks: readonly number[]): string[] {
       hourCycle: "h23",
       ...seconds,
     });
-    return isNew && tick !== ticks[0] ? `${today} ${time}` : time;
+    return isNew && tick !== ticks[0] ? both(today, time) : time;
   });
 }

@@ -80,12 +80,15 @@ def _choose(options: Options, weight: Floats, value: Floats) -> Ints:
     def at(price: float) -> Ints:
         return np.asarray((weighted + price * sized).argmin(axis=1))
 
+    def fits(price: float) -> bool:
+        return int(options.gpus[rows, at(price)].sum()) <= room
+
     low, high = 0.0, 1.0
-    while (fits := int(options.gpus[rows, at(high)].sum()) <= room) is False and high < 1e6:
-        high *= 4
-    for _ in range(40 if fits else 0):
+    while not fits(high) and high < 1e6:
+        low, high = high, high * 4
+    for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if int(options.gpus[rows, at(middle)].sum()) <= room else (middle, high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
     choice = at(high)
     for row in np.argsort(weight, kind="stable"):  # the least first
         if int(options.gpus[rows, choice].sum()) <= room:

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,6 +37,7 @@ from schedulearn.scheduler.runtimes.base import (
 from schedulearn.scheduler.runtimes.checkpoint_folders import CheckpointFolders
 from schedulearn.scheduler.runtimes.environments import Environments
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.process_watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
 # What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
@@ -84,9 +84,7 @@ class ProcessRuntime:
         self._checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks)
         self._sdk = data_dir.absolute() / "sdk"
         self._environments = Environments(self._tasks, environments or {})
-        self._closed = threading.Event()
-        self._wakers: set[int] = set()  # the pipe of each `watch`
-        self._wakers_lock = threading.Lock()
+        self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         for trash in self._tasks.glob(f"{_TRASH}*"):
@@ -127,7 +125,7 @@ class ProcessRuntime:
             if observed is not None and observed.state is not TaskState.CREATED:
                 return
             if self._launch(task) == shim.RUNS:
-                self._wake()
+                self._watch.wake()
                 return
             # Another keeper holds the lock: it has just begun, or is about to end.
             if time.monotonic() > deadline:
@@ -153,13 +151,13 @@ class ProcessRuntime:
             raise RuntimeFault(
                 f"{task_id} can't be paused: a process of it hangs in the kernel, or it starts ever more"
             )
-        self._wake()
+        self._watch.wake()
 
     def resume(self, task_id: str) -> None:
         command = self._command(task_id)
         if command is not None and procfs.is_stopped(command):
             procfs.resume_all(command, self._family(task_id, command))
-            self._wake()
+            self._watch.wake()
 
     def remove(self, task_id: str) -> None:
         if parse_task_id(task_id) is None:
@@ -180,7 +178,7 @@ class ProcessRuntime:
                 if lock is not None:
                     os.close(lock)
             shutil.rmtree(trash, ignore_errors=True)
-            self._wake()
+            self._watch.wake()
 
     def checkpoints(self) -> Sequence[str]:
         return self._checkpoints.jobs()
@@ -206,74 +204,22 @@ class ProcessRuntime:
             return iter(())
 
         def stopped() -> bool:
-            return not follow or self._closed.is_set() or self._is_over(task_id)
+            return not follow or self._watch.closed.is_set() or self._is_over(task_id)
 
         return self._log_store.follow(task_id, stopped=stopped)
 
     def watch(self) -> Iterator[bool]:
-        """Yields once at first too, and now and then for nothing."""
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        with self._wakers_lock:
-            self._wakers.add(writer)
-        try:
-            known: set[str] | None = None
-            while not self._closed.is_set():
-                alive = self._await_change(reader, known)
-                if self._closed.is_set():
-                    return
-                known = alive
-                yield False
-        finally:
-            with self._wakers_lock:
-                self._wakers.discard(writer)
-                os.close(writer)
-            os.close(reader)
+        return self._watch.changes()
 
     def close(self) -> None:
-        self._closed.set()
-        self._wake()
-
-    def _await_change(self, wake: int, known: set[str] | None) -> set[str]:
-        """Blocks until the set of running tasks is no longer `known`; returns what it is then."""
-        keepers: dict[int, str] = {}
-        starting = False
-        try:
-            for name in self._names():
-                keeper = _identity(self._directory(name) / "keeper.json")
-                fd = procfs.open_process(keeper) if keeper else None
-                if fd is not None:
-                    keepers[fd] = name
-                elif procfs.is_locked(self._directory(name) / "lock"):
-                    starting = True  # its keeper has not said yet who it is
-            alive = set(keepers.values())
-            if alive != known:
-                return alive
-            poller = select.poll()
-            for fd in (wake, *keepers):
-                poller.register(fd, select.POLLIN)
-            # A keeper's pidfd becomes readable when it ends, in whatever way.
-            ended = [fd for fd, _ in poller.poll(100 if starting else None)]
-            if wake in ended:
-                os.read(wake, 4096)
-            return alive - {keepers[fd] for fd in ended if fd in keepers}
-        finally:
-            for fd in keepers:
-                os.close(fd)
-
-    def _wake(self) -> None:
-        with self._wakers_lock:
-            for writer in self._wakers:
-                try:
-                    os.write(writer, b"w")
-                except BlockingIOError:
-                    pass  # full: it will wake anyway
+        self._watch.close()
 
     def _end_keeper(self, directory: Path, grace_s: float) -> None:
         """Returns when no keeper holds the task. What a killed keeper left behind is for `_observe` to clean up."""
         deadline = time.monotonic() + grace_s + KILL_S
         asked = killed = False
         while procfs.is_locked(directory / "lock"):
-            keeper = _identity(directory / "keeper.json")
+            keeper = read_identity(directory / "keeper.json")
             fd = procfs.open_process(keeper) if keeper else None
             if fd is None:
                 time.sleep(0.005)  # about to say who it is, or about to end
@@ -435,8 +381,3 @@ def _ended(task_id: str, record: dict[str, Any]) -> ObservedTask:
         finished_at=record.get("finished_at"),
         error="its keeper process was killed, or the machine restarted" if lost else record.get("error", ""),
     )
-
-
-def _identity(path: Path) -> procfs.Identity | None:
-    fields = procfs.read_json(str(path))
-    return procfs.Identity(*fields[:3]) if fields else None

@@ -1,0 +1,84 @@
+"""Waiting for local tasks to start and end, by the pidfds of their keepers."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from schedulearn.scheduler.runtimes import procfs
+
+
+class ProcessWatch:
+    """`tasks` gives the directories of the tasks that there are now."""
+
+    def __init__(self, tasks: Callable[[], Iterable[Path]]) -> None:
+        self.closed = threading.Event()
+        self._tasks = tasks
+        self._wakers: set[int] = set()  # the pipe of each `changes`
+        self._lock = threading.Lock()
+
+    def changes(self) -> Iterator[bool]:
+        """Yields once at first too, and now and then for nothing."""
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        with self._lock:
+            self._wakers.add(writer)
+        try:
+            known: set[str] | None = None
+            while not self.closed.is_set():
+                alive = self._await_change(reader, known)
+                if self.closed.is_set():
+                    return
+                known = alive
+                yield False
+        finally:
+            with self._lock:
+                self._wakers.discard(writer)
+                os.close(writer)
+            os.close(reader)
+
+    def wake(self) -> None:
+        with self._lock:
+            for writer in self._wakers:
+                try:
+                    os.write(writer, b"w")
+                except BlockingIOError:
+                    pass  # full: it will wake anyway
+
+    def close(self) -> None:
+        self.closed.set()
+        self.wake()
+
+    def _await_change(self, wake: int, known: set[str] | None) -> set[str]:
+        """Blocks until the set of running tasks is no longer `known`; returns what it is then."""
+        keepers: dict[int, str] = {}
+        starting = False
+        try:
+            for directory in self._tasks():
+                keeper = read_identity(directory / "keeper.json")
+                fd = procfs.open_process(keeper) if keeper else None
+                if fd is not None:
+                    keepers[fd] = directory.name
+                elif procfs.is_locked(directory / "lock"):
+                    starting = True  # its keeper has not said yet who it is
+            alive = set(keepers.values())
+            if alive != known:
+                return alive
+            poller = select.poll()
+            for fd in (wake, *keepers):
+                poller.register(fd, select.POLLIN)
+            # A keeper's pidfd becomes readable when it ends, in whatever way.
+            ended = [fd for fd, _ in poller.poll(100 if starting else None)]
+            if wake in ended:
+                os.read(wake, 4096)
+            return alive - {keepers[fd] for fd in ended if fd in keepers}
+        finally:
+            for fd in keepers:
+                os.close(fd)
+
+
+def read_identity(path: Path) -> procfs.Identity | None:
+    fields = procfs.read_json(str(path))
+    return procfs.Identity(*fields[:3]) if fields else None

@@ -9,7 +9,7 @@ K replicas on N hosts, atomic batch m (samples a replica in one pass), a accumul
     T_iter = (T_grad^gamma + T_sync^gamma)^(1/gamma)        a pass that synchronises; gamma: how much the two overlap
     T_step = a T_grad + T_iter
 
-Times are in seconds. NumPy only, and Python 3.8 syntax: training scripts import this. The fit alone needs SciPy.
+Times are in seconds. NumPy only, and Python 3.8 syntax: training scripts import this.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
 LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
 MAX_OBSERVATIONS = 1000
+_ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
+_TINY = 1e-12  # a perfect fit has a corner where its root has no slope
 _NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
 
 
@@ -136,7 +138,7 @@ def fit(observations: Observations, before: StepTimeModel | None = None) -> Step
 
     Parameters that nothing observed tells apart are held back rather than guessed, on the side of optimism, which is
     what makes a job be tried on more GPUs: unseen synchronisation counts as (almost) free. Measurements that lie far
-    from all others of the fit are left out in a second round. Needs SciPy. Deterministic.
+    from all others of the fit are left out in a second round. Deterministic.
 
     `before`: the fit of most of the same measurements; the search then starts there and takes a fraction of the time.
     """
@@ -184,36 +186,50 @@ def _outliers(seen: Observations, model: StepTimeModel) -> npt.NDArray[np.bool_]
 
 
 def _fit_weighted(seen: Observations, weights: Floats, before: StepTimeModel | None) -> StepTimeModel:
-    from scipy.optimize import minimize
-
     start, lower, upper = _bounds(seen, weights > 0)
     free = lower < upper
     if before is not None:
         known = np.array(astuple(before))
         usable = free & (known > 10 * SMALLEST)  # what was held back before starts as if nothing were known
         start[usable] = np.clip(known, lower, upper)[usable]
-    if not free.any():
-        return _released(start, seen, weights > 0)
-    scaled = weights / weights.sum()
+    if free.any():
+        start = _descended(start, lower, upper, seen, weights / weights.sum())
+    return _released(start, seen, weights > 0)
 
-    def loss(logs: Floats) -> tuple[float, Floats]:
-        # The parameters span orders of magnitude: by their logarithms the search takes half as many steps.
+
+def _descended(start: Floats, lower: Floats, upper: Floats, seen: Observations, weights: Floats) -> Floats:
+    """The parameters of least loss, from `start` on: Levenberg and Marquardt's method on their logarithms, since they
+    span orders of magnitude. A general quasi-Newton search stops somewhere in this loss's flat valleys, at a place
+    that hangs on the last digit of the measurements, and takes five times as long."""
+    free = lower < upper
+    low, high = np.log(lower[free]), np.log(upper[free])
+
+    def look(logs: Floats) -> tuple[float, Floats, Floats]:
         x = start.copy()
         x[free] = np.exp(logs)
-        value, gradient = _loss(x, seen, scaled)
-        return value, gradient[free] * x[free]
+        loss, slope, curvature = _loss(x, seen, weights)
+        return loss, slope[free] * x[free], curvature[np.ix_(free, free)] * np.outer(x[free], x[free])
 
-    result = minimize(
-        loss,
-        np.log(start[free]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(np.log(lower[free]), np.log(upper[free]))),
-        options={"maxiter": 100, "ftol": 1e-7},
-    )
+    at, damping = np.log(start[free]), 1e-2
+    loss, slope, curvature = look(at)
+    for _ in range(_ROUNDS):
+        moves = ~(((at <= low) & (slope > 0)) | ((at >= high) & (slope < 0)))
+        own = np.maximum(curvature.diagonal(), 1e-9)
+        system = (curvature + damping * np.diag(own))[np.ix_(moves, moves)]
+        step = np.zeros_like(at)
+        step[moves] = np.clip(np.linalg.solve(system, -slope[moves]), -_STRIDE, _STRIDE)
+        to = np.clip(at + step, low, high)
+        there = look(to)
+        gained, moved = loss - there[0], float(np.abs(to - at).max(initial=0.0))
+        if gained > 0:
+            at, (loss, slope, curvature), damping = to, there, max(damping / 5, 1e-9)
+        else:
+            damping *= 4
+        if moved < 1e-8 or 0 < gained < 1e-13:
+            break
     x = start.copy()
-    x[free] = np.clip(np.exp(result.x), lower[free], upper[free])
-    return _released(x, seen, weights > 0)
+    x[free] = np.clip(np.exp(at), lower[free], upper[free])
+    return x
 
 
 def _bounds(seen: Observations, used: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
@@ -253,8 +269,9 @@ def _released(x: Floats, seen: Observations, used: npt.NDArray[np.bool_]) -> Ste
     return StepTimeModel(*(float(v) for v in x))
 
 
-def _loss(x: Floats, seen: Observations, weights: Floats) -> tuple[float, Floats]:
-    """Loss and its gradient by the parameters. `weights` sum to 1."""
+def _loss(x: Floats, seen: Observations, weights: Floats) -> tuple[float, Floats, Floats]:
+    """Loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton: that of a loss which
+    touches this one here and is nowhere below it. `weights` sum to 1."""
     alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x
     batch = seen.atomic_batch
     further = np.maximum(seen.num_replicas - 2, 0)
@@ -274,33 +291,32 @@ def _loss(x: Floats, seen: Observations, weights: Floats) -> tuple[float, Floats
     log_q = np.log(np.where(sync > 0, sync, larger) / larger)
     by_gamma = (p * log_p + q * log_q) / (total * gamma) - np.log(total) / gamma**2
 
-    error_grad = np.log(grad) - np.log(seen.grad_time)
-    error_iter = log_iter - np.log(seen.iter_time)
-    tiny = 1e-12  # a perfect fit has a corner where its root has no slope
-    rms_grad = float(np.sqrt(np.sum(weights * error_grad**2) + tiny))
-    rms_iter = float(np.sqrt(np.sum(weights * error_iter**2) + tiny))
-    w_grad, w_iter = weights * error_grad / rms_grad, weights * error_iter / rms_iter
-
-    slope_grad = w_grad / grad + w_iter * by_grad
-    slope_sync = w_iter * by_sync
-    gradient = np.array(
-        [
-            slope_grad.sum(),
-            (slope_grad * batch).sum(),
-            slope_sync[local].sum(),
-            (slope_sync * further)[local].sum(),
-            slope_sync[remote].sum(),
-            (slope_sync * further)[remote].sum(),
-            (w_iter * by_gamma).sum(),
-        ]
+    none = np.zeros_like(grad)
+    by_local, by_remote = by_sync * local, by_sync * remote
+    of_grad = np.stack([1 / grad, batch / grad, none, none, none, none, none])  # d log T_grad by the parameters
+    of_iter = np.stack(
+        [by_grad, by_grad * batch, by_local, by_local * further, by_remote, by_remote * further, by_gamma]
     )
-    loss = rms_grad + rms_iter + 1e-3 * (gamma - 1) ** 2
+    loss, gradient, curvature = 0.0, np.zeros(7), np.zeros((7, 7))
+    for error, slopes in (
+        (np.log(grad) - np.log(seen.grad_time), of_grad),
+        (log_iter - np.log(seen.iter_time), of_iter),
+    ):
+        rms = float(np.sqrt(np.sum(weights * error**2) + _TINY))
+        weighted = slopes * (weights / rms)
+        loss += rms
+        gradient += weighted @ error
+        curvature += weighted @ slopes.T
+
+    loss += 1e-3 * float(gamma - 1) ** 2
     gradient[6] += 2e-3 * (gamma - 1)
-    for alpha, beta in ((2, 3), (4, 5)):
+    curvature[6, 6] += 2e-3
+    for (alpha, beta), rows in (((2, 3), local), ((4, 5), remote)):
         # Only where synchronising was seen: frozen parameters would add a constant, and a large one.
-        if (local if alpha == 2 else remote).any():
+        if rows.any():
             ratio = x[beta] / x[alpha]
-            loss += 1e-2 * ratio**2
-            gradient[beta] += 2e-2 * ratio / x[alpha]
-            gradient[alpha] -= 2e-2 * ratio**2 / x[alpha]
-    return loss, gradient
+            slope = np.array([-ratio, 1.0]) / x[alpha]  # of the ratio, by alpha and beta
+            loss += 1e-2 * float(ratio) ** 2
+            gradient[[alpha, beta]] += 2e-2 * ratio * slope
+            curvature[np.ix_([alpha, beta], [alpha, beta])] += 2e-2 * np.outer(slope, slope)
+    return loss, gradient, curvature

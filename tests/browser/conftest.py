@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from browsing import ARGUMENTS, CHROMIUM, STATIC, Service
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
+
+expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
 
 
 @pytest.fixture

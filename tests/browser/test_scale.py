@@ -22,7 +22,7 @@ PORT = 8797
 URL = f"http://127.0.0.1:{PORT}"
 LONGEST_MS = 100
 LINES = 1_000_000
-TRIES = 3
+TRIES = 8
 """A neighbour on a busy machine may take the processor from a frame now and then, but not each time."""
 WATCH_FRAMES = """() => {
   window.frames_ms = [];

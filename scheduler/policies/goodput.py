@@ -48,7 +48,7 @@ class Goodput:
         default=1.6,
         metadata={
             "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
-            "more than others would give for them; 1.25 where the cluster is often empty and people wait"
+            "more than others would give for them; where nobody else would have them, half as much longer"
         },
     )
 

@@ -48,7 +48,8 @@ def bounded_floor(
     policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
 ) -> float:
     """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
-    most `slowdown` times what it is at the market's price. One bound for all: it is spent where it saves most."""
+    most `slowdown` times what it is at the market's price, and half as much longer where that is nothing: growing takes
+    its time too, and in an empty cluster nobody else gains by it. One bound for all: it is spent where it saves most."""
     if policy.price_floor == 0:
         return 0.0
     work, rows = left(options.jobs), np.arange(len(base))
@@ -60,7 +61,8 @@ def bounded_floor(
         picked = speed[rows, (running + price * each).argmin(axis=1)]
         return float((work[picked > 0] / picked[picked > 0]).sum())
 
-    most = policy.slowdown * time(np.full_like(weight, market))
+    longer = (policy.slowdown - 1) / (1 if market > 0 else 2)
+    most = (1 + longer) * time(np.full_like(weight, market))
     low, high = 0.0, policy.price_floor
     if time(np.maximum(market, high * weight)) <= most:
         return high

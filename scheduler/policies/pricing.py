@@ -18,7 +18,7 @@ SLACK = 0.9  # of the price that balances: what is left over goes to those who g
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
-LATER_GUESSED = 0.5  # the same where nobody's length is known: who seems to have long to go may end at once
+LATER_GUESSED = 0.6  # the same where nobody's length is known: who seems to have long to go may end at once
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
@@ -49,7 +49,7 @@ def bounded_floor(
 ) -> float:
     """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
     most `slowdown` times what it is at the market's price, and half as much longer where that is nothing: growing takes
-    its time too, and in an empty cluster nobody else gains by it. One bound for all: it is spent where it saves most."""
+    its time too, and in an empty cluster nobody gains by it. One bound for all: it is spent where it saves most."""
     if policy.price_floor == 0:
         return 0.0
     work, rows = left(options.jobs), np.arange(len(base))

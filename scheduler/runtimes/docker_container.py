@@ -104,14 +104,17 @@ def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
             started_at = _time(state.get("StartedAt"))
             paused = status == "paused"
             return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
+    started_at, finished_at = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
+    if started_at is not None and finished_at is not None:
+        started_at = min(started_at, finished_at)  # an engine may note the end of a short command before its start
     return ObservedTask(
         task_id,
         TaskState.EXITED,
         exit_code=code,
         oom_killed=bool(state.get("OOMKilled")),
         error=error,
-        started_at=_time(state.get("StartedAt")),
-        finished_at=_time(state.get("FinishedAt")),
+        started_at=started_at,
+        finished_at=finished_at,
         container=container,
     )
 

@@ -166,6 +166,12 @@ class TestContainers:
         task = read_task("t", {"State": state})
         assert (task.state, task.exit_code, task.oom_killed, task.started_at) == (TaskState.EXITED, 137, True, None)
 
+    def test_a_task_does_not_end_before_it_starts(self) -> None:
+        """The engine writes the start down once the process runs, when a short one may have ended."""
+        times = {"StartedAt": "2026-11-22T09:05:28.349357Z", "FinishedAt": "2026-11-22T08:38:48.348883Z"}
+        task = read_task("t", {"State": {"Status": "exited", "ExitCode": 3, **times}})
+        assert task.started_at == task.finished_at == pytest.approx(1795338328.348883)
+
 
 @pytest.mark.docker
 class TestLogs:

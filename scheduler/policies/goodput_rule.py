@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
 PINNED = 1e9
+ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
 RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 ALIKE = (
@@ -140,14 +141,16 @@ def _weights(policy: Goodput, options: Options, now: float) -> Floats:
 
 def _steadied(policy: Goodput, options: Options) -> Floats:
     """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
-    allocation lasts. In the column to wait: 1, or what being stopped leaves."""
+    allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
     value = options.speedup.copy()
     value[:, options.wait] = 1.0
-    for row, job in enumerate(options.jobs):
-        if job.allocation:
-            restart = RESTART_S if job.resize_seconds is None else job.resize_seconds
-            lasts = policy.base_s + policy.patience * job.run_seconds / (1 + job.restarts)
-            value[row, : options.stay] *= lasts / (lasts + restart) if lasts else 0.0
+    jobs, sizes = options.jobs, value[:, : options.stay]
+    restart = np.array([RESTART_S if job.resize_seconds is None else job.resize_seconds for job in jobs])[:, None]
+    lasted = np.array([policy.base_s + policy.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
+    to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
+    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(sizes, 1.0), ENDING_S))
+    runs = np.array([bool(job.allocation) for job in jobs])[:, None]
+    value[:, : options.stay] *= np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
     return value
 
 

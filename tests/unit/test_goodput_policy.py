@@ -96,6 +96,17 @@ def test_a_running_job_is_resized_only_if_that_pays_for_the_restart() -> None:
     assert gpus(make_policy("goodput").allocate(snapshot([quick], CLUSTER)))["r"] == 16
 
 
+@pytest.mark.parametrize("metric", ["default", "speed", "cost"])
+def test_a_job_that_is_about_to_end_is_left_alone(metric: str) -> None:
+    running = elastic("r", allocation={"h0": 1}, run_seconds=3600.0, resize_seconds=5.0)
+    for remaining, left_alone in ((5.0, True), (3600.0, False)):
+        plan = make_policy("goodput", metric).allocate(snapshot([replace(running, remaining=remaining)], CLUSTER))
+        assert (plan.allocations["r"] == {"h0": 1}) is left_alone
+    overdue, drained = replace(running, remaining=0.0), [host("h0", gpus=0), *CLUSTER[1:]]
+    plan = make_policy("goodput", metric).allocate(snapshot([overdue, elastic("other")], drained))
+    assert set(plan.allocations["r"]) - {"h0"}, "its host is drained: it goes on elsewhere"
+
+
 @pytest.mark.parametrize("metric", Goodput.metrics)
 def test_every_metric_shares_the_cluster_out(metric: str) -> None:
     plan = make_policy("goodput", metric).allocate(snapshot([elastic("good", 0.95), elastic("bad", 0.2)], CLUSTER))

@@ -4,8 +4,8 @@ The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021)
 job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
 Under `cost` each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who
 would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
-for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the price P that a job will see when
-it ends, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
+for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
+see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
 would be the cheapest again. `default` knows no prices. `optimizer.assign` then makes the choice exact within each
 type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by

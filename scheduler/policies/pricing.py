@@ -16,28 +16,25 @@ if TYPE_CHECKING:
 
 SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
-CALM_S = 14400.0  # in which a crowd goes, by the order of it
+CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
 LATER_GUESSED = 0.6  # the same where nobody's length is known: who seems to have long to go may end at once
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
 def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
-    """(J, 1): what a unit of work (a second on one GPU) costs the job, in waiting and in GPUs. One unit more would be
-    done last of all, at the price that the job will see when it ends: the costate of its work, which stays the same
-    until then. The crowd that makes today's `price` goes: who ends soon pays today's, who will be there for long can do
-    more of its work when GPUs are cheap, and by so much less is its work worth now. A job of which nobody knows when it
-    ends may do so at any time until it has had twice what it is guessed to have left."""
+    """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
+    the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
+    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up, each = weight * inverse, np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
     rows = np.arange(len(inverse))
     life = left(options.jobs) * inverse[rows, (held_up + price * each).argmin(axis=1)] / CALM_S
-    known = np.array([job.remaining is not None for job in options.jobs])
-    later = LATER if known.any() else LATER_GUESSED
-    crowd = np.where(known, np.exp(-life), -np.expm1(-2 * life) / np.maximum(2 * life, 1e-9))
-    last = price * (later + (1 - later) * crowd)
-    worth = (held_up + last[:, None] * each).min(axis=1)[:, None]
+    later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
+    # The mean over its life of a price that falls from 1 to `later` by exp(-t).
+    mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
+    worth = (held_up + price * mean[:, None] * each).min(axis=1)[:, None]
     return np.where(np.isfinite(worth), worth, weight)
 
 

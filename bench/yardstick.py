@@ -1,4 +1,4 @@
-"""`python -m bench.yardstick`: what `bench allocation` compares with, written to bench/data/pollux.json (45 minutes).
+"""`python -m bench.yardstick`: what `bench allocation` compares with, written to bench/data/pollux.json (an hour).
 
 For each trace the figures of Pollux's genetic algorithm under its own conditions (seed 0), the lower bound of
 `bound.py`, and the mean completion time under `foresight.py` as the service works. Run it anew whenever the simulator

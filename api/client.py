@@ -60,20 +60,30 @@ class Client(Transport):
         *,
         user: str | None = None,
         q: str | None = None,
+        labels: Mapping[str, str] | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
-        """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id."""
-        given = {"state": list(states), "user": user, "q": q, "cursor": cursor, "limit": limit}
+        """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
+        must have."""
+        pairs = [f"{name}={value}" for name, value in (labels or {}).items()]
+        given = {"state": list(states), "user": user, "q": q, "label": pairs, "cursor": cursor, "limit": limit}
         return self._object("GET", "jobs", params={key: value for key, value in given.items() if value})
 
-    def all_jobs(self, states: Iterable[str] = (), *, user: str | None = None, q: str | None = None) -> Json:
+    def all_jobs(
+        self,
+        states: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        q: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Json:
         """The same, with the items of all pages."""
         states = list(states)
-        page = self.jobs(states, user=user, q=q, limit=_PAGE)
+        page = self.jobs(states, user=user, q=q, labels=labels, limit=_PAGE)
         items = page["items"]
         while page["next"]:
-            page = self.jobs(states, user=user, q=q, cursor=page["next"], limit=_PAGE)
+            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=_PAGE)
             items += page["items"]
         return {**page, "items": items}
 

@@ -97,23 +97,38 @@ async def list_jobs(
     state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
     user: str | None = None,
     q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
+    label: Annotated[list[str] | None, Query(max_length=20, description="KEY=VALUE that a job must have")] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
 ) -> Response:
     """Newest first, or with `order=oldest` as they wait in a queue."""
     cluster = cluster_of(request)
-    states = [s.value for s in state or ()]
+    states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
 
     def page(db: Connection) -> dict[str, Any]:
         rows = repository.list_jobs(
-            db, states=states, user=user, text=q, after=cursor, limit=limit + 1, oldest_first=order == "oldest"
+            db,
+            states=states,
+            user=user,
+            text=q,
+            labels=labels,
+            after=cursor,
+            limit=limit + 1,
+            oldest_first=order == "oldest",
         )
         more, rows = len(rows) > limit, rows[:limit]
         items = job_views(cluster, db, rows)
         return {"items": items, "next": rows[-1].id if more else None, "counts": repository.count_jobs(db)}
 
     return JsonResponse(await cluster.db.aread(page))
+
+
+def _label(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise InvalidError(f"{given!r} is not KEY=VALUE", field="label")
+    return name, value
 
 
 @router.get("/jobs/{job_id}", response_model=JobDetail, responses=_UNKNOWN)

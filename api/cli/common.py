@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 import sys
@@ -59,11 +60,15 @@ class Session:
         return sys.stdout.isatty() and not self.as_json
 
     def job_id(self, given: str) -> str:
-        """The job's id for an id, an unambiguous beginning or end of one, or `last`."""
+        """The job's id for an id, an unambiguous beginning or end of one, or `last`: your own newest job, so that
+        `cancel last` never ends a colleague's."""
         if given == "last":
-            newest = self.client.jobs(limit=1)["items"]
+            user = whoami()
+            newest = self.client.jobs(user=user, limit=1)["items"] if user else []
             if not newest:
-                raise ClientError("there is no job yet")
+                raise ClientError(
+                    f"{user or 'nobody'} has submitted no job: `schedulearn ls --all` shows those of everybody"
+                )
             return str(newest[0]["id"])
         if _FULL_ID.fullmatch(given):
             try:
@@ -84,6 +89,22 @@ class Session:
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def whoami() -> str:
+    """The account that runs this command: whose jobs `submit` makes and `last` means. Empty if it has no name."""
+    try:
+        return getpass.getuser()[:100]
+    except (KeyError, OSError):
+        return ""
+
+
+def key_and_value(given: str, option: str) -> tuple[str, str]:
+    """The parts of KEY=VALUE. Raises click.BadParameter."""
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{clean(given)!r} is not KEY=VALUE", param_hint=option)
+    return name, value
 
 
 def _shared_options() -> list[click.Parameter]:

@@ -14,11 +14,13 @@ from schedulearn.api.cli.common import (
     Session,
     clean,
     console,
+    key_and_value,
     pass_session,
     print_json,
     print_table,
     rich_cell,
     state_cell,
+    whoami,
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
@@ -33,11 +35,18 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 @click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
 @click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
 @click.option("--user", help="Only jobs of this user.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
 @pass_session
 def ls(
-    session: Session, states: tuple[str, ...], everything: bool, user: str | None, text: str | None, limit: int
+    session: Session,
+    states: tuple[str, ...],
+    everything: bool,
+    user: str | None,
+    labels: tuple[str, ...],
+    text: str | None,
+    limit: int,
 ) -> None:
     """Lists jobs, newest first, and why each is in its state. Finished ones only with --all or --state.
 
@@ -45,13 +54,15 @@ def ls(
     Examples:
       schedulearn ls
       schedulearn ls --state running --state queued
+      schedulearn ls --label sweep=lr --user ada
       schedulearn ls --all --json
     """
     chosen = states or (() if everything else UNFINISHED)
+    having = dict(key_and_value(label, "--label") for label in labels)
     if everything:
-        page = session.client.all_jobs(chosen, user=user, q=text)
+        page = session.client.all_jobs(chosen, user=user, q=text, labels=having)
     else:
-        page = session.client.jobs(chosen, user=user, q=text, limit=limit)
+        page = session.client.jobs(chosen, user=user, q=text, labels=having, limit=limit)
     if session.as_json:
         print_json(page)
         return
@@ -200,21 +211,30 @@ def logs(session: Session, following: bool, job: str) -> int:
 
 
 @click.command(cls=Command)
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("jobs", nargs=-1, metavar="JOB...")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="All unfinished jobs with this label.")
+@click.option("--user", help="Of this user, with --label.  [default: you]")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask, with --label on a terminal.")
 @pass_session
-def cancel(session: Session, jobs: tuple[str, ...]) -> int:
+def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
     """Ends jobs: those that wait at once, those that run by SIGTERM, then SIGKILL.
 
-    With --json it prints {"items": [...]}.
+    With --label it ends your own jobs that have all these labels. With --json it prints {"items": [...]}.
 
     \b
     Examples:
       schedulearn cancel last
+      schedulearn cancel --label sweep=lr
       schedulearn cancel $(schedulearn ls --json | jq -r '.items[].id')
     """
+    if bool(jobs) == bool(labels):
+        raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
+    if user is not None and not labels:
+        raise click.UsageError("--user goes with --label")
+    chosen = jobs or _labelled(session, labels, whoami() if user is None else user, yes)
     done: list[Json] = []
     failed = 0
-    for given in jobs:
+    for given in chosen:
         try:
             done.append(session.client.cancel(session.job_id(given)))
         except ClientError as error:
@@ -227,6 +247,19 @@ def cancel(session: Session, jobs: tuple[str, ...]) -> int:
         print_json({"items": done})
     sys.stdout.flush()
     return failed
+
+
+def _labelled(session: Session, labels: tuple[str, ...], user: str, yes: bool) -> list[str]:
+    """Ids of the user's unfinished jobs with these labels. Raises ClientError if there is none; asks on a terminal."""
+    having = dict(key_and_value(label, "--label") for label in labels)
+    found = session.client.all_jobs(UNFINISHED, user=user, labels=having)["items"] if user else []
+    if not found:
+        raise ClientError(f"{user or 'nobody'} has no unfinished job with {', '.join(labels)}")
+    if session.pretty and not yes:
+        for job in found:
+            click.echo(f"{job['id']} {clean(job['name'])}, {job['state']}")
+        click.confirm(f"Cancel {len(found)} job{'s' * (len(found) != 1)}?", abort=True)
+    return [str(job["id"]) for job in found]
 
 
 @click.command(cls=Command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
@@ -11,9 +10,19 @@ from typing import IO, Any
 
 import click
 
-from schedulearn.api.cli.common import INTERRUPTED, Command, Session, clean, exit_code, pass_session, print_json
+from schedulearn.api.cli.common import (
+    INTERRUPTED,
+    Command,
+    Session,
+    clean,
+    exit_code,
+    key_and_value,
+    pass_session,
+    print_json,
+    whoami,
+)
 from schedulearn.api.cli.follow import follow, wait
-from schedulearn.api.cli.times import parse_seconds
+from schedulearn.api.cli.times import parse_instant, parse_seconds
 from schedulearn.api.client import Json
 
 _WORDS = "schedulearn.submit.words"
@@ -43,6 +52,16 @@ class _Seconds(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class _Instant(click.ParamType[str]):
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return parse_instant(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command(cls=_Submit)
 @click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
@@ -54,7 +73,19 @@ class _Seconds(click.ParamType[float]):
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")
 @click.option("--min-gpus", type=int, metavar="N", help="At least, if elastic.")
 @click.option("--max-gpus", type=int, metavar="N", help="At most, if elastic.")
+@click.option(
+    "--resize", type=click.Choice(["restart", "in-place"]), help="How it is resized, if elastic.  [default: restart]"
+)
+@click.option("--batch-size", type=int, metavar="N", help="Of all workers together.  [default: the script's]")
+@click.option(
+    "--max-batch-size", type=int, metavar="N", help="Up to which the batch may grow.  [default: the script's]"
+)
+@click.option("--epochs", type=int, metavar="N", help="How long it trains.  [default: the script's]")
+@click.option("--family", metavar="TEXT", help="Its jobs share what is learned.  [default: image and command]")
 @click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
+@click.option("--weight", type=float, metavar="N", help="Its share against other jobs.  [default: 1]")
+@click.option("--deadline", type=_Instant(), metavar="WHEN", help="When it should be done: a time, or 2h from now.")
+@click.option("--grace-period", type=_Seconds(), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]")
 @click.option("--max-duration", type=_Seconds(), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d.")
 @click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
@@ -100,7 +131,7 @@ def submit(
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")
         given["command"] = words[0] if len(words) == 1 else shlex.join(words)
-    given_env, given_labels = dict(map(_variable, env)), dict(map(_label, labels))
+    given_env, given_labels = dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
     if file is None and not given:
         raise click.UsageError("give a JSON file, or --image and a command after `--`")
     read = _read(file) if file is not None else {}
@@ -160,7 +191,7 @@ def _complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str
         job.setdefault("name", _name(job["command"]))
         job.setdefault("type", "Pytorch")
         job.setdefault("required_gpus", 1)
-    if "user" not in job and (user := _user()):
+    if "user" not in job and (user := whoami()):
         job["user"] = user
     return job
 
@@ -175,13 +206,6 @@ def _name(command: str) -> str:
     return PurePath((scripts or words or ["job"])[0]).name[:200] or "job"
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()[:100]
-    except (KeyError, OSError):
-        return ""
-
-
 def _variable(given: str) -> tuple[str, str]:
     name, equals, value = given.partition("=")
     if equals:
@@ -189,10 +213,3 @@ def _variable(given: str) -> tuple[str, str]:
     if name not in os.environ:
         raise click.BadParameter(f"{clean(name)} is not set in this shell", param_hint="--env")
     return name, os.environ[name]
-
-
-def _label(given: str) -> tuple[str, str]:
-    name, equals, value = given.partition("=")
-    if not name or not equals:
-        raise click.BadParameter(f"{clean(given)!r} is not KEY=VALUE", param_hint="--label")
-    return name, value

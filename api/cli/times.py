@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -20,6 +20,19 @@ def parse_seconds(text: str) -> float:
     if match is None:
         raise ValueError(f"{text!r} is not a length of time: write seconds, or e.g. 30m, 2h, 1d")
     return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def parse_instant(text: str) -> str:
+    """ISO 8601 with its time zone, of such a time (without a zone: this machine's) or of a length of time from now.
+    Raises ValueError."""
+    try:
+        return (datetime.now(UTC) + timedelta(seconds=parse_seconds(text))).isoformat()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().isoformat()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(f"{text!r} is not a time: write e.g. 2026-12-24T18:00, or 2h for in two hours") from error
 
 
 def ago(option: str, text: str) -> str:

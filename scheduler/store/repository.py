@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, Table, and_, bindparam, delete, func, insert, inspect, or_, select, update
+from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -130,11 +130,12 @@ def list_jobs(
     states: Sequence[str] = (),
     user: str | None = None,
     text: str | None = None,
+    labels: Mapping[str, str] | None = None,
     after: str | None = None,
     limit: int = 50,
     oldest_first: bool = False,
 ) -> list[JobRow]:
-    """By time of submission; `after` is the id that the page before ended with."""
+    """By time of submission; `after` is the id that the page before ended with. A job must have all `labels`."""
     order = [col(Job.submitted_at), col(Job.id)]
     query = select(Job).order_by(*(order if oldest_first else [key.desc() for key in order])).limit(limit)
     if states:
@@ -145,6 +146,9 @@ def list_jobs(
         query = query.where(
             or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
         )
+    for name, value in (labels or {}).items():
+        pair = func.json_each(col(Job.labels)).table_valued("key", "value")
+        query = query.where(exists().where(pair.c.key == name, pair.c.value == value).select_from(pair))
     if after is not None:
         at = get_job(db, after).submitted_at
         if oldest_first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -107,9 +108,58 @@ def test_an_id_may_be_a_part_of_it(service: Service, end: Callable[[str, str], b
     assert service.run("show", part.upper(), "--json").json["id"] == job_id
 
 
-def test_last_is_the_newest_job(service: Service) -> None:
-    job_id = service.submit("true")
-    assert service.run("show", "last", "--json").json["id"] == job_id
+def test_last_is_your_own_newest_job_so_that_cancel_last_never_ends_a_colleagues(service: Service) -> None:
+    mine = service.submit("sleep 60", user=getpass.getuser())
+    service.submit("true", user="somebody-else")
+    assert service.run("show", "last", "--json").json["id"] == mine
+    assert service.run("cancel", "last").out.startswith(mine)
+
+
+def test_last_of_somebody_without_a_job_is_an_error(start_service: Callable[..., Service]) -> None:
+    service = start_service()
+    service.wait(service.submit("true", user="somebody-else"), "succeeded")
+    said = service.run("cancel", "last", code=1).err
+    assert f"{getpass.getuser()} has submitted no job" in said
+
+
+def test_ls_and_cancel_by_label_and_cancel_only_ends_your_own(service: Service) -> None:
+    me = getpass.getuser()
+    nasty = 'it\'s "%_"'
+    labelled = [service.submit("sleep 60", user=me, labels={"sweep": "lr", nasty: str(i)}) for i in range(2)]
+    other = service.submit("sleep 60", user="somebody-else", labels={"sweep": "lr"})
+    service.submit("true", user=me, labels={"sweep": "other", "note": "lr"})
+    both = service.run("ls", "--label", "sweep=lr", "--json").json["items"]
+    assert {job["id"] for job in both} == {*labelled, other}
+    found = service.api("GET", "/api/v1/jobs", params={"label": ["sweep=lr", "sweep=other"]}).json()["items"]
+    assert [job["labels"]["sweep"] for job in found] == ["other"], "of one name said twice the last one counts"
+    [second] = service.api("GET", "/api/v1/jobs", params={"label": f"{nasty}=1"}).json()["items"]
+    assert second["id"] == labelled[1]
+    ended = service.run("cancel", "--label", "sweep=lr").out.splitlines()
+    assert {line.split()[0] for line in ended} == set(labelled)
+    assert f"{me} has no unfinished job with sweep=lr" in service.run("cancel", "--label", "sweep=lr", code=1).err
+    service.run("cancel", "--label", "sweep=lr", "--user", "somebody-else")
+    assert service.wait(other, "cancelled")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["last", "--label", "a=b"], ["--label", "nonsense"], ["last", "--user", "ada"]], ids=str
+)
+def test_cancel_wants_ids_or_labels(service: Service, arguments: list[str]) -> None:
+    service.run("cancel", *arguments, code=2)
+
+
+def test_cancel_by_label_asks_on_a_terminal(service: Service) -> None:
+    job_id = service.submit("sleep 60", user=getpass.getuser(), labels={"ask": "me"})
+    refused = service.on_terminal("cancel", "--label", "ask=me", until="[y/N]")
+    assert "Cancel 1 job?" in refused.out
+    assert service.job(job_id)["state"] != "cancelled"
+    service.on_terminal("cancel", "--label", "ask=me", "--yes")
+    service.wait(job_id, "cancelled")
+
+
+def test_a_label_that_is_no_pair_is_refused(service: Service) -> None:
+    answer = service.api("GET", "/api/v1/jobs", params={"label": "nonsense"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "label")
 
 
 def test_an_id_that_may_mean_several_jobs_is_refused_with_their_ids(service: Service) -> None:

@@ -6,11 +6,16 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from clusters import wait_for
 from services import Service, without_escapes
+
+from schedulearn.api.cli.submit import submit
+from schedulearn.api.cli.times import parse_instant
+from schedulearn.scheduler.spec import JobSpec
 
 FLAGS = ("submit", "--image", "x", "--launcher", "none")
 
@@ -41,6 +46,8 @@ def test_flags_reach_the_job(service: Service) -> None:
         *("--name", "n", "--type", "Tensorflow", "--gpus", "2", "--elastic", "--min-gpus", "1", "--max-gpus", "3"),
         *("--priority", "70", "--max-duration", "2h", "--max-restarts", "4", "--env", "A=1=2", "--env", "PATH"),
         *("--cpus", "1.5", "--memory", "4g"),
+        *("--resize", "restart", "--batch-size", "64", "--max-batch-size", "128", "--epochs", "5"),
+        *("--family", "digits", "--weight", "2.5", "--deadline", "2030-01-02T03:04:05+00:00", "--grace-period", "1m"),
         *("--shm-size", "2g", "--label", "team=vision", "--user", "ada"),
     ]
     job = service.run(*FLAGS, "-d", "--json", *flags, "--command", "sh -c 'echo \"$A\"'").json
@@ -48,10 +55,29 @@ def test_flags_reach_the_job(service: Service) -> None:
         "name": "n", "type": "Tensorflow", "required_gpus": 2, "elastic": True, "min_gpus": 1, "max_gpus": 3,
         "priority": 70, "max_duration": 7200.0, "max_restarts": 4, "env": {"A": "1=2", "PATH": os.environ["PATH"]},
         "shm_size": 2 << 30, "labels": {"team": "vision"}, "user": "ada", "cpus": 1.5, "memory": 4 << 30,
-        "command": "sh -c 'echo \"$A\"'",
+        "command": "sh -c 'echo \"$A\"'", "resize": "restart", "batch_size": 64, "max_batch_size": 128, "epochs": 5,
+        "weight": 2.5, "deadline": "2030-01-02T03:04:05.000Z", "grace_period": 60.0, "family": "digits",
     }  # fmt: skip
     assert {key: job[key] for key in expected} == expected
     service.wait(job["id"], "succeeded")
+
+
+def test_every_key_of_a_job_has_a_flag() -> None:
+    flags = {option.name for option in submit.params} - {"file", "detach"}
+    by_command_line = {"type_": "type"}
+    assert {by_command_line.get(name or "", name) for name in flags} >= set(JobSpec.model_fields)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("2h", 7200), ("90", 90)])
+def test_a_deadline_may_be_a_length_of_time_from_now(given: str, seconds: int) -> None:
+    left = datetime.fromisoformat(parse_instant(given)) - datetime.now(UTC)
+    assert left.total_seconds() == pytest.approx(seconds, abs=5)
+
+
+@pytest.mark.parametrize("given", ["tomorrow", "", "9" * 400, "2026-13-01"])
+def test_what_is_no_time_is_refused_with_what_would_be_one(given: str) -> None:
+    with pytest.raises(ValueError, match="is not a time: write"):
+        parse_instant(given)
 
 
 def test_words_after_the_dashes_stay_the_words_that_they_are(service: Service) -> None:

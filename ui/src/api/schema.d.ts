@@ -3348,6 +3348,8 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: string | null;
+                /** @description KEY=VALUE that a job must have */
+                label?: string[] | null;
                 limit?: number;
                 /** @description which come first */
                 order?: "newest" | "oldest";

@@ -16,8 +16,9 @@ from bench.yardstick import DATA, FILE
 from schedulearn.scheduler.policy import make_policy
 from schedulearn.scheduler.sim.arguments import Contender, equal_hosts, parse_trace
 from schedulearn.scheduler.sim.comparison import Comparison
+from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 from schedulearn.scheduler.sim.result import Summary, summarize
-from schedulearn.scheduler.sim.simulator import POLLUX, Conditions, simulate
+from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import TraceJob, load_trace
 
 SERVICE = Conditions()

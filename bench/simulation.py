@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.service import verdict
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace
 from schedulearn.scheduler.sim.comparison import Comparison
-from schedulearn.scheduler.sim.simulator import Conditions
+from schedulearn.scheduler.sim.conditions import Conditions
 
 TRACE = Path(__file__).with_name("data") / "workloads" / "workload-1.csv"
 BUDGET_S = 20.0

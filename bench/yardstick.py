@@ -16,8 +16,9 @@ from bench.bound import market
 from bench.foresight import Foresight
 from bench.pollux import Pollux
 from schedulearn.scheduler.sim.arguments import equal_hosts
+from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 from schedulearn.scheduler.sim.result import summarize
-from schedulearn.scheduler.sim.simulator import POLLUX, Conditions, Simulation, simulate
+from schedulearn.scheduler.sim.simulator import Simulation, simulate
 from schedulearn.scheduler.sim.workload import TraceJob, load_trace
 
 DATA = Path(__file__).with_name("data")

@@ -31,6 +31,7 @@ PREVIEW_S = 1.0  # of computing, a policy
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
 STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
+KEPT_S = 600.0  # so old a prediction may be if none could be made since
 _UNBORN = "~"  # sorts behind every id: a job that is submitted now comes after those that there are
 _BUSY_S = 5.0  # for so long at most, a prediction waits until nothing more changes
 _LOOK_S = 0.5  # between looks at whether anything did: one small query
@@ -71,6 +72,7 @@ class Outlook:
         self._every_s = every_s
         self._clock = clock
         self._seen: tuple[int, int] | None = None
+        self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outlook", daemon=True)
 
@@ -132,6 +134,8 @@ class Outlook:
                 horizon_s=HORIZON_S,
                 out_of_time=self._within(ETA_S),
             )
+            if found.problem is not None:
+                raise found.problem
         except Exception as error:
             log.exception("the start of a job could not be foreseen")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
@@ -184,9 +188,11 @@ class Outlook:
                 busy_since = None
                 if self.update():
                     rest = max(self._every_s, 10 * (time.monotonic() - began))
-            except Exception:
-                log.exception("when jobs start and end can't be predicted")
-                self.etas, rest = Etas(), STALE_S
+            except Exception as error:
+                self._tell(error)
+                rest = STALE_S
+                if self._clock() - self.etas.at > KEPT_S:
+                    self.etas = Etas()
 
     def update(self) -> bool:
         """Predicts anew; False if nothing has changed since the last time."""
@@ -201,10 +207,18 @@ class Outlook:
             snapshot, facts = self._look(policy, books)
             found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
             self.etas = Etas(snapshot.now, found.until, found.etas)
+            self._tell(found.problem)
         else:  # an idle service stays without NumPy
             self.etas = Etas(self._clock())
         self._seen = seen  # after the prediction: one that fails is tried again
         return True
+
+    def _tell(self, problem: Exception | None) -> None:
+        """Logs what keeps a prediction from its end, once for as long as it is the same."""
+        text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
+        if problem is not None and text != self._problem:
+            log.error("when jobs start and end can't be predicted any further: %s", text, exc_info=problem)
+        self._problem = text
 
     def _changes(self) -> tuple[int, int]:
         """Another one after whatever may change a prediction."""

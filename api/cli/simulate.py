@@ -138,7 +138,7 @@ def _prepare(
     from schedulearn.scheduler.plugins import load_policies
     from schedulearn.scheduler.sim import arguments
     from schedulearn.scheduler.sim.comparison import Comparison
-    from schedulearn.scheduler.sim.simulator import POLLUX, Conditions
+    from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 
     load_policies(own)
     contenders = arguments.parse_policies(policies or "fifo,tiresias,goodput:default,goodput:speed,goodput:cost")

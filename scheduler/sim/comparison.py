@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from schedulearn.scheduler.domain import HostView
 from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.sim.arguments import Contender, applications_of
+from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import COLUMNS, Summary, summarize
-from schedulearn.scheduler.sim.simulator import Conditions, Outcome, Run, Simulation
+from schedulearn.scheduler.sim.run import Outcome, Run
+from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import TraceJob
 
 if TYPE_CHECKING:

@@ -14,11 +14,14 @@ from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
 from schedulearn.scheduler.lengths import Basis, guessed, pace
 from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import busy_periods
-from schedulearn.scheduler.sim.simulator import Conditions, Run, Simulation
+from schedulearn.scheduler.sim.run import Run
+from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
 
 RESTART_S = 5.0  # where nothing was measured
+MOST_EVENTS = 100_000  # of one forecast: several times what the time to compute allows
 MANY = 200  # jobs; with more of them decisions lie apart by a tenth of how long jobs take, so as to get further
 
 
@@ -54,7 +57,9 @@ class Forecast:
     etas: Mapping[str, Eta]
     until: float
     cut: str
-    """Why it ends there: `horizon`, `time`, or empty."""
+    """Why it ends there: `horizon`, `time` (to compute is over), `events` (too many), `failed`, or empty."""
+    problem: Exception | None = None
+    """What failed: a policy, or the simulator. What was found until then holds."""
 
 
 def forecast(
@@ -65,13 +70,18 @@ def forecast(
     horizon_s: float,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Forecast:
-    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`. Raises RuntimeError
-    for a policy that makes faulty plans."""
-    cut = ""
+    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS."""
+    asked, cut = 0, ""
 
-    def stop(now: float) -> bool:
-        nonlocal cut
-        cut = "time" if out_of_time() else "horizon" if now > snapshot.now + horizon_s else ""
+    def stop(elapsed: float) -> bool:
+        nonlocal asked, cut
+        asked += 1
+        if out_of_time():
+            cut = "time"
+        elif elapsed > horizon_s:
+            cut = "horizon"
+        elif asked > MOST_EVENTS:
+            cut = "events"
         return bool(cut)
 
     measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
@@ -89,8 +99,13 @@ def forecast(
     hosts = [replace(host, gpu_jobs=(), gpu_utilization=()) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)
     simulation.last_host = snapshot.last_host
-    run = simulation.run()
-    return Forecast(run, _etas(run, snapshot, facts), simulation.now if cut else math.inf, cut)
+    problem: Exception | None = None
+    try:
+        run = simulation.run()
+    except Exception as error:  # a policy may raise anything
+        run, cut, problem = simulation.result(), "failed", error
+    until = snapshot.now + simulation.now if cut else math.inf
+    return Forecast(run, _etas(run, snapshot, facts), until, cut, problem)
 
 
 def _trace_job(view: JobView, facts: Facts) -> TraceJob:
@@ -204,8 +219,9 @@ def compare(
     horizon_s: float,
     out_of_time: Callable[[], Callable[[], bool]],
 ) -> Comparison:
-    """Both played from `snapshot`. `out_of_time` is called once a policy for its own clock. Raises RuntimeError for a
-    policy that makes faulty plans. GPU- and host-hours count up to the earlier of the times to which each got."""
+    """Both played from `snapshot`. `out_of_time` is called once a policy for its own clock. Raises what a policy
+    raises, and RuntimeError for one that makes faulty plans. GPU- and host-hours count up to the earlier of the times
+    to which each got."""
     plan = then.allocate(snapshot)
     if faults := plan_faults(snapshot, plan):
         raise RuntimeError(f"{then.name} made a faulty plan: {'; '.join(faults[:3])}")
@@ -213,6 +229,8 @@ def compare(
     first, second = (
         forecast(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time()) for policy in (now, then)
     )
+    if (problem := first.problem or second.problem) is not None:
+        raise problem
     until = min(first.until, second.until)
     both = {job_id for job_id, eta in first.etas.items() if eta.end is not None and second.etas[job_id].end is not None}
     return Comparison(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from schedulearn.scheduler.domain import HostView
 from schedulearn.scheduler.sim.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.sim.comparison import Comparison, Played, table
-from schedulearn.scheduler.sim.simulator import Held, Run
+from schedulearn.scheduler.sim.run import Held, Run
 
 Floats = npt.NDArray[np.float64]
 BINS = 240

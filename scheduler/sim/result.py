@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulearn.metrics.goodput import Goodput
-from schedulearn.scheduler.sim.simulator import Run
+from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.training import NO_TYPE, on_type
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application
 
@@ -97,7 +97,8 @@ def unfairness(run: Run) -> list[float]:
     values = []
     for outcome in ended:
         begin, end = outcome.job.submitted_at, outcome.ended_at
-        contention = (_seconds_before(begins, begin, end) - _seconds_before(ends, begin, end)) / (end - begin)
+        there = _seconds_before(begins, begin, end) - _seconds_before(ends, begin, end)
+        contention = there / (end - begin) if end > begin else 1.0  # late times are too coarse for the shortest jobs
         share = total / max(1.0, contention)
         alone = time_alone(outcome.job.application, share, width, outcome.job.required_gpus, outcome.job.most_gpus)
         values.append((end - begin) / alone)

@@ -11,98 +11,51 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.lengths import pace
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.run import Held, Outcome, Run
 from schedulearn.scheduler.sim.switching import HostSwitch
-from schedulearn.scheduler.sim.training import NO_TYPE, Memory, Training
+from schedulearn.scheduler.sim.training import NO_TYPE, EventKind, JobEvent, Memory, Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
-
-@dataclass(frozen=True)
-class Conditions:
-    """How the cluster behaves. The defaults are what this service does; `POLLUX` is what OSDI 2021 simulated."""
-
-    interval: float = 60.0
-    """Seconds between decisions."""
-    on_events: bool = True
-    """Whether arrivals, ends and new profiles also bring a decision, as in the service."""
-    gap: float = 0.0
-    """Seconds that lie between two decisions at least."""
-    cold_start: float = 10.0
-    """Seconds from a job's first GPUs to its first step."""
-    stall_up: float = 5.0
-    """Seconds without training when a job grows, moves or comes back."""
-    stall_down: float = 1.0
-    """Seconds without training when a job gives up some of its GPUs."""
-    learn_after: float = 30.0
-    """Seconds of training after which an allocation is measured."""
-    family_memory: bool = True
-    """Whether jobs of one application share what was learned."""
-    lengths: str = "unknown"
-    """`declared`: jobs tell their work; `predicted`: by the mean of the family; `unknown`."""
-    length_error: float = 1.0
-    """Declared work is wrong by up to this factor, either way."""
-    speeds: Mapping[str, float] = field(default_factory=dict)
-    """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
-    seed: int = 0
-    scaling: bool = False
-    """Whether hosts are switched off and on as the policy wants."""
-    scale_window: float = 600.0
-    """Seconds for which fewer hosts must do before one is switched off."""
-    boot: float = 180.0
-    """Seconds from the wish for a host until it is up."""
-
-
-POLLUX = Conditions(
-    on_events=False, cold_start=30.0, stall_up=30.0, stall_down=30.0, family_memory=False,
-)  # fmt: skip
-"""Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""
-
 SAME_TIME_S = 1e-6
+MIN_REVIEW_S = 0.05
+"""A policy that asks to be asked again is, but no sooner: the service's loop waits as long."""
+MOST_EVENTS_AT_ONCE = 1000
+"""Of one job at one instant; it has at most a few dozen."""
+FRUITLESS_DECISIONS = 10_000
+"""After so many in a row without any training, the policy is asked again only when something happens."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """Who had which GPUs when; for plots and for host-hours."""
+class StuckError(RuntimeError):
+    """A job of the simulation does something again and again at one instant: a bug of the simulator."""
 
-    job: str
-    allocation: Mapping[str, int]
-    begin: float
-    end: float
+    def __init__(self, job: str, event: JobEvent, now: float) -> None:
+        super().__init__(f"job {job}: its event {event.kind.value!r} at {now:.6f} s comes again and again")
+        self.job = job
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One job's fate. Times are seconds of the trace; `ended_at` is infinite for a job that could never run."""
+class _Due(NamedTuple):
+    """Something that happens to a job, or, without one, to the hosts."""
 
-    job: TraceJob
-    started_at: float
-    ended_at: float
-    gpu_seconds: float
-    restarts: int
-    stalls: float
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a simulation gives: one `Outcome` a job, who held what, and what deciding cost."""
-
-    outcomes: tuple[Outcome, ...]
-    held: tuple[Held, ...]
-    hosts: tuple[HostView, ...]
-    decision_seconds: tuple[float, ...]
-    desired_hosts: tuple[tuple[float, int], ...]
-    """(time, hosts wanted), for policies that say so."""
-    on: tuple[tuple[float, float], ...] | None = None
-    """(begin, end) of every time for which a host was on; None: all were, all the time."""
+    at: float
+    serial: int
+    job: str = ""
+    version: int = 0
+    event: JobEvent | None = None
 
 
 class Simulation:
-    """One policy on one trace. `run` plays it to its end, or until `stop(now)`; `progress(done, total)` is told of
-    every job that ends."""
+    """One policy on one trace. `run` plays it to its end, or until `stop(seconds since the start)`, which is asked at
+    least once an event; `progress(done, total)` is told of every job that ends.
+
+    Its clock, `now`, counts from `start`: in seconds since the epoch a float steps by 2.4e-7, which is too coarse to
+    reckon with. What comes in and goes out, also to the policy, is in the time of the trace (docs/adr/0016).
+    """
 
     def __init__(
         self,
@@ -113,19 +66,21 @@ class Simulation:
         *,
         progress: Callable[[int, int], None] = lambda done, total: None,
         memory: Mapping[str, Memory] | None = None,
-        start: float = 0.0,
-        stop: Callable[[float], bool] = lambda now: False,
+        start: float | None = None,
+        stop: Callable[[float], bool] = lambda elapsed: False,
     ) -> None:
+        """`start`: None: the last tick of the conditions' interval before the first job."""
         self.policy, self.hosts = policy, tuple(hosts)
         self.conditions = conditions or Conditions()
         self.progress = progress
         self.stop = stop
-        self.now = start
+        self.start = _last_tick(jobs, self.conditions.interval) if start is None else start
+        self.now = 0.0
         self.caps_growth = resizes(policy)
         self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
         self.types = {host.id: host.gpu_type for host in hosts}
         scaled = self.conditions
-        self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, start) if scaled.scaling else None
+        self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, self.now) if scaled.scaling else None
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
         self.outcomes: list[Outcome] = []
@@ -134,51 +89,106 @@ class Simulation:
         self.desired: list[tuple[float, int]] = []
         self.last_host: str | None = None
         self.review_at: float | None = None
+        self._next_tick = self.now
         self._decided_at = -math.inf
+        self._fruitless = 0
+        self._stopped = False
         self._serial = itertools.count()
-        self._events: list[tuple[float, int, str, int]] = []  # time, tie-breaker, job or "" for a tick, version
+        self._events: list[_Due] = []
         self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
         self._total = len(jobs)
         self._errors = _length_errors(jobs, self.conditions)
 
     def run(self) -> Run:
-        while self._arrivals and self._arrivals[-1].running is not None and self._arrivals[-1].submitted_at <= self.now:
+        """Raises RuntimeError for a policy that makes faulty plans, and whatever a policy raises; `result` then gives
+        what happened until then."""
+        while self._arrivals and self._arrivals[-1].running is not None and self._is_due(self._next_arrival()):
             self._arrive(self._arrivals.pop())
-        next_tick = self.now
-        while (self._arrivals or self.active) and not self.stop(self.now):
-            arrival = self._arrivals[-1].submitted_at if self._arrivals else math.inf
-            event = self._events[0][0] if self._events else math.inf
-            review = self.review_at if self.review_at is not None else math.inf
-            self.now = max(self.now, min(arrival, event, review, next_tick if self.active else math.inf))
-            decide = False
-            while self._arrivals and self._arrivals[-1].submitted_at <= self.now + SAME_TIME_S:
-                self._arrive(self._arrivals.pop())
-                decide = self.conditions.on_events
-            while self._events and self._events[0][0] <= self.now + SAME_TIME_S:
-                _, _, job_id, version = heapq.heappop(self._events)
-                decide |= self._job_event(job_id, version) and self.conditions.on_events
-            if self.now + SAME_TIME_S >= next_tick or not self.active:
-                decide |= bool(self.active)
-                next_tick = (math.floor(self.now / self.conditions.interval + 1e-9) + 1) * self.conditions.interval
-            if self.review_at is not None and self.now + SAME_TIME_S >= self.review_at:
-                decide |= bool(self.active)
-                self.review_at = None
-            if decide and self.now + SAME_TIME_S < self._decided_at + self.conditions.gap:
+        while (self._arrivals or self.active) and not self._is_stopped():
+            at = self._next_instant()
+            if math.isinf(at):
+                break  # nothing will happen any more
+            self.now = max(self.now, at)
+            decide = self._take_arrivals() | self._take_events()
+            decide &= self.conditions.on_events
+            decide |= self._take_tick() | self._take_review()
+            if decide and not self._is_due(self._decided_at + self.conditions.gap):
                 decide, self.review_at = False, self._decided_at + self.conditions.gap
+            if self._stopped:
+                break
             if decide and not self._decide() and not self._arrivals and not self._events:
                 break  # nothing runs, nothing comes: whoever waits would wait for ever
+        return self.result()
+
+    def result(self) -> Run:
+        """What has happened up to now; jobs that have not ended never do."""
         for training in self.active.values():
             self._release(training)
             self._record(training, math.inf)
+        self.active.clear()
+        self.outcomes += [Outcome(job, math.inf, math.inf, 0.0, 0, 0.0) for job in self._arrivals]
+        self._arrivals.clear()
         self.outcomes.sort(key=lambda outcome: (outcome.job.submitted_at, outcome.job.id))
+        on = None
+        if self.switch is not None:
+            on = tuple((self._time(begin), self._time(end)) for begin, end in self.switch.finish(self.now))
         return Run(
             tuple(self.outcomes),
             tuple(self.held),
             self.hosts,
             tuple(self.decision_seconds),
             tuple(self.desired),
-            self.switch.finish(self.now) if self.switch is not None else None,
+            on,
         )
+
+    def _time(self, now: float) -> float:
+        """In the time of the trace."""
+        return self.start + now
+
+    def _is_due(self, at: float) -> bool:
+        return at <= self.now + SAME_TIME_S
+
+    def _is_stopped(self) -> bool:
+        self._stopped = self._stopped or self.stop(self.now)
+        return self._stopped
+
+    def _next_arrival(self) -> float:
+        return self._arrivals[-1].submitted_at - self.start if self._arrivals else math.inf
+
+    def _next_instant(self) -> float:
+        event = self._events[0].at if self._events else math.inf
+        if self._fruitless > FRUITLESS_DECISIONS:
+            return min(self._next_arrival(), event)
+        review = self.review_at if self.review_at is not None else math.inf
+        return min(self._next_arrival(), event, review, self._next_tick if self.active else math.inf)
+
+    def _take_arrivals(self) -> bool:
+        """Whether any came."""
+        came = False
+        while self._is_due(self._next_arrival()) and not self._is_stopped():
+            self._arrive(self._arrivals.pop())
+            came = True
+        return came
+
+    def _take_events(self) -> bool:
+        """Whether any calls for a decision."""
+        call = False
+        while self._events and self._is_due(self._events[0].at) and not self._is_stopped():
+            call |= self._happens(heapq.heappop(self._events))
+        return call
+
+    def _take_tick(self) -> bool:
+        if self.active and not self._is_due(self._next_tick):
+            return False
+        interval = self.conditions.interval
+        self._next_tick = (math.floor((self.now + SAME_TIME_S) / interval) + 1) * interval
+        return bool(self.active)
+
+    def _take_review(self) -> bool:
+        if self.review_at is None or not self._is_due(self.review_at):
+            return False
+        self.review_at = None
+        return bool(self.active)
 
     def _arrive(self, job: TraceJob) -> None:
         family = None
@@ -188,63 +198,75 @@ class Simulation:
             job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.use_efficiency
         )
         self.active[job.id] = training
+        self._fruitless = 0
         if job.running is not None:
             state = job.running
             training.progress, training.attained = state.progress, state.attained_gpu_seconds
             training.held_for, training.restarts = state.run_seconds, state.restarts
             training.known, training.profiled = state.profile, state.profiled_gpus
             if state.allocation:
-                training.started_at = min(job.submitted_at, self.now)
+                training.started_at = min(job.submitted_at - self.start, self.now)
                 training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
                 training.restarts = state.restarts
                 self._schedule(training)
 
-    def _job_event(self, job_id: str, version: int) -> bool:
+    def _happens(self, due: _Due) -> bool:
         """What a job, or a host that is up now, does by itself. Returns whether that calls for a decision."""
-        if not job_id:
+        if due.event is None:
             return True
-        training = self.active.get(job_id)
-        if training is None or training.version != version:
+        training = self.active.get(due.job)
+        if training is None or training.version != due.version:
             return False
         training.advance(self.now)
-        total = training.application.total_steps
-        if training.progress >= total * (1 - 1e-9):
-            if training.family is not None:
-                training.family.lengths.append(total)
-            self._release(training)
-            training.ended_at = self.now
-            self._record(training, self.now)
-            del self.active[job_id]
+        self._fruitless = 0
+        if due.event.kind is EventKind.END:
+            self._end(training)
             return True
-        news = False
-        if self.now >= training.stalled_until + self.conditions.learn_after - SAME_TIME_S:
-            news = training.learn()
-        training.choose_batch()
+        before = training.milestones
+        news = training.reach(due.event)
+        self._check_progress(training, due.event, before)
         self._schedule(training)
         return news
 
+    def _end(self, training: Training) -> None:
+        if training.family is not None:
+            training.family.lengths.append(training.application.total_steps)
+        self._release(training)
+        self._record(training, self.now)
+        del self.active[training.job.id]
+
+    def _check_progress(self, training: Training, event: JobEvent, before: tuple[object, ...]) -> None:
+        """Raises StuckError if the job does nothing new for the second time at one instant."""
+        if self.now > training.instant + SAME_TIME_S:
+            training.instant, training.events_at_once, training.idle_at_once = self.now, 0, 0
+        training.events_at_once += 1
+        training.idle_at_once += training.milestones == before
+        if training.idle_at_once > 1 or training.events_at_once > MOST_EVENTS_AT_ONCE:
+            raise StuckError(training.job.id, event, self.now)
+
     def _schedule(self, training: Training) -> None:
         training.version += 1
-        at = training.next_event(self.conditions.learn_after, self.now)
-        if at < math.inf:
-            heapq.heappush(self._events, (at, next(self._serial), training.job.id, training.version))
+        event = training.next_event(self.conditions.learn_after, self.now)
+        if event is not None and event.at < math.inf:
+            due = _Due(event.at, next(self._serial), training.job.id, training.version, event)
+            heapq.heappush(self._events, due)
 
     def _record(self, training: Training, ended: float) -> None:
         started = training.started_at if training.started_at is not None else math.inf
-        self.outcomes.append(
-            Outcome(training.job, started, ended, training.attained, training.restarts, training.stalls)
-        )
+        times = self._time(started), self._time(ended)
+        self.outcomes.append(Outcome(training.job, *times, training.attained, training.restarts, training.stalls))
         self.progress(len(self.outcomes), self._total)
 
     def _release(self, training: Training) -> None:
         if training.allocation and self.now > training.placed_at:
-            self.held.append(Held(training.job.id, training.allocation, training.placed_at, self.now))
+            times = self._time(training.placed_at), self._time(self.now)
+            self.held.append(Held(training.job.id, training.allocation, *times))
 
     def _decide(self) -> bool:
         """One decision, applied. Returns whether anything runs after it."""
         self._decided_at = self.now
-        for training in self.active.values():
-            training.advance(self.now)
+        trained = [training.advance(self.now) for training in self.active.values()]
+        self._fruitless = 0 if any(trained) else self._fruitless + 1
         snapshot = self.snapshot()
         began = time.perf_counter()
         plan = self.policy.allocate(snapshot)
@@ -255,9 +277,11 @@ class Simulation:
         return any(training.allocation for training in self.active.values())
 
     def _apply(self, plan: Plan) -> None:
-        self.review_at = plan.review_at if self.conditions.on_events else None
+        self.review_at = None
+        if plan.review_at is not None and self.conditions.on_events:
+            self.review_at = max(plan.review_at - self.start, self.now + MIN_REVIEW_S)
         if plan.desired_hosts is not None and (not self.desired or self.desired[-1][1] != plan.desired_hosts):
-            self.desired.append((self.now, plan.desired_hosts))
+            self.desired.append((self._time(self.now), plan.desired_hosts))
         for job_id, training in self.active.items():
             wanted = dict(plan.allocations.get(job_id, {}))
             suspended = job_id in plan.suspended
@@ -283,7 +307,7 @@ class Simulation:
                 training.give({}, training.gpu_type, 0.0, self.now)
                 self._schedule(training)
         for at in [self.now + 1.0] * bool(closed) + ready:
-            heapq.heappush(self._events, (at, next(self._serial), "", 0))
+            heapq.heappush(self._events, _Due(at, next(self._serial)))
 
     def _held_gpus(self) -> dict[str, int]:
         held: dict[str, int] = {}
@@ -308,7 +332,7 @@ class Simulation:
     def snapshot(self) -> Snapshot:
         jobs = tuple(self._view(training) for training in self.active.values())
         hosts = self.hosts if self.switch is None else self.switch.views(self.now, self._held_gpus())
-        return Snapshot(self.now, self.conditions.seed, hosts, jobs, self.last_host)
+        return Snapshot(self._time(self.now), self.conditions.seed, hosts, jobs, self.last_host)
 
     def _view(self, training: Training) -> JobView:
         job = training.job
@@ -356,6 +380,12 @@ class Simulation:
         if believed is None:
             return None
         return left * training.application.bounds.init_batch / float(believed(1, 1))
+
+
+def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:
+    """Before the first job: counted from there, ticks are where they are in the time of the trace."""
+    first = min((job.submitted_at for job in jobs), default=0.0)
+    return min(first, math.floor(first / interval) * interval)
 
 
 def _length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:

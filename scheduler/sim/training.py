@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import lru_cache
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
@@ -15,6 +16,26 @@ from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
 
 NO_TYPE = "gpu"
 Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica
+
+
+class EventKind(StrEnum):
+    """What a job can do by itself."""
+
+    END = "end"
+    SEGMENT = "segment"
+    """A part of its training is done, and its noise scale changes."""
+    MEASURED = "measured"
+    """It trained for long enough on its allocation to know its speed there."""
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """What a job does next, unless its allocation changes before."""
+
+    at: float
+    kind: EventKind
+    progress: float = 0.0
+    """How far the job has got then, at least."""
 
 
 @dataclass
@@ -84,12 +105,15 @@ class Training:
     stalled_until: float = 0.0
     placed_at: float = 0.0
     started_at: float | None = None
-    ended_at: float | None = None
     suspended: bool = False
     rate: float = 0.0
     """Steps of progress a second, once the stall is over."""
     batch: tuple[int, int] = (0, 0)
     version: int = 0
+    instant: float = -math.inf
+    """When the last of its events was, and how many of them, and of those that changed nothing, were at that time."""
+    events_at_once: int = 0
+    idle_at_once: int = 0
     known: Goodput | None = None
     """Measured before the simulation began, and taken for the truth."""
     profiled: int = 0
@@ -115,9 +139,9 @@ class Training:
         """Its own, or that of its family, which holds all that it measured itself."""
         return self.own if self.family is None else self.family
 
-    def advance(self, now: float) -> None:
-        """Lets time pass until `now`; nothing about the allocation changes within."""
-        held = now - self.clock
+    def advance(self, now: float) -> bool:
+        """Lets time pass until `now`; nothing about the allocation changes within. Returns whether it trained."""
+        held, trained = now - self.clock, 0.0
         if held > 0 and self.allocation:
             self.attained += held * self.gpus
             self.held_for += held
@@ -125,6 +149,7 @@ class Training:
             self.stalls += held - trained if not self.suspended else 0.0
             self.progress = min(self.application.total_steps, self.progress + trained * self.rate)
         self.clock = max(self.clock, now)
+        return trained * self.rate > 0
 
     def give(self, allocation: Allocation, gpu_type: str, stall: float, now: float) -> None:
         """Another allocation from `now` on; it trains again after `stall` seconds."""
@@ -139,18 +164,36 @@ class Training:
             self.started_at = now
         self.choose_batch()
 
-    def next_event(self, learn_after: float, now: float) -> float:
-        """When this job next changes by itself: a segment ends, the job ends, or enough was seen to be reported."""
+    def next_event(self, learn_after: float, now: float) -> JobEvent | None:
+        """None while it does not train."""
         if not self.allocation or self.suspended or self.rate <= 0:
-            return math.inf
+            return None
         begin = max(now, self.stalled_until)
-        mark = (self.segment + 1) / SEGMENTS * self.application.total_steps
-        at = begin + (mark - self.progress) / self.rate
-        if self.application.model is None or self.known is not None:
-            at = begin + (self.application.total_steps - self.progress) / self.rate
+        goal, kind = self.application.total_steps, EventKind.END
+        if self.application.model is not None and self.known is None and self.segment < SEGMENTS - 1:
+            goal, kind = (self.segment + 1) / SEGMENTS * goal, EventKind.SEGMENT
+        at = begin + max(0.0, goal - self.progress) / self.rate
         if self._learns():
-            at = min(at, max(begin, self.stalled_until + learn_after))
-        return at
+            measured = max(begin, self.stalled_until + learn_after)
+            if measured < at:
+                return JobEvent(measured, EventKind.MEASURED)
+        return JobEvent(at, kind, goal)
+
+    def reach(self, event: JobEvent) -> bool:
+        """`event` happens now; for all but the end. Returns whether it brings a profile of a new size.
+
+        The progress is that of the event: computed from times it may fall short by a rounding error, and then the same
+        event would come again at the same instant, without end.
+        """
+        self.progress = max(self.progress, event.progress)
+        news = self.learn() if event.kind is EventKind.MEASURED else False
+        self.choose_batch()
+        return news
+
+    @property
+    def milestones(self) -> tuple[object, ...]:
+        """What its events change."""
+        return (self.segment, self.profiled, self.batch, self.rate, *self.own.shapes)
 
     def _learns(self) -> bool:
         """Whether the present allocation is yet to be measured."""

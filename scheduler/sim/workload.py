@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,23 @@ import numpy as np
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.suggestions import did_you_mean
 
 SEGMENTS = 100
 """The noise scale is taken as constant over each of so many equal parts of a training."""
+MOST_SECONDS = 1e11
+"""In a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""
+
+JOB_KEYS = (
+    "time", "application", "seconds", "name", "id", "num_replicas", "elastic", "min_gpus", "max_gpus", "total_steps",
+    "priority", "weight", "deadline", "batch_size",
+)  # fmt: skip
+"""`batch_size` is in the traces of Pollux; the simulator chooses batches itself."""
+MODEL_KEYS = (
+    "init_batch_size", "max_batch_size", "local_batch_size", "accumulate", "throughput", "noise_scale",
+    "total_progress_steps", "epochs", "step_time_rms_relative_error",
+)  # fmt: skip
+"""The last two say where the others are from."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,7 @@ def read_trace(
 ) -> list[TraceJob]:
     """The jobs of a JSON trace, by time. Raises InvalidError that names `source`, the job and the field."""
     known = dict(applications) if applications is not None else load_applications()
+    _check_keys(content, ("jobs", "applications", "hosts"), source)  # `hosts`: as the API's replay gives them
     own = content.get("applications", {})
     if not isinstance(content.get("jobs"), list) or not isinstance(own, dict):
         raise InvalidError(f'{source} must hold a list "jobs", and "applications" must be an object', field="trace")
@@ -122,6 +137,7 @@ def read_trace(
         where = f"{source}, job {index}"
         if not isinstance(row, dict):
             raise InvalidError(f"{where}: it must be an object, not {row!r}", field="jobs")
+        _check_keys(row, JOB_KEYS, where)
         jobs.append(_job(row, known, where, f"job-{index}"))
     return _checked(jobs, source)
 
@@ -146,11 +162,28 @@ def _load_csv(path: Path, known: Mapping[str, Application]) -> list[TraceJob]:
                         f"{path}, line 1: the column {column!r} is missing; a trace has at least time,application",
                         field=column,
                     )
+            _check_keys(reader.fieldnames or (), JOB_KEYS, f"{path}, line 1", "column")
             for row in reader:
+                if None in row:
+                    raise InvalidError(
+                        f"{path}, line {reader.line_num}: it has more values than the first line has columns",
+                        field="trace",
+                    )
                 jobs.append(_job(row, known, f"{path}, line {reader.line_num}", f"job-{len(jobs)}"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidError(f"{path} is not a CSV file that can be read: {error}", field="trace") from error
     return jobs
+
+
+def _check_keys(given: Collection[str], known: Sequence[str], where: str, what: str = "key") -> None:
+    for key in given:
+        if key not in known:
+            raise InvalidError(
+                f"{where}: there is no {what} {key!r}{did_you_mean(key, known) or '; there are ' + ', '.join(known)}",
+                field=key,
+            )
+    if len(set(given)) < len(given):
+        raise InvalidError(f"{where}: a {what} is there twice", field="trace")
 
 
 def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, name: str) -> TraceJob:
@@ -167,10 +200,10 @@ def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, n
             if bound is not None and bound < max(required, least):
                 asked = max(required, least)
                 raise InvalidError(f"{where}: {key} allows {bound} GPUs, and it asks for {asked}", field=key)
-    deadline = _number(row, "deadline", where, default=math.nan, least=0)
+    deadline = _number(row, "deadline", where, default=math.nan, least=0, most=MOST_SECONDS)
     return TraceJob(
         id=str(row.get("name") or row.get("id") or name),
-        submitted_at=_number(row, "time", where, least=0),
+        submitted_at=_number(row, "time", where, least=0, most=MOST_SECONDS),
         application=application,
         required_gpus=required,
         min_gpus=least,
@@ -185,7 +218,7 @@ def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, n
 def _application_of(row: Mapping[str, Any], known: Mapping[str, Application], where: str) -> Application:
     name = row.get("application")
     if name in (None, "") and row.get("seconds") not in (None, ""):
-        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3))
+        return rigid_application("seconds", _number(row, "seconds", where, least=1e-3, most=MOST_SECONDS))
     application = known.get(name) if isinstance(name, str) else None
     if application is None:
         raise InvalidError(
@@ -231,9 +264,12 @@ def _integer(
 
 def _application(name: str, entry: Mapping[str, Any], where: str) -> Application:
     where = f"{where}, application {name!r}"
+    if not isinstance(entry, dict):
+        raise InvalidError(f"{where}: it must be an object, not {entry!r}", field="applications")
+    _check_keys(entry, ("seconds", *MODEL_KEYS), where)
     try:
         if "seconds" in entry:  # nothing but a duration
-            return rigid_application(name, _number(entry, "seconds", where, least=1e-3))
+            return rigid_application(name, _number(entry, "seconds", where, least=1e-3, most=MOST_SECONDS))
         low, high = entry["local_batch_size"]
         accumulate = bool(entry.get("accumulate", True))
         bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high, accumulate)

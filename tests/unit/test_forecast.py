@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from builders import host, job, snapshot
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
-from schedulearn.scheduler.domain import JobView, Snapshot
+from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.lengths import AT_LEAST_S, Basis, Length, by_progress, pace
-from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.policy import POLICIES, make_policy, metrics_of
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, compare, forecast
 
 DAY = 86_400.0
@@ -93,7 +95,7 @@ def test_jobs_that_no_host_can_hold_have_no_end() -> None:
     assert found.etas["a"].end is not None
 
 
-def test_it_looks_no_further_than_it_may_and_says_so() -> None:
+def test_it_looks_no_further_than_it_may_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [known(f"j{i}", 1000, at=float(i), gpus=4) for i in range(10)]
     found = play(jobs, horizon_s=3000)
     assert found.cut == "horizon"
@@ -104,6 +106,12 @@ def test_it_looks_no_further_than_it_may_and_says_so() -> None:
     state = snapshot(jobs)
     at_once = forecast(make_policy("fifo"), state, facts_of(state), horizon_s=DAY, out_of_time=lambda: True)
     assert (at_once.cut, at_once.until) == ("time", 1000.0)
+    monkeypatch.setattr("schedulearn.scheduler.sim.forecast.MOST_EVENTS", 40)
+    few = play(jobs)
+    assert few.cut == "events"
+    assert 1000 < few.until < 1000 + DAY
+    assert few.etas["j0"].end is not None, "what was found until then holds"
+    assert few.etas["j9"].end is None
 
 
 def test_a_long_queue_is_looked_at_in_coarser_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +165,110 @@ def test_hours_count_up_to_the_same_time_for_both(cut: bool) -> None:
     )  # fmt: skip
     assert found.then.cut == ("time" if cut else "")
     assert found.totals_now.gpu_hours == pytest.approx(found.totals_then.gpu_hours, rel=0.01)
+
+
+class Shortsighted:
+    """Fails where it is asked about later than an hour from now."""
+
+    name: ClassVar[str] = "shortsighted"
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        if snapshot.now > 1000 + 3600:
+            raise ZeroDivisionError("no idea")
+        return make_policy("fifo").allocate(snapshot)
+
+
+def test_where_a_policy_fails_the_forecast_ends_and_what_was_found_until_then_holds() -> None:
+    jobs = [known(f"j{i}", 1500, at=float(i), gpus=4) for i in range(4)]
+    state = snapshot(jobs)
+    found = forecast(Shortsighted(), state, facts_of(state), horizon_s=DAY)
+    assert (found.cut, repr(found.problem)) == ("failed", "ZeroDivisionError('no idea')")
+    assert 4600 < found.until <= 4600 + 60
+    ends = [found.etas[f"j{i}"].end for i in range(4)]
+    assert [end is not None for end in ends] == [True, True, False, False]
+    with pytest.raises(ZeroDivisionError):
+        compare(
+            make_policy("fifo"), Shortsighted(), state, facts_of(state), horizon_s=DAY,
+            out_of_time=lambda: lambda: False,
+        )  # fmt: skip
+
+
+def test_three_jobs_of_a_known_family_one_after_the_other_since_the_epoch() -> None:
+    """Each takes 40 s, as the first of them did; the clock of the service steps by 2.4e-7 s."""
+    now = 1_795_358_532.1834567
+    jobs = [job(f"j{i}", at=now - 30 + i, gpus=4, remaining=4 * 40.0, basis=Basis.FAMILY) for i in range(3)]
+    jobs[0] = replace(jobs[0], allocation={"h1": 4}, run_seconds=28.1234567, remaining=4 * (40.0 - 28.1234567))
+    state = snapshot(jobs, [host(gpus=4)], now=now)
+    found = forecast(make_policy("fifo"), state, facts_of(state), horizon_s=DAY)
+    ends = [(found.etas[f"j{i}"].end or 0) - now for i in range(3)]
+    assert ends == pytest.approx([40 - 28.1234567, 61.8765433, 111.8765433], abs=1e-5)
+
+
+POLICY_NAMES = [(name, metric) for name, cls in sorted(POLICIES.items()) for metric in metrics_of(cls)]
+INSTANTS = (0.0, 1.0, 5.0, 10.0, 30.0, 35.0, 40.0, 60.0, 120.0, 600.0)
+"""Seconds from now: the ends of stalls, of cold starts, of the time to be measured, of turns and of ticks."""
+NEARLY = (0.0, 1e-9, 1e-7, 2.4e-7, 1e-6, 2e-6, 1e-5)
+
+
+@st.composite
+def live_states(draw: st.DrawFn) -> tuple[Snapshot, dict[str, Facts]]:
+    """Clusters as the service sees them, whose jobs are within microseconds of what may happen to them next."""
+    now = 1_795_358_000.0 + draw(st.floats(0, 1000))
+    instants = st.sampled_from([*INSTANTS, 60 - now % 60])
+    free = {"h1": 4, "h2": 4}
+    jobs, facts = [], {}
+    for index in range(draw(st.integers(1, 6))):
+        soon = max(0.0, draw(instants) + draw(st.sampled_from([-1, 1])) * draw(st.sampled_from(NEARLY)))
+        gpus, elastic = draw(st.sampled_from([1, 2, 4])), draw(st.booleans())
+        at = draw(st.sampled_from([h for h in free if free[h] >= gpus] or [None]))
+        if at is not None and draw(st.booleans()):
+            free[at] -= gpus
+            ran, allocation = draw(instants) + draw(st.sampled_from(NEARLY)), {at: gpus}
+        else:
+            ran, allocation = 0.0, {}
+        goodput = LINEAR if elastic and draw(st.booleans()) else None
+        view = JobView(
+            id=f"j{index}",
+            submitted_at=now - ran - draw(instants) - draw(st.sampled_from(NEARLY)),
+            required_gpus=gpus,
+            min_gpus=1 if elastic else gpus,
+            max_gpus=gpus if not elastic else draw(st.sampled_from([gpus, 2 * gpus])),
+            elastic=elastic,
+            deadline=draw(st.sampled_from([None, now - 1e-6, now + soon, now + 100.0])),
+            attained_gpu_seconds=ran * gpus,
+            run_seconds=ran,
+            allocation=allocation,
+            remaining=draw(st.sampled_from([None, soon, soon * gpus])),
+            basis=draw(st.sampled_from([None, *Basis])),
+            goodput=goodput,
+            profiled_gpus=gpus if goodput is not None else None,
+            resize_seconds=draw(st.sampled_from([None, 0.0, 5.0])),
+        )
+        jobs.append(view)
+        limit = draw(st.sampled_from([None, ran + 1e-7, ran + soon]))
+        facts[view.id] = Facts(view.id, view.max_gpus, now - ran, draw(st.sampled_from([0, gpus])), limit)
+    return snapshot(jobs, [host("h1"), host("h2")], now=now), facts
+
+
+@pytest.mark.parametrize(("name", "metric"), POLICY_NAMES)
+@given(live=live_states())
+@settings(max_examples=40)
+def test_every_forecast_ends_after_few_events(name: str, metric: str, live: tuple[Snapshot, dict[str, Facts]]) -> None:
+    """In two hours there are 120 ticks and as many turns, and a job does a dozen things."""
+    state, facts = live
+    asked = 0
+
+    def count() -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    found = forecast(make_policy(name, metric), state, facts, horizon_s=7200, out_of_time=count)
+    assert (found.problem, found.cut) in ((None, ""), (None, "horizon"))
+    assert asked < 250 * (2 + len(state.jobs))
+    for eta in found.etas.values():
+        assert eta.end is None or state.now <= eta.end <= state.now + 7300
+        assert eta.start is None or eta.end is None or eta.start <= eta.end
 
 
 def test_lengths_come_from_reports_of_progress() -> None:

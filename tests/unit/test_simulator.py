@@ -17,9 +17,11 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policy import Policy, make_policy
 from schedulearn.scheduler.sim import workload
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace, parse_types
+from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
 from schedulearn.scheduler.sim.report import mean_level
 from schedulearn.scheduler.sim.result import summarize
-from schedulearn.scheduler.sim.simulator import POLLUX, Conditions, Run, Simulation
+from schedulearn.scheduler.sim.run import Run
+from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import TraceJob, load_applications, load_trace, rigid_application
 
 HOSTS = equal_hosts(2, 4)
@@ -193,7 +195,12 @@ def test_what_is_made_up_is_as_many_jobs_as_asked_for() -> None:
     ("name", "content", "field", "words"),
     [
         ("t.csv", "time,application\n1,ncf\n2,nfc\n", "application", ["line 3", "'nfc'", "bert, cifar10"]),
-        ("t.csv", "time,application\n1,ncf\n-1,ncf\n", "time", ["line 3", "time", "at least 0", "'-1'"]),
+        ("t.csv", "time,application\n1,ncf\n-1,ncf\n", "time", ["line 3", "time", "from 0 to", "'-1'"]),
+        ("t.csv", "time,application\n1795358532180,ncf\n", "time", ["line 2", "to 1e+11", "'1795358532180'"]),
+        ("t.csv", "time,application,deadlin\n1,ncf,9\n", "deadlin", ["line 1", "'deadlin'", "did you mean 'deadline'"]),
+        ("t.csv", "time,application,user\n1,ncf,me\n", "user", ["line 1", "'user'", "num_replicas"]),
+        ("t.csv", "time,application,time\n1,ncf,2\n", "trace", ["line 1", "twice"]),
+        ("t.csv", "time,application\n1,ncf\n2,ncf,3\n", "trace", ["line 3", "more values"]),
         ("t.csv", "time,application,num_replicas\n1,ncf,1.5\n", "num_replicas", ["line 2", "whole number", "1.5"]),
         ("t.csv", "time,application,elastic\n1,ncf,maybe\n", "elastic", ["line 2", "elastic", "maybe"]),
         ("t.csv", "time,application,max_gpus,num_replicas\n1,ncf,2,4\n", "max_gpus", ["line 2", "2 GPUs", "4"]),
@@ -204,6 +211,10 @@ def test_what_is_made_up_is_as_many_jobs_as_asked_for() -> None:
         ("t.json", '{"jobs": [{"time": "x", "seconds": 3}]}', "time", ["job 0", "time", "'x'"]),
         ("t.json", '{"jobs": [{"time": 0, "seconds": 0}]}', "seconds", ["job 0", "seconds"]),
         ("t.json", '{"jobs": [{"time": 0, "seconds": 9, "priority": 101}]}', "priority", ["job 0", "0 to 100"]),
+        ("t.json", '{"jobs": [{"time": 0, "seconds": 9, "elastik": 1}]}', "elastik", ["job 0", "mean 'elastic'"]),
+        ("t.json", '{"jobs": [], "application": {}}', "application", ["'application'", "mean 'applications'"]),
+        ("t.json", '{"applications": {"x": {"secnds": 9}}, "jobs": []}', "secnds", ["'x'", "mean 'seconds'"]),
+        ("t.json", '{"applications": {"x": 9}, "jobs": []}', "applications", ["'x'", "object"]),
         ("t.json", '{"jobs": [7]}', "jobs", ["job 0", "object"]),
         ("t.json", '{"jobs": 7}', "trace", ["list"]),
         ("t.json", "{", "trace", ["t.json", "JSON"]),

@@ -1,0 +1,47 @@
+"""How the simulated cluster behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the cluster behaves. The defaults are what this service does; `POLLUX` is what OSDI 2021 simulated."""
+
+    interval: float = 60.0
+    """Seconds between decisions."""
+    on_events: bool = True
+    """Whether arrivals, ends and new profiles also bring a decision, as in the service."""
+    gap: float = 0.0
+    """Seconds that lie between two decisions at least."""
+    cold_start: float = 10.0
+    """Seconds from a job's first GPUs to its first step."""
+    stall_up: float = 5.0
+    """Seconds without training when a job grows, moves or comes back."""
+    stall_down: float = 1.0
+    """Seconds without training when a job gives up some of its GPUs."""
+    learn_after: float = 30.0
+    """Seconds of training after which an allocation is measured."""
+    family_memory: bool = True
+    """Whether jobs of one application share what was learned."""
+    lengths: str = "unknown"
+    """`declared`: jobs tell their work; `predicted`: by the mean of the family; `unknown`."""
+    length_error: float = 1.0
+    """Declared work is wrong by up to this factor, either way."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
+    seed: int = 0
+    scaling: bool = False
+    """Whether hosts are switched off and on as the policy wants."""
+    scale_window: float = 600.0
+    """Seconds for which fewer hosts must do before one is switched off."""
+    boot: float = 180.0
+    """Seconds from the wish for a host until it is up."""
+
+
+POLLUX = Conditions(
+    on_events=False, cold_start=30.0, stall_up=30.0, stall_down=30.0, family_memory=False,
+)  # fmt: skip
+"""Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""

@@ -1,4 +1,5 @@
-"""`python -m bench [NAME...]`: runs the measurements and says which budgets are kept; exits 1 if one is not."""
+"""`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
+SECONDS: how long `footprint` and `forecasts` look."""
 
 from __future__ import annotations
 
@@ -8,21 +9,21 @@ import sys
 
 NAMES = (
     "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "page", "simulation",
-    "allocation",
+    "allocation", "forecasts",
 )  # fmt: skip
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or list(NAMES)
-    if unknown := set(chosen) - set(NAMES):
+    chosen = [each.partition("=") for each in sys.argv[1:] or NAMES]
+    if unknown := {name for name, _, _ in chosen} - set(NAMES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
     kept = True
-    for name in chosen:
+    for name, _, seconds in chosen:
         module = importlib.import_module(f"bench.{name}")
         print(f"{name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
-        kept = module.main() and kept
+        kept = (module.main(float(seconds)) if seconds else module.main()) and kept
     return 0 if kept else 1
 
 

@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+COMMAND = (str(Path(sys.executable).parent / "schedulearn"),)
 JOB: dict[str, Any] = {
     "name": "bench",
     "type": "Pytorch",
@@ -56,6 +57,11 @@ class Service:
                 return int(line.split()[1]) / 1024
         raise RuntimeError("the service is gone")
 
+    def cpu_seconds(self) -> float:
+        """Processor time of the service itself, so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
     """Until the service that `process` is to become answers. Raises RuntimeError if it ends before, or takes two
@@ -73,7 +79,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 @contextmanager
-def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = None) -> Iterator[Service]:
+def service(
+    *flags: str, data: Path | None = None, env: dict[str, str] | None = None, program: Sequence[str] = COMMAND
+) -> Iterator[Service]:
     """`schedulearn serve` on a free port, over a new data folder unless one is given."""
     with tempfile.TemporaryDirectory() as folder:
         directory = data or Path(folder)
@@ -81,7 +89,7 @@ def service(*flags: str, data: Path | None = None, env: dict[str, str] | None = 
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         command = [
-            str(Path(sys.executable).parent / "schedulearn"),
+            *program,
             "serve",
             "--port",
             str(port),

@@ -271,7 +271,9 @@ class TotalsOut(BaseModel):
     host_hours: float = Field(description="hours from now on for which hosts hold jobs, added up")
     ended: int = Field(description="jobs whose end is foreseen")
     until: str | None = Field(description="up to when it was looked at; null: to the end")
-    cut: Literal["", "horizon", "time"] = Field(description="why no further: a week is over, or the time to compute")
+    cut: Literal["", "horizon", "time", "events"] = Field(
+        description="why no further: a week is over, the time to compute is, or too much happens until then"
+    )
 
 
 class JobPreview(BaseModel):

@@ -197,5 +197,6 @@ def _print(session: Session, comparison: Comparison, played: Sequence[Played]) -
     for each in played:
         if left := each.summary.unfinished:
             label = clean(each.contender.label)
-            what = f"{left} jobs never ended under {label}: nobody gave them GPUs. Its times are those of the others."
+            why = "they got no GPUs, or never for long enough to train"
+            what = f"{left} jobs never ended under {label}: {why}. Its times are those of the others."
             click.secho(what, fg="yellow", err=True)

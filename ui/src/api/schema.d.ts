@@ -2494,10 +2494,10 @@ export interface components {
         TotalsOut: {
             /**
              * Cut
-             * @description why no further: a week is over, or the time to compute
+             * @description why no further: a week is over, the time to compute is, or too much happens until then
              * @enum {string}
              */
-            cut: "" | "horizon" | "time";
+            cut: "" | "horizon" | "time" | "events";
             /**
              * Ended
              * @description jobs whose end is foreseen

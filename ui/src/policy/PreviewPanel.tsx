@@ -114,6 +114,6 @@ function bounds(now: Totals, then: Totals): string {
   const reach =
     cut === ""
       ? "Until all jobs that there are have ended."
-      : `Until ${until ? moment(until) : "a week from now"}${cut === "time" ? ", as far as the time to compute went" : ""}.`;
+      : `Until ${until ? moment(until) : "a week from now"}${cut === "horizon" ? "" : ", as far as the time to compute went"}.`;
   return `${reach} Jobs yet to be submitted are not foreseen.`;
 }

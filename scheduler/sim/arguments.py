@@ -64,8 +64,8 @@ def parse_policies(text: str) -> list[Contender]:
 
 def _pair(given: str) -> tuple[str, Any]:
     key, equals, value = given.partition("=")
-    if not key or not equals:
-        raise InvalidError(f"{given!r} is not KEY=VALUE: write a policy as algorithm:metric/key=value", field="params")
+    if not key or not equals or key in ("algorithm", "metric"):
+        raise InvalidError(f"{given!r} is no parameter: write a policy as algorithm:metric/key=value", field="params")
     try:
         return key, json.loads(value, parse_constant=_refuse)
     except ValueError:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
@@ -107,8 +108,8 @@ class JobOut(BaseModel):
     submitted_at: str
     started_at: str | None
     finished_at: str | None
-    run_seconds: float = Field(description="of the attempts that have ended")
-    gpu_seconds: float
+    run_seconds: float = Field(description="of all attempts, up to now; pauses left out")
+    gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
     allocation: dict[str, int] = Field(description="host -> GPUs held now")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
     eta: EtaOut | None = Field(description="null for a job that has ended, and until it was looked at")
@@ -355,6 +356,7 @@ _AS_THEY_ARE = (
 )
 
 
+_NOTHING = Service()
 _PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)}
 
 
@@ -363,10 +365,13 @@ def job_view(
     gpus: list[dict[str, Any]] | None = None,
     waiting: tuple[str, str] | None = None,
     eta: dict[str, Any] | None = None,
+    served: Service = _NOTHING,
 ) -> dict[str, Any]:
     """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued, or that pauses
-    on GPUs that it shares."""
+    on GPUs that it shares. `served`: by its live tasks."""
     view = {key: job[key] for key in _AS_THEY_ARE}
+    view["run_seconds"] += served.run_seconds
+    view["gpu_seconds"] += served.gpu_seconds
     if waiting is not None and (job["status"] == JobStatus.QUEUED or (waiting[0], job["status"]) in _PAUSES):
         view["reason"], view["message"] = waiting
     allocation: dict[str, int] = {}

@@ -117,6 +117,8 @@ class JobMoved:
     """All live ones."""
     stop_only: Sequence[str] = ()
     """Or these."""
+    stopped_as: Reason | None = None
+    """What became of the tasks of its attempt that failed only because they were told to stop; None: nothing yet."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,7 @@ def digest(
         verdict = membership.overdue(job, live, now, service_started) if in_place else None
         if results and len(results) == due:
             moved = _conclude(job, _causes(results))
+            moved = replace(moved, stopped_as=_stopped_as(job, moved.reason))
             if moved.reason is Reason.COMPLETED and in_place and due > 1 and membership.never_met(job, live + counted):
                 moved = JobMoved(job, Reason.COMMAND_FAILED, _NEVER_MET, {"exit_code": 0, "pull_percent": None})
         elif gone_before and job.status == JobStatus.RUNNING:
@@ -373,6 +376,16 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
         message = f"{what}{detail} That was the {losses}th time."
         return JobMoved(job, Reason.TOO_MANY_LOSSES, message, {"losses": losses, "pull_percent": None})
     return JobMoved(job, Reason.LOST, f"{what}{detail} It starts again.", {**again, "losses": losses})
+
+
+def _stopped_as(job: Any, reason: Reason) -> Reason:
+    """What became of tasks that were told to stop, if their job moves on for this reason."""
+    match reason:
+        case Reason.RESIZED:
+            return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
+        case Reason.PREEMPTED | Reason.TIME_LIMIT:
+            return reason
+    return Reason.CANCELLED
 
 
 def _places(tasks: Sequence[Any]) -> str:

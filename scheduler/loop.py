@@ -397,9 +397,13 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
                     started_at=started_at, finished_at=finished_at,
                 )  # fmt: skip
-            case JobMoved(job, reason, message, fields, stop_tasks, stop_only):
+            case JobMoved(job, reason, message, fields, stop_tasks, stop_only, stopped_as):
                 try:
-                    if repository.move_job(db, job, reason, message, now, **fields) and (stop_tasks or stop_only):
+                    if not repository.move_job(db, job, reason, message, now, **fields):
+                        continue
+                    if stop_tasks or stop_only:
                         repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
+                    if stopped_as is not None:
+                        repository.name_stopped(db, job, stopped_as)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)

@@ -10,7 +10,7 @@ from sqlalchemy import Row, Table, and_, bindparam, delete, func, insert, inspec
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.digest import ran_seconds
+from schedulearn.scheduler.digest import PREEMPTED, ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.gang import free_port
 from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
@@ -270,6 +270,16 @@ def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) ->
     """Asks for the end of a job's live tasks, all or those of `ids`; the loop does it."""
     query = update(Task).where(col(Task.job_id) == job_id, col(Task.state) != "ended")
     db.execute((query if ids is None else query.where(col(Task.id).in_(ids))).values(stop=True))
+
+
+_SEEMS_FAILED = (Reason.COMMAND_FAILED.value, Reason.LOST.value)
+
+
+def name_stopped(db: Connection, job: JobRow, outcome: Reason) -> None:
+    """Tasks of the job's attempt that seem to have failed, and only did what they were told, ended as `outcome`."""
+    attempt = (col(Task.job_id) == job.id, col(Task.attempt) == job.attempt, col(Task.outcome).in_(_SEEMS_FAILED))
+    told = col(Task.exit_code) == PREEMPTED if outcome is Reason.PREEMPTED else col(Task.stop)
+    db.execute(update(Task).where(*attempt, told).values(outcome=outcome.value))
 
 
 def next_rank(db: Connection, job_id: str, attempt: int) -> int:

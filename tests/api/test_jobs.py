@@ -1,5 +1,6 @@
 import time
 
+import pytest
 from apis import FIVE_KEYS, Api, read_sse
 from clusters import wait_for
 
@@ -193,3 +194,18 @@ def test_the_policy_is_switched_by_one_put_while_jobs_run(api: Api) -> None:
     assert api.job(job)["state"] == "running"
     time.sleep(0.1)
     assert api.job(job)["attempt"] == 1
+
+
+def test_a_job_that_runs_shows_the_gpu_time_that_it_has_taken_so_far(api: Api) -> None:
+    job = api.submit(required_gpus=2)
+    api.wait(job, "running")
+    first = api.job(job)["gpu_seconds"]
+    wait_for(lambda: api.job(job)["gpu_seconds"] > first, what="more of it")
+    [listed] = api.http.get("/api/v1/jobs").json()["items"]
+    assert listed["gpu_seconds"] > 0
+    before = api.job(job)
+    assert before["gpu_seconds"] == pytest.approx(2 * before["run_seconds"])
+    api.runtime.finish(f"schedulearn-{job}-1-0")
+    after = api.wait(job, "succeeded")
+    assert after["gpu_seconds"] >= before["gpu_seconds"]
+    assert api.job(job)["gpu_seconds"] == after["gpu_seconds"]

@@ -1490,7 +1490,10 @@ export interface components {
             family: string;
             /** Finished At */
             finished_at: string | null;
-            /** Gpu Seconds */
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
             gpu_seconds: number;
             /**
              * Gpus
@@ -1567,7 +1570,7 @@ export interface components {
             retries: number;
             /**
              * Run Seconds
-             * @description of the attempts that have ended
+             * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
             /** Shm Size */
@@ -1632,7 +1635,10 @@ export interface components {
             family: string;
             /** Finished At */
             finished_at: string | null;
-            /** Gpu Seconds */
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
             gpu_seconds: number;
             /**
              * Gpus
@@ -1709,7 +1715,7 @@ export interface components {
             retries: number;
             /**
              * Run Seconds
-             * @description of the attempts that have ended
+             * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
             /** Shm Size */

@@ -60,6 +60,15 @@ class LogStore:
                 return position, data
             offset = later[0]  # this segment is read to its end
 
+    def tail(self, task_id: str, limit: int) -> bytes:
+        """The last `limit` bytes, or what there is of them."""
+        offset, found = max(0, self.size(task_id) - limit), b""
+        while True:
+            start, data = self.read(task_id, offset, limit)
+            if not data:
+                return found[-limit:]
+            offset, found = start + len(data), found + data
+
     def size(self, task_id: str) -> int:
         """The offset at which the next byte would be written: all bytes ever, not only those kept."""
         directory = self.path(task_id)

@@ -31,17 +31,12 @@ from schedulearn.scheduler.runtimes.docker_api import Engine, explain, ping, sta
 from schedulearn.scheduler.runtimes.docker_checkpoints import CheckpointVolumes
 from schedulearn.scheduler.runtimes.docker_container import (
     LABEL,
-    NOT_EXECUTABLE,
-    NOT_FOUND,
     create_arguments,
     failed_to_start,
-    has_real_gpus,
-    read_task,
-    says_blind,
-    why_not_run,
 )
+from schedulearn.scheduler.runtimes.docker_inspect import inspect
 from schedulearn.scheduler.runtimes.docker_logs import Follower
-from schedulearn.scheduler.runtimes.docker_states import ContainerStates, Inspected
+from schedulearn.scheduler.runtimes.docker_states import ContainerStates
 from schedulearn.scheduler.runtimes.docker_survey import survey
 from schedulearn.scheduler.runtimes.pinning import check_task
 
@@ -49,7 +44,6 @@ __all__ = ["DockerRuntime", "ping"]
 
 LOG_S = 30.0  # for the rest of a log, once its container has ended
 SETTLE_S = 1.0  # in which a start that a crashed service asked for takes place
-_LAST_WORDS = 40  # lines, where a program that failed says why
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 # What an engine says of a command that it can't run, where it does not leave that to the container's init.
@@ -89,7 +83,7 @@ class DockerRuntime:
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
-        self._states = ContainerStates(self._look_closer)
+        self._states = ContainerStates(lambda task_id, container: inspect(self._engine, task_id, container))
         self._killed: set[str] = set()
         """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
         self._stopping: set[str] = set()
@@ -358,25 +352,6 @@ class DockerRuntime:
         except docker.errors.APIError as error:
             if status_of(error) != 409:  # it has just ended, or somebody else was quicker
                 raise
-
-    def _look_closer(self, task_id: str, container: str) -> Inspected | None:
-        with self._engine.errors("inspect a container"):
-            try:
-                inspected = self._engine.api.inspect_container(container)
-                task = read_task(task_id, inspected)
-                if task.exit_code and has_real_gpus(inspected) and says_blind(self._tail(container)):
-                    task = replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
-                if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:
-                    tail = self._engine.api.logs(container, stdout=False, tail=1)
-                    task = replace(task, error=why_not_run(tail, task.exit_code))
-            except docker.errors.NotFound:
-                return None
-        return Inspected(inspected["State"]["Status"], task)
-
-    def _tail(self, container: str) -> bytes:
-        """The last lines that it wrote."""
-        tail: bytes = self._engine.api.logs(container, tail=_LAST_WORDS)
-        return tail
 
     def _is_blind(self, task_id: str) -> bool:
         with self._lock:

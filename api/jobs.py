@@ -33,6 +33,7 @@ from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.explain import why_waiting
+from schedulearn.scheduler.retries import why_resting
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store import repository
@@ -205,13 +206,14 @@ def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:
 
 
 def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    now = time.time()
     holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
     gpus: dict[str, list[dict[str, Any]]] = {}
     served: dict[str, Service] = {}
     if holders:
         index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
         live = repository.tasks_of(db, holders, live=True)
-        served = live_service(live, time.time())
+        served = live_service(live, now)
         for task in live:
             for uuid in task.gpu_uuids:
                 gpus.setdefault(task.job_id, []).append(
@@ -222,7 +224,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
         job_view(
             row._mapping,
             gpus.get(row.id),
-            why_waiting(waiting, row.id),
+            why_resting(row, now) or why_waiting(waiting, row.id),
             eta_view(etas.jobs.get(row.id), etas.until),
             served.get(row.id, Service()),
         )

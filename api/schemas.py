@@ -105,6 +105,7 @@ class JobOut(BaseModel):
     restarts: int = Field(description="for whatever reason")
     retries: int = Field(description="after failures of its command, which `max_restarts` bounds")
     exit_code: int | None
+    not_before: str | None = Field(description="when it may start again after a failure of its command")
     submitted_at: str
     started_at: str | None
     finished_at: str | None
@@ -384,6 +385,7 @@ def job_view(
         "shm_size": job["shm_bytes"],
         "memory": job["memory_bytes"],
         "deadline": iso(job["deadline"]),
+        "not_before": iso(job["not_before"]) if job["status"] == JobStatus.QUEUED else None,
         "submitted_at": iso(job["submitted_at"]),
         "started_at": iso(job["started_at"]),
         "finished_at": iso(job["finished_at"]),

@@ -11,6 +11,7 @@ from typing import Any
 
 from schedulearn.scheduler import membership
 from schedulearn.scheduler.gang import MEET_S, NO_MEETING
+from schedulearn.scheduler.retries import delay
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import JobStatus, Reason
 
@@ -219,7 +220,8 @@ def digest(
         moved = None
         verdict = membership.overdue(job, live, now, service_started) if in_place else None
         if results and len(results) == due:
-            moved = _conclude(job, _causes(results))
+            ran = max((ran_seconds(task, now) for task in [*live, *counted]), default=0.0)
+            moved = _conclude(job, _causes(results), now, ran)
             moved = replace(moved, stopped_as=_stopped_as(job, moved.reason))
             if moved.reason is Reason.COMPLETED and in_place and due > 1 and membership.never_met(job, live + counted):
                 moved = JobMoved(job, Reason.COMMAND_FAILED, _NEVER_MET, {"exit_code": 0, "pull_percent": None})
@@ -329,8 +331,8 @@ def _half_started(live: Sequence[Any], running: int, now: float) -> bool:
     return bool(since) and now - min(since) > MEET_S
 
 
-def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> JobMoved:
-    """What a job becomes once all tasks of its attempt have ended."""
+def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]], now: float, ran_s: float) -> JobMoved:
+    """What a job becomes once all tasks of its attempt, which ran for `ran_s`, have ended."""
     code = next((c for _, c, _ in results if c), None)
     if code is None and all(outcome is Reason.COMPLETED for outcome, _, _ in results):
         code = 0
@@ -363,7 +365,8 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
             return JobMoved(job, Reason.PREEMPTED, message, {**again, "losses": job.losses + 1})
         if job.retries < job.max_restarts:
             message = f"The command ended with exit code {code}{detail} Try {job.retries + 1} of {job.max_restarts}."
-            return JobMoved(job, Reason.RETRY, message, {**again, "retries": job.retries + 1})
+            later = {"retries": job.retries + 1, "not_before": now + delay(job.retries, ran_s)}
+            return JobMoved(job, Reason.RETRY, message, {**again, **later})
         return JobMoved(
             job,
             Reason.COMMAND_FAILED,

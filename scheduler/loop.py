@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -41,6 +41,7 @@ from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
+from schedulearn.scheduler.retries import resting
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
@@ -80,9 +81,12 @@ class SchedulerLoop:
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         monitor: Monitor | None = None,
         data_sets: Mapping[str, str] | None = None,
+        on_attempt_end: Callable[[str, int], None] = lambda job_id, attempt: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`on_attempt_end` is told which attempt of which job has ended."""
         self.data_sets = data_sets or {}
+        self._on_attempt_end = on_attempt_end
         self.db = db
         self.agents = agents()
         self._monitor = monitor
@@ -158,6 +162,9 @@ class SchedulerLoop:
             ended = _ended_beside_live(db, books)
         if findings := self._digest(books, ended, observations, grips, now):
             self.db.write(lambda db: _write_findings(db, findings, now))
+            for found in findings:
+                if isinstance(found, JobMoved) and found.stopped_as is not None:
+                    self._on_attempt_end(found.job.id, found.job.attempt)
             with self.db.read() as db:
                 books = repository.load_books(db)
         silent = {h: (grip.silent_since, grip.error) for h, grip in grips.items() if grip.observation is None}
@@ -176,8 +183,9 @@ class SchedulerLoop:
         if self.profiles is not None:
             self.profiles.follow(books.jobs)
         policy = self.policy()
+        rests = resting(books.jobs, now)
         snapshot = build_snapshot(
-            books,
+            replace(books, jobs={job_id: job for job_id, job in books.jobs.items() if job_id not in rests}),
             ready,
             self.utilization,
             now,
@@ -206,7 +214,8 @@ class SchedulerLoop:
             self._monitor.notice(books.gpus, books.tasks, observations)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
         resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
-        due = [*_time_left(books, now), *next_deadline(books, now)]
+        tries = [max(0.05, at - self.clock()) for at in rests.values()]
+        due = [*_time_left(books, now), *next_deadline(books, now), *tries]
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(

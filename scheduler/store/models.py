@@ -101,6 +101,8 @@ class Job(SQLModel, table=True):
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
+    not_before: float | None = None
+    """When it may start again after a failure of its command; None, or in the past: at any time."""
     checkpoint_host: str | None = None
     """Where its newest checkpoints are: the host on which its first task ran last."""
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})

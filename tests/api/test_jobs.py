@@ -4,6 +4,8 @@ import pytest
 from apis import FIVE_KEYS, Api, read_sse
 from clusters import wait_for
 
+from schedulearn.scheduler.logs import LogStore
+
 
 def test_the_five_keys_are_a_complete_job(api: Api) -> None:
     answer = api.http.post("/api/v1/jobs", json=FIVE_KEYS)
@@ -209,3 +211,32 @@ def test_a_job_that_runs_shows_the_gpu_time_that_it_has_taken_so_far(api: Api) -
     after = api.wait(job, "succeeded")
     assert after["gpu_seconds"] >= before["gpu_seconds"]
     assert api.job(job)["gpu_seconds"] == after["gpu_seconds"]
+
+
+def test_a_log_that_is_not_kept_ends_and_hides_no_later_one(api: Api) -> None:
+    job = api.submit(max_restarts=1)
+    for attempt in (1, 2):
+        wait_for(lambda: api.job(job)["attempt"] == attempt and api.job(job)["state"] == "running")  # noqa: B023
+        api.write_log(job, b"attempt %d\n" % attempt, end=True, attempt=attempt)
+        api.runtime.finish(f"schedulearn-{job}-{attempt}-0", 3)
+    failed = api.wait(job, "failed")
+    assert failed["retries"] == 1
+    logs = LogStore(api.directory / "logs")
+    url = f"/api/v1/jobs/{job}/logs"
+    logs.empty(f"schedulearn-{job}-1-0")
+    assert api.http.get(url, params={"follow": True}).text == "attempt 2\n"
+    assert api.http.get(url, params={"follow": True, "offset": 10}).text == "attempt 2\n", "offsets stay what they were"
+    for attempt in (1, 2):
+        logs.delete(f"schedulearn-{job}-{attempt}-0")
+    assert api.http.get(url, params={"follow": True}).text == ""
+
+
+def test_a_job_that_waits_for_its_next_try_says_so(api: Api) -> None:
+    job = api.submit(max_restarts=9)
+    for attempt in (1, 2, 3):
+        wait_for(lambda: api.job(job)["attempt"] == attempt and api.job(job)["state"] == "running")  # noqa: B023
+        api.runtime.finish(f"schedulearn-{job}-{attempt}-0", 3)
+    waits = api.wait(job, "queued")
+    assert waits["reason"] == "retry"
+    assert waits["message"].startswith("The command ended with exit code 3. Try 3 of 9. It tries again in ")
+    assert waits["not_before"] > waits["tasks"][-1]["finished_at"]

@@ -1539,6 +1539,11 @@ export interface components {
             };
             /** Name */
             name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
             /** Priority */
             priority: number;
             /**
@@ -1684,6 +1689,11 @@ export interface components {
             };
             /** Name */
             name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
             /** Priority */
             priority: number;
             /**

@@ -126,11 +126,17 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class StoredImage(Stored):
+    own_bytes: int = 0
+    """Of layers that no other image has: what its removal frees."""
+
+
+@dataclass(frozen=True)
 class Disk:
     """What takes room on a host."""
 
-    images: tuple[Stored, ...] = ()
-    """With their tags, whosever they are; layers that several have count for none of them."""
+    images: tuple[StoredImage, ...] = ()
+    """With their tags, whosever they are. Layers that several have count for each of them."""
     images_bytes: int = 0
     """Of all layers."""
     checkpoints: tuple[Stored, ...] = ()

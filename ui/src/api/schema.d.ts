@@ -1431,7 +1431,7 @@ export interface components {
         ImageOut: {
             /**
              * Bytes
-             * @description that no other image has too
+             * @description of all its layers, also those that other images have too
              */
             bytes: number;
             /**
@@ -1441,6 +1441,11 @@ export interface components {
             in_use: boolean;
             /** Name */
             name: string;
+            /**
+             * Own Bytes
+             * @description of layers that no other image has: what its removal frees
+             */
+            own_bytes: number;
             /**
              * Used At
              * @description when a job last used it there; null: none did, or one that is not over

@@ -240,3 +240,14 @@ def test_a_job_that_waits_for_its_next_try_says_so(api: Api) -> None:
     assert waits["reason"] == "retry"
     assert waits["message"].startswith("The command ended with exit code 3. Try 3 of 9. It tries again in ")
     assert waits["not_before"] > waits["tasks"][-1]["finished_at"]
+
+
+def test_workers_under_horovod_wait_long_for_each_other_unless_the_job_says_otherwise(api: Api) -> None:
+    name = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+    ours, own = api.submit(required_gpus=1), api.submit(required_gpus=1, env={name: "7"})
+    original = api.submit(required_gpus=1, command="horovodrun -np 1 python train.py", launcher="none")
+    other = api.submit(required_gpus=1, launcher="torchrun")
+    for job in (ours, own, original, other):
+        api.wait(job, "running")
+    found = {spec.job_id: spec.env.get(name) for spec in api.runtime.tasks()}
+    assert found == {ours: "300", own: "7", original: "300", other: None}

@@ -80,9 +80,10 @@ def disk(request: Request, host_id: str) -> Response:
 
 @router.post("/images", status_code=202, response_model=list[FetchOut], responses=_REFUSED)
 def fetch(request: Request, host_id: str, body: FetchIn) -> Response:
-    """Begins to fetch an image, as a job that names it would. `disk` tells how far that is."""
+    """Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
+    `disk` tells how far that is."""
     agent = _agent(cluster_of(request), host_id)
-    agent.fetch(body.image)
+    agent.fetch(body.image, anew=True)
     return JsonResponse(_fetches(agent), status_code=202)
 
 

@@ -62,6 +62,7 @@ class TaskOut(BaseModel):
     outcome: str
     exit_code: int | None
     error: str
+    image: str = Field(description="what it ran: by digest where it is from a registry, else by id; empty: not known")
     created_at: str
     started_at: str | None
     finished_at: str | None
@@ -415,6 +416,7 @@ def task_view(task: Any) -> dict[str, Any]:
         "outcome": task.outcome,
         "exit_code": task.exit_code,
         "error": task.error,
+        "image": task.image,
         "created_at": iso(task.created_at),
         "started_at": iso(task.started_at),
         "finished_at": iso(task.finished_at),

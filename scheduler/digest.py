@@ -96,6 +96,7 @@ class Refusal:
 class TaskStarted:
     task: Any
     started_at: float
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class TaskEnded:
     error: str = ""
     started_at: float | None = None
     finished_at: float | None = None
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -303,12 +305,12 @@ def _look_at(
     if seen is not None and seen.state is TaskState.EXITED:
         outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
         error = seen.error or (OUT_OF_MEMORY if seen.oom_killed else "")
-        return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at)
+        return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at, seen.image)
     if seen is not None and seen.state is TaskState.LOST:
-        return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at)
+        return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at, seen.image)
     if seen is not None and seen.state is TaskState.RUNNING:
         if task.state == "wanted":
-            return TaskStarted(task, seen.started_at or now)
+            return TaskStarted(task, seen.started_at or now, seen.image)
         if seen.paused and task.paused_at is None:
             return TaskPaused(task, observation.at)
         return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None

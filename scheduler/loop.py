@@ -395,16 +395,16 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
     """Writes findings down; those about rows that have changed meanwhile are left for the next turn."""
     for finding in findings:
         match finding:
-            case TaskStarted(task, started_at):
-                repository.mark_running(db, task, started_at)
+            case TaskStarted(task, started_at, image):
+                repository.mark_running(db, task, started_at, image)
             case TaskPaused(task, at):
                 repository.mark_paused(db, task, at)
             case TaskResumed(task, at):
                 repository.mark_resumed(db, task, at)
-            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at):
+            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at, image):
                 repository.end_task(
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
-                    started_at=started_at, finished_at=finished_at,
+                    started_at=started_at, finished_at=finished_at, image=image or task.image,
                 )  # fmt: skip
             case JobMoved(job, reason, message, fields, stop_tasks, stop_only, stopped_as):
                 try:

@@ -219,7 +219,7 @@ def disk(session: Session, host: str) -> None:
 @click.argument("image")
 @pass_session
 def pull(session: Session, host: str, image: str) -> None:
-    """Fetches an image before a job needs it. `hosts disk` shows how far that is.
+    """Fetches an image before a job needs it, and again if its tag was moved. `hosts disk` shows how far that is.
 
     \b
     Example:

@@ -83,6 +83,8 @@ class ObservedTask:
     """It runs, but all its processes are suspended."""
     container: str = ""
     """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
+    image: str = ""
+    """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
     blind: bool = False
     """It runs, and says that it can't reach its GPUs any more."""
 

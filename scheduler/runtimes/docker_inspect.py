@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import docker.errors
+from docker.utils import parse_repository_tag
 
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.runtimes.docker_api import Engine
@@ -28,11 +31,23 @@ def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
         try:
             found = engine.api.inspect_container(container)
             task = read_task(task_id, found)
+            task = replace(task, image=_digest_of(engine, found))
             if task.exit_code:
                 task = _explained(engine, container, task, has_real_gpus(found))
         except docker.errors.NotFound:
             return None
     return Inspected(found["State"]["Status"], task)
+
+
+def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
+    """The image of a container by its digest: its tag may mean another one by now."""
+    image = str(container["Image"])
+    try:
+        digests = [str(each) for each in engine.api.inspect_image(image).get("RepoDigests") or ()]
+    except docker.errors.NotFound:
+        return image
+    repository, _ = parse_repository_tag(container["Config"]["Image"])
+    return next((each for each in digests if each.startswith(f"{repository}@")), image)
 
 
 def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bool) -> ObservedTask:

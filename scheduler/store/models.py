@@ -155,6 +155,8 @@ class Task(SQLModel, table=True):
     outcome: str = ""
     """Why it ended, for machines: a `Reason`; empty while it lives."""
     error: str = Field(default="", sa_type=Text)
+    image: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """What it ran, by digest or id, where its engine tells."""
     paused_at: float | None = None
     """Since when it pauses; None while it does not."""
     paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})

@@ -192,7 +192,7 @@ _TASK = _table(Task)
 _MARK_RUNNING = (
     update(_TASK)
     .where(_TASK.c.id == bindparam("marked_id"), _TASK.c.state == "wanted")
-    .values(state=bindparam("state"), started_at=bindparam("started_at"))
+    .values(state=bindparam("state"), started_at=bindparam("started_at"), image=bindparam("image"))
 )
 _ADD_TASK, _ADD_LEASE, _ADD_EVENT = (insert(_table(model)) for model in (Task, Lease, Event))
 
@@ -232,6 +232,7 @@ def end_task(
     error: str = "",
     started_at: float | None = None,
     finished_at: float | None = None,
+    image: str | None = None,
 ) -> bool:
     """Records that a task is gone and gives its leases back, with the service it had added to its job.
     False if it had ended already."""
@@ -247,6 +248,7 @@ def end_task(
             error=error,
             started_at=started,
             finished_at=finished,
+            image=task.image if image is None else image,
         )
     )
     if changed.rowcount == 0:
@@ -294,7 +296,8 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
     task of this rank."""
     claims = list(claims)
     values = {
-        "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0, **fields,
+        "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0,
+        "image": "", **fields,
     }  # fmt: skip
     db.execute(_ADD_TASK, {**values, "gpu_uuids": [uuid for uuid, _ in claims]})
     db.execute(
@@ -366,11 +369,11 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -
             db.execute(insert(Gpu).values(values))
 
 
-def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
+def mark_running(db: Connection, task: TaskRow, started_at: float, image: str = "") -> None:
     """From now on the checkpoints of the job are where its first task runs."""
     if task.rank == 0:
         db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
-    db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at})
+    db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at, "image": image})
 
 
 def mark_paused(db: Connection, task: TaskRow, at: float) -> None:

@@ -48,7 +48,7 @@ def task_row(job_id: str = "j", rank: int = 0, state: str = "running", **fields:
     defaults: dict[str, Any] = {
         "id": f"schedulearn-{job_id}-1-{rank}", "attempt": 1, "host_id": "h1", "gpu_uuids": ["GPU-0"], "stop": False,
         "created_at": 1.0, "started_at": 1.0, "outcome": "", "exit_code": None, "error": "", "paused_at": None,
-        "paused_seconds": 0.0, "generation": 0,
+        "paused_seconds": 0.0, "generation": 0, "image": "",
     }  # fmt: skip
     return SimpleNamespace(job_id=job_id, rank=rank, state=state, **{**defaults, **fields})
 

@@ -271,7 +271,8 @@ export interface paths {
         put?: never;
         /**
          * Fetch
-         * @description Begins to fetch an image, as a job that names it would. `disk` tells how far that is.
+         * @description Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
+         *     `disk` tells how far that is.
          */
         post: operations["fetch_api_v1_hosts__host_id__images_post"];
         delete?: never;
@@ -2426,6 +2427,11 @@ export interface components {
             host: string;
             /** Id */
             id: string;
+            /**
+             * Image
+             * @description what it ran: by digest where it is from a registry, else by id; empty: not known
+             */
+            image: string;
             /** Outcome */
             outcome: string;
             /** Rank */

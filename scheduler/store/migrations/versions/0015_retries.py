@@ -1,4 +1,4 @@
-"""When a job whose command failed may start again"""
+"""When a job whose command failed may start again; the image that a task ran"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,9 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("job", sa.Column("not_before", sa.Float(), nullable=True))
+    op.add_column("task", sa.Column("image", sa.String(), nullable=False, server_default=""))
 
 
 def downgrade() -> None:
+    op.drop_column("task", "image")
     op.drop_column("job", "not_before")

@@ -38,6 +38,7 @@ from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
 from schedulearn.scheduler.housekeeping import Room
+from schedulearn.scheduler.job_logs import JobLogBounds
 from schedulearn.scheduler.observations import ReportIn
 from schedulearn.scheduler.plugins import load_policies
 from schedulearn.scheduler.rosters import MembershipIn
@@ -75,6 +76,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             data_sets=settings.data_sets,
             images=settings.images,
             room=Room(settings.image_room, settings.checkpoint_room, settings.log_room),
+            job_logs=JobLogBounds(settings.job_log_attempts, settings.job_log_room),
             checkpoint_copies_bytes=settings.checkpoint_copies,
             keep_telemetry_days=settings.keep_telemetry,
         )

@@ -22,7 +22,8 @@ _REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 409: {"mod
 
 class ImageOut(BaseModel):
     name: str
-    bytes: int = Field(description="that no other image has too")
+    bytes: int = Field(description="of all its layers, also those that other images have too")
+    own_bytes: int = Field(description="of layers that no other image has: what its removal frees")
     used_at: str | None = Field(description="when a job last used it there; null: none did, or one that is not over")
     in_use: bool = Field(description="a job that is not over names it")
 
@@ -59,6 +60,7 @@ def disk(request: Request, host_id: str) -> Response:
         {
             "name": image.name,
             "bytes": image.bytes,
+            "own_bytes": image.own_bytes,
             "used_at": iso(used.get(image.name)),
             "in_use": image.name in used and used[image.name] is None,
         }
@@ -78,9 +80,10 @@ def disk(request: Request, host_id: str) -> Response:
 
 @router.post("/images", status_code=202, response_model=list[FetchOut], responses=_REFUSED)
 def fetch(request: Request, host_id: str, body: FetchIn) -> Response:
-    """Begins to fetch an image, as a job that names it would. `disk` tells how far that is."""
+    """Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
+    `disk` tells how far that is."""
     agent = _agent(cluster_of(request), host_id)
-    agent.fetch(body.image)
+    agent.fetch(body.image, anew=True)
     return JsonResponse(_fetches(agent), status_code=202)
 
 

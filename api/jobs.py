@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -32,10 +33,12 @@ from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.explain import why_waiting
+from schedulearn.scheduler.retries import why_resting
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu
+from schedulearn.scheduler.store.usage import Service, live_service
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -218,11 +221,15 @@ def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:
 
 
 def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    now = time.time()
     holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
     gpus: dict[str, list[dict[str, Any]]] = {}
+    served: dict[str, Service] = {}
     if holders:
         index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
-        for task in repository.tasks_of(db, holders, live=True):
+        live = repository.tasks_of(db, holders, live=True)
+        served = live_service(live, now)
+        for task in live:
             for uuid in task.gpu_uuids:
                 gpus.setdefault(task.job_id, []).append(
                     {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
@@ -230,7 +237,11 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
     waiting, etas = cluster.loop.waiting, cluster.outlook.etas
     return [
         job_view(
-            row._mapping, gpus.get(row.id), why_waiting(waiting, row.id), eta_view(etas.jobs.get(row.id), etas.until)
+            row._mapping,
+            gpus.get(row.id),
+            why_resting(row, now) or why_waiting(waiting, row.id),
+            eta_view(etas.jobs.get(row.id), etas.until),
+            served.get(row.id, Service()),
         )
         for row in rows
     ]

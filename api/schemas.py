@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
@@ -61,6 +62,7 @@ class TaskOut(BaseModel):
     outcome: str
     exit_code: int | None
     error: str
+    image: str = Field(description="what it ran: by digest where it is from a registry, else by id; empty: not known")
     created_at: str
     started_at: str | None
     finished_at: str | None
@@ -104,11 +106,12 @@ class JobOut(BaseModel):
     restarts: int = Field(description="for whatever reason")
     retries: int = Field(description="after failures of its command, which `max_restarts` bounds")
     exit_code: int | None
+    not_before: str | None = Field(description="when it may start again after a failure of its command")
     submitted_at: str
     started_at: str | None
     finished_at: str | None
-    run_seconds: float = Field(description="of the attempts that have ended")
-    gpu_seconds: float
+    run_seconds: float = Field(description="of all attempts, up to now; pauses left out")
+    gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
     allocation: dict[str, int] = Field(description="host -> GPUs held now")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
     eta: EtaOut | None = Field(description="null for a job that has ended, and until it was looked at")
@@ -357,6 +360,7 @@ _AS_THEY_ARE = (
 )
 
 
+_NOTHING = Service()
 _PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)}
 
 
@@ -365,10 +369,13 @@ def job_view(
     gpus: list[dict[str, Any]] | None = None,
     waiting: tuple[str, str] | None = None,
     eta: dict[str, Any] | None = None,
+    served: Service = _NOTHING,
 ) -> dict[str, Any]:
     """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued, or that pauses
-    on GPUs that it shares."""
+    on GPUs that it shares. `served`: by its live tasks."""
     view = {key: job[key] for key in _AS_THEY_ARE}
+    view["run_seconds"] += served.run_seconds
+    view["gpu_seconds"] += served.gpu_seconds
     if waiting is not None and (job["status"] == JobStatus.QUEUED or (waiting[0], job["status"]) in _PAUSES):
         view["reason"], view["message"] = waiting
     allocation: dict[str, int] = {}
@@ -381,6 +388,7 @@ def job_view(
         "shm_size": job["shm_bytes"],
         "memory": job["memory_bytes"],
         "deadline": iso(job["deadline"]),
+        "not_before": iso(job["not_before"]) if job["status"] == JobStatus.QUEUED else None,
         "submitted_at": iso(job["submitted_at"]),
         "started_at": iso(job["started_at"]),
         "finished_at": iso(job["finished_at"]),
@@ -410,6 +418,7 @@ def task_view(task: Any) -> dict[str, Any]:
         "outcome": task.outcome,
         "exit_code": task.exit_code,
         "error": task.error,
+        "image": task.image,
         "created_at": iso(task.created_at),
         "started_at": iso(task.started_at),
         "finished_at": iso(task.finished_at),

@@ -64,6 +64,14 @@ class Settings(BaseSettings):
     log_room: Size = Field(
         default=0, description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound"
     )
+    job_log_attempts: int = Field(
+        default=50, ge=0, description="attempts of one job whose logs are kept: the first and the last ones; 0: all"
+    )
+    job_log_room: Size = Field(
+        default=1 << 30,
+        description="room for the logs of one job: those of its first and last attempt stay, the oldest of the others "
+        "go; 0: no bound",
+    )
     environments: dict[str, Path] = Field(
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )

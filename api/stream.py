@@ -118,9 +118,12 @@ async def log_chunks(
                     if text:
                         yield base + position - len(decoder.getstate()[0]), text
                 continue
+            if start > position:
+                position = start  # what was there is not kept
+                continue
             if logs.ended(task) and logs.size(task) > position:
                 continue  # written between the two looks
-        if not task or logs.ended(task) or not follow:
+        if not task or logs.ended(task) or not follow or not logs.exists(task):
             following = await asyncio.to_thread(next_task, task)
             if following:
                 base += position

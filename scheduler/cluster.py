@@ -19,6 +19,7 @@ from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntim
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.housekeeping import Housekeeping, Room
+from schedulearn.scheduler.job_logs import JobLogBounds, JobLogs
 from schedulearn.scheduler.limits import check_data_sets
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.loop import SchedulerLoop
@@ -64,6 +65,7 @@ class Cluster:
         data_sets: Mapping[str, str] | None = None,
         images: Sequence[str] = (),
         room: Room | None = None,
+        job_logs: JobLogBounds | None = None,
         keep_telemetry_days: float = 7.0,
         make_probe: MakeProbe | None = None,
     ) -> None:
@@ -113,6 +115,7 @@ class Cluster:
             profiles=self.profiles,
             job_env=self.reports.env,
             data_sets=data_sets,
+            on_attempt_end=lambda job_id, attempt: self.job_logs.attempt_ended(job_id, attempt),
         )
         self.outlook = Outlook(
             self.db,
@@ -135,6 +138,7 @@ class Cluster:
         self._on_commit = on_commit
         self.db.after_commit = self._committed
         self.logs = LogStore(data_dir / "logs")
+        self.job_logs = JobLogs(self.db, self.logs, job_logs or JobLogBounds())
         self.housekeeping = Housekeeping(self.db, lambda: self.agents, self.logs, room or Room(), images)
 
     @property
@@ -185,6 +189,7 @@ class Cluster:
     def start(self) -> None:
         self.monitor.start()
         self.profiles.start()
+        self.job_logs.start()
         self.loop.start()
         self.fleet.start()
         self.checkpoints.start()
@@ -202,6 +207,7 @@ class Cluster:
         self.housekeeping.close()
         self.checkpoints.close()
         self.loop.close()
+        self.job_logs.close()
         self.profiles.close()
         self.monitor.close()
         self.fleet.close()

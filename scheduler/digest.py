@@ -11,6 +11,7 @@ from typing import Any
 
 from schedulearn.scheduler import membership
 from schedulearn.scheduler.gang import MEET_S, NO_MEETING
+from schedulearn.scheduler.retries import delay
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import JobStatus, Reason
 
@@ -95,6 +96,7 @@ class Refusal:
 class TaskStarted:
     task: Any
     started_at: float
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class TaskEnded:
     error: str = ""
     started_at: float | None = None
     finished_at: float | None = None
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class JobMoved:
     """All live ones."""
     stop_only: Sequence[str] = ()
     """Or these."""
+    stopped_as: Reason | None = None
+    """What became of the tasks of its attempt that failed only because they were told to stop; None: nothing yet."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,9 @@ def digest(
         moved = None
         verdict = membership.overdue(job, live, now, service_started) if in_place else None
         if results and len(results) == due:
-            moved = _conclude(job, _causes(results))
+            ran = max((ran_seconds(task, now) for task in [*live, *counted]), default=0.0)
+            moved = _conclude(job, _causes(results), now, ran)
+            moved = replace(moved, stopped_as=_stopped_as(job, moved.reason))
             if moved.reason is Reason.COMPLETED and in_place and due > 1 and membership.never_met(job, live + counted):
                 moved = JobMoved(job, Reason.COMMAND_FAILED, _NEVER_MET, {"exit_code": 0, "pull_percent": None})
         elif gone_before and job.status == JobStatus.RUNNING:
@@ -298,12 +305,12 @@ def _look_at(
     if seen is not None and seen.state is TaskState.EXITED:
         outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
         error = seen.error or (OUT_OF_MEMORY if seen.oom_killed else "")
-        return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at)
+        return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at, seen.image)
     if seen is not None and seen.state is TaskState.LOST:
-        return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at)
+        return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at, seen.image)
     if seen is not None and seen.state is TaskState.RUNNING:
         if task.state == "wanted":
-            return TaskStarted(task, seen.started_at or now)
+            return TaskStarted(task, seen.started_at or now, seen.image)
         if seen.paused and task.paused_at is None:
             return TaskPaused(task, observation.at)
         return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
@@ -326,8 +333,8 @@ def _half_started(live: Sequence[Any], running: int, now: float) -> bool:
     return bool(since) and now - min(since) > MEET_S
 
 
-def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> JobMoved:
-    """What a job becomes once all tasks of its attempt have ended."""
+def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]], now: float, ran_s: float) -> JobMoved:
+    """What a job becomes once all tasks of its attempt, which ran for `ran_s`, have ended."""
     code = next((c for _, c, _ in results if c), None)
     if code is None and all(outcome is Reason.COMPLETED for outcome, _, _ in results):
         code = 0
@@ -360,7 +367,8 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
             return JobMoved(job, Reason.PREEMPTED, message, {**again, "losses": job.losses + 1})
         if job.retries < job.max_restarts:
             message = f"The command ended with exit code {code}{detail} Try {job.retries + 1} of {job.max_restarts}."
-            return JobMoved(job, Reason.RETRY, message, {**again, "retries": job.retries + 1})
+            later = {"retries": job.retries + 1, "not_before": now + delay(job.retries, ran_s)}
+            return JobMoved(job, Reason.RETRY, message, {**again, **later})
         return JobMoved(
             job,
             Reason.COMMAND_FAILED,
@@ -373,6 +381,16 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]]) -> Jo
         message = f"{what}{detail} That was the {losses}th time."
         return JobMoved(job, Reason.TOO_MANY_LOSSES, message, {"losses": losses, "pull_percent": None})
     return JobMoved(job, Reason.LOST, f"{what}{detail} It starts again.", {**again, "losses": losses})
+
+
+def _stopped_as(job: Any, reason: Reason) -> Reason:
+    """What became of tasks that were told to stop, if their job moves on for this reason."""
+    match reason:
+        case Reason.RESIZED:
+            return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
+        case Reason.PREEMPTED | Reason.TIME_LIMIT:
+            return reason
+    return Reason.CANCELLED
 
 
 def _places(tasks: Sequence[Any]) -> str:

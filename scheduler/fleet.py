@@ -206,14 +206,17 @@ class Fleet:
             hosts.put_spec(db, spec, "settings", now)
 
     def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
-        """From another host for what takes long to make, or what no registry gives; else as the runtime does it."""
+        """From another host for what takes long to make, or what no registry gives; else as the runtime does it. What
+        is here stays if it can't be had anew."""
+        if image.startswith(_OURS) and runtime.has_image(image):
+            return
         if image.startswith(_OURS) and (source := self._owner(image, host_id)) is not None:
             yield from _copy(source, runtime, image)
             return
         try:
             yield from runtime.fetch_image(image)
         except ImageUnavailable:
-            source = self._owner(image, host_id)
+            source = self._owner(image, host_id) if not runtime.has_image(image) else None
             if source is None:
                 raise
             yield from _copy(source, runtime, image)

@@ -131,9 +131,10 @@ class HostAgent:
         """How far a fetch of this image is; None while none is under way."""
         return self._progress.get(f"image {image}")
 
-    def fetch(self, image: str) -> None:
-        """Begins to fetch an image that no task waits for yet. Whether it can't be had, `fetches` says."""
-        self._begin(FetchImage(image), [])
+    def fetch(self, image: str, *, anew: bool = False) -> None:
+        """Begins to fetch an image that no task waits for yet; one that is there only if `anew`. Whether it can't be
+        had, `fetches` says."""
+        self._begin(FetchImage(image, anew), [])
 
     def fetches(self) -> dict[str, ImageProgress | str]:
         """Image -> how far its fetch is, or why the last one failed."""
@@ -212,8 +213,8 @@ class HostAgent:
                 case RemoveTask(task_id):
                     self.runtime.remove(task_id)
                     self._retries.pop(task_id, None)
-                case FetchImage(image):
-                    if not self.runtime.has_image(image):
+                case FetchImage(image, anew):
+                    if anew or not self.runtime.has_image(image):
                         self._follow(key, self._fetch_image(image))
                     self._images.add(image)
                     self._unavailable.pop(image, None)

@@ -117,7 +117,7 @@ class Housekeeping:
         disk, used = self.of_host(agent)
         keep = {_tagged(image) for image in self._wanted}
         images = [
-            Item(image.name, image.bytes, used.get(image.name) if image.name not in keep else None)
+            Item(image.name, image.own_bytes, used.get(image.name) if image.name not in keep else None)
             for image in disk.images
         ]
         for name in surplus(images, disk.images_bytes, self._room.images):

@@ -10,6 +10,9 @@ from schedulearn.scheduler.errors import InvalidError
 # What decides which GPUs a process sees, or who it is to the service: never the user's to set.
 RESERVED_PREFIXES = ("NVIDIA_", "SCHEDULEARN_")
 RESERVED_NAMES = frozenset({"CUDA_VISIBLE_DEVICES"})
+GLOO_TIMEOUT_S = 300
+"""So long a worker waits for another one in the midst of training. Horovod's own 30 s end jobs whose workers merely
+lack processors; one that is gone is noticed by the service, and by its closed connections."""
 _LAUNCHERS = ("horovodrun", "torchrun", "mpirun")
 
 
@@ -55,6 +58,13 @@ def gang_command(launcher: str, command: str) -> tuple[str, tuple[str, ...]]:
 def reserved_env(env: Mapping[str, str]) -> list[str]:
     """The names in `env` that a job may not set."""
     return [name for name in env if name.upper().startswith(RESERVED_PREFIXES) or name.upper() in RESERVED_NAMES]
+
+
+def launcher_env(launcher: str, command: str) -> dict[str, str]:
+    """What workers need of their launcher beside its own defaults; a job's own variables win."""
+    if launcher == "horovod" or split_command(command)[0] == "horovodrun":
+        return {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_S)}
+    return {}
 
 
 def worker_env(member: int, generation: int, rank: int) -> dict[str, str]:

@@ -60,6 +60,15 @@ class LogStore:
                 return position, data
             offset = later[0]  # this segment is read to its end
 
+    def tail(self, task_id: str, limit: int) -> bytes:
+        """The last `limit` bytes, or what there is of them."""
+        offset, found = max(0, self.size(task_id) - limit), b""
+        while True:
+            start, data = self.read(task_id, offset, limit)
+            if not data:
+                return found[-limit:]
+            offset, found = start + len(data), found + data
+
     def size(self, task_id: str) -> int:
         """The offset at which the next byte would be written: all bytes ever, not only those kept."""
         directory = self.path(task_id)
@@ -110,6 +119,25 @@ class LogStore:
             except (NotADirectoryError, FileNotFoundError):
                 continue  # deleted since, or none of ours
         return found
+
+    def kept(self, task_id: str) -> int:
+        """Bytes on disk of a task's log."""
+        try:
+            return sum(file.stat().st_size for file in os.scandir(self.path(task_id)))
+        except (NotADirectoryError, FileNotFoundError):
+            return 0
+
+    def empty(self, task_id: str) -> None:
+        """Drops all that an ended log has kept; offsets stay what they were. Nothing happens to one that a writer has,
+        and to one that is unknown."""
+        if not self.exists(task_id):
+            return
+        try:
+            writer = self.writer(task_id)
+        except BlockingIOError:
+            return
+        writer.drop()
+        writer.close()
 
     def delete(self, task_id: str) -> None:
         """Removes the log; unknown is fine."""
@@ -172,6 +200,14 @@ class LogWriter:
         self._open(first)
         os.ftruncate(self._fd, size - first)
         self._length = size - self._start
+
+    def drop(self) -> None:
+        """Forgets all that was appended; the next byte has the offset that it would have had."""
+        segments = _segments(self._directory)
+        self._open(self.size)
+        for start in segments:
+            if start != self._start:
+                (self._directory / _segment_name(start)).unlink()
 
     def close(self) -> None:
         """Marks the log as complete and lets go of it. Closing again does nothing."""

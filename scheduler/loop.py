@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -41,6 +41,7 @@ from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
+from schedulearn.scheduler.retries import resting
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
@@ -80,9 +81,12 @@ class SchedulerLoop:
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         monitor: Monitor | None = None,
         data_sets: Mapping[str, str] | None = None,
+        on_attempt_end: Callable[[str, int], None] = lambda job_id, attempt: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`on_attempt_end` is told which attempt of which job has ended."""
         self.data_sets = data_sets or {}
+        self._on_attempt_end = on_attempt_end
         self.db = db
         self.agents = agents()
         self._monitor = monitor
@@ -158,6 +162,9 @@ class SchedulerLoop:
             ended = _ended_beside_live(db, books)
         if findings := self._digest(books, ended, observations, grips, now):
             self.db.write(lambda db: _write_findings(db, findings, now))
+            for found in findings:
+                if isinstance(found, JobMoved) and found.stopped_as is not None:
+                    self._on_attempt_end(found.job.id, found.job.attempt)
             with self.db.read() as db:
                 books = repository.load_books(db)
         silent = {h: (grip.silent_since, grip.error) for h, grip in grips.items() if grip.observation is None}
@@ -176,8 +183,9 @@ class SchedulerLoop:
         if self.profiles is not None:
             self.profiles.follow(books.jobs)
         policy = self.policy()
+        rests = resting(books.jobs, now)
         snapshot = build_snapshot(
-            books,
+            replace(books, jobs={job_id: job for job_id, job in books.jobs.items() if job_id not in rests}),
             ready,
             self.utilization,
             now,
@@ -206,7 +214,8 @@ class SchedulerLoop:
             self._monitor.notice(books.gpus, books.tasks, observations)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
         resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
-        due = [*_time_left(books, now), *next_deadline(books, now)]
+        tries = [max(0.05, at - self.clock()) for at in rests.values()]
+        due = [*_time_left(books, now), *next_deadline(books, now), *tries]
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(
@@ -386,20 +395,24 @@ def _write_findings(db: Connection, findings: list[Finding], now: float) -> None
     """Writes findings down; those about rows that have changed meanwhile are left for the next turn."""
     for finding in findings:
         match finding:
-            case TaskStarted(task, started_at):
-                repository.mark_running(db, task, started_at)
+            case TaskStarted(task, started_at, image):
+                repository.mark_running(db, task, started_at, image)
             case TaskPaused(task, at):
                 repository.mark_paused(db, task, at)
             case TaskResumed(task, at):
                 repository.mark_resumed(db, task, at)
-            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at):
+            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at, image):
                 repository.end_task(
                     db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
-                    started_at=started_at, finished_at=finished_at,
+                    started_at=started_at, finished_at=finished_at, image=image or task.image,
                 )  # fmt: skip
-            case JobMoved(job, reason, message, fields, stop_tasks, stop_only):
+            case JobMoved(job, reason, message, fields, stop_tasks, stop_only, stopped_as):
                 try:
-                    if repository.move_job(db, job, reason, message, now, **fields) and (stop_tasks or stop_only):
+                    if not repository.move_job(db, job, reason, message, now, **fields):
+                        continue
+                    if stop_tasks or stop_only:
                         repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
+                    if stopped_as is not None:
+                        repository.name_stopped(db, job, stopped_as)
                 except IllegalTransitionError:
                     log.exception("job %s", job.id)

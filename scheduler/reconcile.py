@@ -35,6 +35,8 @@ class DesiredTask:
 @dataclass(frozen=True)
 class FetchImage:
     image: str
+    anew: bool = False
+    """Also if it is there: its tag may have been moved in its registry."""
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,7 @@ def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "started_at": None,
         "finished_at": None,
         "pull_percent": None,
+        "not_before": None,
         "run_seconds": 0.0,
         "gpu_seconds": 0.0,
         "generation": 0,

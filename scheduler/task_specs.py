@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.gang import Member, member_argv, member_env, place_of
-from schedulearn.scheduler.launch import gang_command, launch_argv, service_env, split_command, worker_env
+from schedulearn.scheduler.launch import gang_command, launch_argv, launcher_env, service_env, split_command, worker_env
 from schedulearn.scheduler.limits import data_variables, limits, sources
 from schedulearn.scheduler.membership import members
 from schedulearn.scheduler.runtimes.base import HostFacts, TaskSpec
@@ -48,7 +48,14 @@ def task_spec(
     mounts = sources(job.mounts, home.data_sets)
     seen = mounts if home.facts is not None and not home.facts.isolates else {target: target for target in mounts}
     data = data_variables({name: seen[target] for name, target in job.mounts.items()})
-    env = {**job.env, **job_env, **data, **who, "SCHEDULEARN_GRACE_PERIOD": f"{job.grace_period:g}"}
+    env = {
+        **launcher_env(job.launcher, job.command),
+        **job.env,
+        **job_env,
+        **data,
+        **who,
+        "SCHEDULEARN_GRACE_PERIOD": f"{job.grace_period:g}",
+    }
     for key in ("batch_size", "max_batch_size", "epochs"):
         if (value := getattr(job, key)) is not None:
             env[f"SCHEDULEARN_{key.upper()}"] = str(value)

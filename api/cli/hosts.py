@@ -192,6 +192,8 @@ def return_gpu(session: Session, host: str, gpu: str) -> None:
 def disk(session: Session, host: str) -> None:
     """Shows what takes room on a host: images, checkpoints, and fetches under way. It asks the host.
 
+    FREED is what the removal of one would free: layers that other images have too stay.
+
     \b
     Example:
       schedulearn hosts disk gpu2
@@ -203,10 +205,11 @@ def disk(session: Session, host: str) -> None:
     rows: list[list[Cell]] = []
     for image in found["images"]:
         used = "in use" if image["in_use"] else show_time(image["used_at"]) if image["used_at"] else ""
-        rows.append([_size(image["bytes"]), "image", clean(image["name"]), used])
-    rows += [[_size(each["bytes"]), "checkpoints", clean(each["job"]), ""] for each in found["checkpoints"]]
-    rows += [["", "fetch", clean(each["image"]), clean(each["message"])] for each in found["fetches"]]
-    print_table(session, ("SIZE", "WHAT", "NAME", "LAST USED"), rows)
+        rows.append([_size(image["bytes"]), _size(image["own_bytes"]), "image", clean(image["name"]), used])
+    for each in found["checkpoints"]:
+        rows.append([_size(each["bytes"]), _size(each["bytes"]), "checkpoints", clean(each["job"]), ""])
+    rows += [["", "", "fetch", clean(each["image"]), clean(each["message"])] for each in found["fetches"]]
+    print_table(session, ("SIZE", "FREED", "WHAT", "NAME", "LAST USED"), rows)
     if session.pretty:
         click.echo(f"All images together: {_size(found['images_bytes'])}")
 
@@ -216,7 +219,7 @@ def disk(session: Session, host: str) -> None:
 @click.argument("image")
 @pass_session
 def pull(session: Session, host: str, image: str) -> None:
-    """Fetches an image before a job needs it. `hosts disk` shows how far that is.
+    """Fetches an image before a job needs it, and again if its tag was moved. `hosts disk` shows how far that is.
 
     \b
     Example:

@@ -154,6 +154,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("why", f"{job['message']} ({job['reason']})"),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("image", job["container_image"]),
+        ("ran", next((task["image"] for task in reversed(job["tasks"]) if task["image"]), "")),
         ("command", job["command"]),
         ("launcher", job["launcher"]),
         ("type", job["type"]),

@@ -83,6 +83,8 @@ class ObservedTask:
     """It runs, but all its processes are suspended."""
     container: str = ""
     """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
+    image: str = ""
+    """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
     blind: bool = False
     """It runs, and says that it can't reach its GPUs any more."""
 
@@ -126,11 +128,17 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class StoredImage(Stored):
+    own_bytes: int = 0
+    """Of layers that no other image has: what its removal frees."""
+
+
+@dataclass(frozen=True)
 class Disk:
     """What takes room on a host."""
 
-    images: tuple[Stored, ...] = ()
-    """With their tags, whosever they are; layers that several have count for none of them."""
+    images: tuple[StoredImage, ...] = ()
+    """With their tags, whosever they are. Layers that several have count for each of them."""
     images_bytes: int = 0
     """Of all layers."""
     checkpoints: tuple[Stored, ...] = ()

@@ -31,16 +31,12 @@ from schedulearn.scheduler.runtimes.docker_api import Engine, explain, ping, sta
 from schedulearn.scheduler.runtimes.docker_checkpoints import CheckpointVolumes
 from schedulearn.scheduler.runtimes.docker_container import (
     LABEL,
-    NOT_EXECUTABLE,
-    NOT_FOUND,
     create_arguments,
     failed_to_start,
-    has_real_gpus,
-    read_task,
-    says_blind,
-    why_not_run,
 )
+from schedulearn.scheduler.runtimes.docker_inspect import inspect
 from schedulearn.scheduler.runtimes.docker_logs import Follower
+from schedulearn.scheduler.runtimes.docker_states import ContainerStates
 from schedulearn.scheduler.runtimes.docker_survey import survey
 from schedulearn.scheduler.runtimes.pinning import check_task
 
@@ -48,7 +44,6 @@ __all__ = ["DockerRuntime", "ping"]
 
 LOG_S = 30.0  # for the rest of a log, once its container has ended
 SETTLE_S = 1.0  # in which a start that a crashed service asked for takes place
-_LAST_WORDS = 40  # lines, where a program that failed says why
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 # What an engine says of a command that it can't run, where it does not leave that to the container's init.
@@ -88,7 +83,7 @@ class DockerRuntime:
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
-        self._known: dict[tuple[str, str], ObservedTask] = {}  # (container id, state) -> what can't change any more
+        self._states = ContainerStates(lambda task_id, container: inspect(self._engine, task_id, container))
         self._killed: set[str] = set()
         """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
         self._stopping: set[str] = set()
@@ -98,28 +93,28 @@ class DockerRuntime:
         return survey(self._engine)
 
     def observe(self) -> Sequence[ObservedTask]:
+        self._states.begin()
         with self._engine.errors("list its containers"):
             rows = self._engine.api.containers(all=True, filters={"label": f"{LABEL}={self._cluster_id}"})
-        tasks, known = [], {}
+        tasks = []
         for row in rows:
             task_id = row["Names"][0].removeprefix("/") if row["Names"] else ""
             if parse_task_id(task_id) is None:
                 continue  # ours, but no task: a probe
-            key = (str(row["Id"]), str(row["State"]))
-            task = self._known.get(key) or self._look_closer(task_id, row["Id"])
+            task = self._states.look(task_id, str(row["Id"]), str(row["State"]))
             if task is None:
                 continue
             if task.state is not TaskState.CREATED:
-                known[key] = task
                 self._follow(task_id, row["Id"])
             if task.state is TaskState.RUNNING and self._is_blind(task_id):
                 task = replace(task, blind=True)
             if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
                 task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
             tasks.append(task)
-        self._known = known
+        listed = {str(row["Id"]) for row in rows}
+        self._states.keep(listed)
         with self._lock:
-            self._killed &= {str(row["Id"]) for row in rows}
+            self._killed &= listed
         return sorted(tasks, key=lambda task: task.task_id)
 
     def has_image(self, image: str) -> bool:
@@ -248,12 +243,12 @@ class DockerRuntime:
                 ):
                     failures = 0
                     self._info = None  # the engine may be another one now
+                    self._states.missed_events()
                     yield False
                     for event in stream.objects():
                         if self._closed.is_set():
                             return
-                        if event.get("Action") == "kill":
-                            self._note_kill(event)
+                        self._note(str(event["Actor"]["ID"]), str(event["Action"]))
                         yield False
             except (RuntimeFault, OSError):
                 pass
@@ -274,10 +269,10 @@ class DockerRuntime:
         for follower in followers:
             follower.join(5)
 
-    def _note_kill(self, event: Mapping[str, Any]) -> None:
-        container = str(event["Actor"]["ID"])
+    def _note(self, container: str, event: str) -> None:
+        self._states.changed(container, event)
         with self._lock:
-            if container not in self._stopping:
+            if event == "kill" and container not in self._stopping:
                 self._killed.add(container)
 
     def _create(self, task: TaskSpec) -> str | None:
@@ -357,25 +352,6 @@ class DockerRuntime:
         except docker.errors.APIError as error:
             if status_of(error) != 409:  # it has just ended, or somebody else was quicker
                 raise
-
-    def _look_closer(self, task_id: str, container: str) -> ObservedTask | None:
-        with self._engine.errors("inspect a container"):
-            try:
-                inspected = self._engine.api.inspect_container(container)
-                task = read_task(task_id, inspected)
-                if task.exit_code and has_real_gpus(inspected) and says_blind(self._tail(container)):
-                    task = replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
-                if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:
-                    tail = self._engine.api.logs(container, stdout=False, tail=1)
-                    task = replace(task, error=why_not_run(tail, task.exit_code))
-            except docker.errors.NotFound:
-                return None
-        return task
-
-    def _tail(self, container: str) -> bytes:
-        """The last lines that it wrote."""
-        tail: bytes = self._engine.api.logs(container, tail=_LAST_WORDS)
-        return tail
 
     def _is_blind(self, task_id: str) -> bool:
         with self._lock:

@@ -25,6 +25,7 @@ CONNECT_S = 5.0
 QUERY_S = 15.0  # for an answer to a question
 ACTION_S = 120  # for a change: the first container on a cold GPU may take a while to start
 Frame = tuple[int, bytes]
+_REDIRECTS = frozenset({300, 301, 302, 303, 305, 306, 307, 308})
 _POOL = 64  # connections kept for reuse; followed logs hold one each
 
 
@@ -202,8 +203,16 @@ class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
         if isinstance(timeout, int | float):
             query = self._quick or (method == "GET" and not kwargs.get("stream"))
             timeout = (CONNECT_S, QUERY_S if query else timeout)
+        # Where a redirect leads is the other side's choice: a hostile engine could have us talk to our own API.
+        kwargs["allow_redirects"] = False
         response: requests.Response = super().request(method, url, *args, timeout=timeout, **kwargs)
+        if response.status_code in _REDIRECTS:  # the SDK would take it for success
+            response.close()
+            raise docker.errors.DockerException(f"it answers with a redirect ({response.status_code}): no engine does")
         return response
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """None, so that requests does not even prepare the next request."""
 
 
 def _resolve(url: str | None) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import docker.errors
 
-from schedulearn.scheduler.runtimes.base import Disk, Stored
+from schedulearn.scheduler.runtimes.base import Disk, Stored, StoredImage
 from schedulearn.scheduler.runtimes.docker_api import Engine, status_of
 from schedulearn.scheduler.runtimes.docker_volumes import LABEL_JOB
 
@@ -17,23 +18,29 @@ def disk(engine: Engine, cluster_label: str, cluster_id: str) -> Disk:
     """As `Runtime.disk`."""
     with engine.errors("say what takes room"):
         api = engine.api
-        answer = api.request("GET", f"{api.base_url}/v{api.api_version}/system/df", timeout=(5.0, _QUERY_S))
+        answer = api.request("GET", f"{api.base_url}/v{api.api_version}/system/df?verbose=1", timeout=(5.0, _QUERY_S))
         answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
+    return read_disk(answer.json(), cluster_label, cluster_id)
+
+
+def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> Disk:
+    """The answer of an engine; since version 1.52 of its API each kind of thing is an object with `Items`."""
+    image_usage, volume_usage = found.get("ImageUsage") or {}, found.get("VolumeUsage") or {}
     images = []
-    for image in found.get("Images") or ():
-        # Layers that others have too stay when it goes.
-        own = int(image.get("Size") or 0) - max(0, int(image.get("SharedSize") or 0))
-        images += [Stored(name, own) for name in image.get("RepoTags") or () if name != "<none>:<none>"]
+    for image in found.get("Images") or image_usage.get("Items") or ():
+        size, shared = int(image.get("Size") or 0), max(0, int(image.get("SharedSize") or 0))
+        for name in image.get("RepoTags") or ():
+            if name != "<none>:<none>":
+                images.append(StoredImage(name, size, max(0, size - shared)))
     checkpoints = []
-    for volume in found.get("Volumes") or ():
+    for volume in found.get("Volumes") or volume_usage.get("Items") or ():
         labels = volume.get("Labels") or {}
         if labels.get(cluster_label) == cluster_id and LABEL_JOB in labels:
             size = int((volume.get("UsageData") or {}).get("Size") or 0)
             checkpoints.append(Stored(labels[LABEL_JOB], max(0, size)))
     return Disk(
         images=tuple(sorted(images, key=lambda each: each.name)),
-        images_bytes=int(found.get("LayersSize") or 0),
+        images_bytes=int(found.get("LayersSize") or image_usage.get("TotalSize") or 0),
         checkpoints=tuple(sorted(checkpoints, key=lambda each: each.name)),
     )
 

@@ -22,6 +22,7 @@ from schedulearn.scheduler.runtimes.base import (
     ImageProgress,
     ObservedTask,
     Stored,
+    StoredImage,
     TaskSpec,
     TaskState,
 )
@@ -117,7 +118,7 @@ class FakeRuntime:
     def disk(self) -> Disk:
         with self._changed:
             self._enter("disk")
-            images = tuple(Stored(image, GIB) for image in sorted(self.images or ()))
+            images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images or ()))
             checkpoints = tuple(Stored(job, len(content)) for job, (_, content) in sorted(self._checkpoints.items()))
             return Disk(images, len(images) * GIB, checkpoints)
 

@@ -36,6 +36,7 @@ from schedulearn.scheduler.runtimes.base import (
 )
 from schedulearn.scheduler.runtimes.checkpoint_folders import CheckpointFolders
 from schedulearn.scheduler.runtimes.environments import Environments
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process_watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
@@ -311,7 +312,7 @@ class ProcessRuntime:
         held = procfs.is_locked(directory / "lock")
         ran = procfs.read_json(str(directory / "pid.json"))
         if (record := procfs.read_json(str(directory / "exit.json"))) is not None:
-            return _ended(task_id, record)
+            return self._ended(task_id, record)
         if ran is None:
             return ObservedTask(task_id, TaskState.CREATED)
         paused = procfs.is_stopped(procfs.Identity(*ran[:3]))
@@ -328,7 +329,20 @@ class ProcessRuntime:
             record = procfs.read_json(str(directory / "exit.json")) or self._bury(task_id, ran)
         finally:
             os.close(lock)
-        return _ended(task_id, record) if record else running
+        return self._ended(task_id, record) if record else running
+
+    def _ended(self, task_id: str, record: dict[str, Any]) -> ObservedTask:
+        lost, code = record.get("lost", False), record.get("exit_code")
+        if code == FAILED:
+            code = command_exit_code(FAILED, self._log_store.tail(task_id, TAIL_BYTES))
+        return ObservedTask(
+            task_id,
+            TaskState.LOST if lost else TaskState.EXITED,
+            exit_code=code,
+            started_at=record.get("started_at"),
+            finished_at=record.get("finished_at"),
+            error="its keeper process was killed, or the machine restarted" if lost else record.get("error", ""),
+        )
 
     def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:
         """It ran, and its keeper has gone without a word: kills what is left, and records it as lost. Call it with
@@ -369,15 +383,3 @@ class ProcessRuntime:
 
     def _directory(self, task_id: str) -> Path:
         return self._tasks / task_id
-
-
-def _ended(task_id: str, record: dict[str, Any]) -> ObservedTask:
-    lost = record.get("lost", False)
-    return ObservedTask(
-        task_id,
-        TaskState.LOST if lost else TaskState.EXITED,
-        exit_code=record.get("exit_code"),
-        started_at=record.get("started_at"),
-        finished_at=record.get("finished_at"),
-        error="its keeper process was killed, or the machine restarted" if lost else record.get("error", ""),
-    )

@@ -101,6 +101,8 @@ class Job(SQLModel, table=True):
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
+    not_before: float | None = None
+    """When it may start again after a failure of its command; None, or in the past: at any time."""
     checkpoint_host: str | None = None
     """Where its newest checkpoints are: the host on which its first task ran last."""
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})
@@ -153,6 +155,8 @@ class Task(SQLModel, table=True):
     outcome: str = ""
     """Why it ended, for machines: a `Reason`; empty while it lives."""
     error: str = Field(default="", sa_type=Text)
+    image: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """What it ran, by digest or id, where its engine tells."""
     paused_at: float | None = None
     """Since when it pauses; None while it does not."""
     paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})

@@ -10,7 +10,7 @@ from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.digest import ran_seconds
+from schedulearn.scheduler.digest import PREEMPTED, ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.gang import free_port
 from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
@@ -196,7 +196,7 @@ _TASK = _table(Task)
 _MARK_RUNNING = (
     update(_TASK)
     .where(_TASK.c.id == bindparam("marked_id"), _TASK.c.state == "wanted")
-    .values(state=bindparam("state"), started_at=bindparam("started_at"))
+    .values(state=bindparam("state"), started_at=bindparam("started_at"), image=bindparam("image"))
 )
 _ADD_TASK, _ADD_LEASE, _ADD_EVENT = (insert(_table(model)) for model in (Task, Lease, Event))
 
@@ -236,6 +236,7 @@ def end_task(
     error: str = "",
     started_at: float | None = None,
     finished_at: float | None = None,
+    image: str | None = None,
 ) -> bool:
     """Records that a task is gone and gives its leases back, with the service it had added to its job.
     False if it had ended already."""
@@ -251,6 +252,7 @@ def end_task(
             error=error,
             started_at=started,
             finished_at=finished,
+            image=task.image if image is None else image,
         )
     )
     if changed.rowcount == 0:
@@ -276,6 +278,16 @@ def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) ->
     db.execute((query if ids is None else query.where(col(Task.id).in_(ids))).values(stop=True))
 
 
+_SEEMS_FAILED = (Reason.COMMAND_FAILED.value, Reason.LOST.value)
+
+
+def name_stopped(db: Connection, job: JobRow, outcome: Reason) -> None:
+    """Tasks of the job's attempt that seem to have failed, and only did what they were told, ended as `outcome`."""
+    attempt = (col(Task.job_id) == job.id, col(Task.attempt) == job.attempt, col(Task.outcome).in_(_SEEMS_FAILED))
+    told = col(Task.exit_code) == PREEMPTED if outcome is Reason.PREEMPTED else col(Task.stop)
+    db.execute(update(Task).where(*attempt, told).values(outcome=outcome.value))
+
+
 def next_rank(db: Connection, job_id: str, attempt: int) -> int:
     """One that no task of the attempt has had."""
     query = select(func.max(col(Task.rank))).where(col(Task.job_id) == job_id, col(Task.attempt) == attempt)
@@ -288,7 +300,8 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
     task of this rank."""
     claims = list(claims)
     values = {
-        "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0, **fields,
+        "state": "wanted", "stop": False, "created_at": now, "outcome": "", "error": "", "generation": 0,
+        "image": "", **fields,
     }  # fmt: skip
     db.execute(_ADD_TASK, {**values, "gpu_uuids": [uuid for uuid, _ in claims]})
     db.execute(
@@ -360,11 +373,11 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -
             db.execute(insert(Gpu).values(values))
 
 
-def mark_running(db: Connection, task: TaskRow, started_at: float) -> None:
+def mark_running(db: Connection, task: TaskRow, started_at: float, image: str = "") -> None:
     """From now on the checkpoints of the job are where its first task runs."""
     if task.rank == 0:
         db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
-    db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at})
+    db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at, "image": image})
 
 
 def mark_paused(db: Connection, task: TaskRow, at: float) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.store.models import Job, Task
 
 DAY_S = 86_400
@@ -25,6 +27,26 @@ class Usage:
     gpu_hours: float = 0.0
     energy_kwh: float = 0.0
     jobs: int = 0
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a job has been given."""
+
+    run_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+
+
+def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
+    """Job id -> what its live `tasks` have taken up to `now`, which its row counts only once they have ended."""
+    found: dict[str, Service] = {}
+    for task in tasks:
+        before, seconds = found.get(task.job_id, Service()), ran_seconds(task, now)
+        found[task.job_id] = Service(
+            before.run_seconds + (seconds if task.rank == 0 else 0.0),
+            before.gpu_seconds + seconds * len(task.gpu_uuids),
+        )
+    return found
 
 
 def usage(

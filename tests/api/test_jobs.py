@@ -1,7 +1,10 @@
 import time
 
+import pytest
 from apis import FIVE_KEYS, Api, read_sse
 from clusters import wait_for
+
+from schedulearn.scheduler.logs import LogStore
 
 
 def test_the_five_keys_are_a_complete_job(api: Api) -> None:
@@ -193,3 +196,58 @@ def test_the_policy_is_switched_by_one_put_while_jobs_run(api: Api) -> None:
     assert api.job(job)["state"] == "running"
     time.sleep(0.1)
     assert api.job(job)["attempt"] == 1
+
+
+def test_a_job_that_runs_shows_the_gpu_time_that_it_has_taken_so_far(api: Api) -> None:
+    job = api.submit(required_gpus=2)
+    api.wait(job, "running")
+    first = api.job(job)["gpu_seconds"]
+    wait_for(lambda: api.job(job)["gpu_seconds"] > first, what="more of it")
+    [listed] = api.http.get("/api/v1/jobs").json()["items"]
+    assert listed["gpu_seconds"] > 0
+    before = api.job(job)
+    assert before["gpu_seconds"] == pytest.approx(2 * before["run_seconds"])
+    api.runtime.finish(f"schedulearn-{job}-1-0")
+    after = api.wait(job, "succeeded")
+    assert after["gpu_seconds"] >= before["gpu_seconds"]
+    assert api.job(job)["gpu_seconds"] == after["gpu_seconds"]
+
+
+def test_a_log_that_is_not_kept_ends_and_hides_no_later_one(api: Api) -> None:
+    job = api.submit(max_restarts=1)
+    for attempt in (1, 2):
+        wait_for(lambda: api.job(job)["attempt"] == attempt and api.job(job)["state"] == "running")  # noqa: B023
+        api.write_log(job, b"attempt %d\n" % attempt, end=True, attempt=attempt)
+        api.runtime.finish(f"schedulearn-{job}-{attempt}-0", 3)
+    failed = api.wait(job, "failed")
+    assert failed["retries"] == 1
+    logs = LogStore(api.directory / "logs")
+    url = f"/api/v1/jobs/{job}/logs"
+    logs.empty(f"schedulearn-{job}-1-0")
+    assert api.http.get(url, params={"follow": True}).text == "attempt 2\n"
+    assert api.http.get(url, params={"follow": True, "offset": 10}).text == "attempt 2\n", "offsets stay what they were"
+    for attempt in (1, 2):
+        logs.delete(f"schedulearn-{job}-{attempt}-0")
+    assert api.http.get(url, params={"follow": True}).text == ""
+
+
+def test_a_job_that_waits_for_its_next_try_says_so(api: Api) -> None:
+    job = api.submit(max_restarts=9)
+    for attempt in (1, 2, 3):
+        wait_for(lambda: api.job(job)["attempt"] == attempt and api.job(job)["state"] == "running")  # noqa: B023
+        api.runtime.finish(f"schedulearn-{job}-{attempt}-0", 3)
+    waits = api.wait(job, "queued")
+    assert waits["reason"] == "retry"
+    assert waits["message"].startswith("The command ended with exit code 3. Try 3 of 9. It tries again in ")
+    assert waits["not_before"] > waits["tasks"][-1]["finished_at"]
+
+
+def test_workers_under_horovod_wait_long_for_each_other_unless_the_job_says_otherwise(api: Api) -> None:
+    name = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+    ours, own = api.submit(required_gpus=1), api.submit(required_gpus=1, env={name: "7"})
+    original = api.submit(required_gpus=1, command="horovodrun -np 1 python train.py", launcher="none")
+    other = api.submit(required_gpus=1, launcher="torchrun")
+    for job in (ours, own, original, other):
+        api.wait(job, "running")
+    found = {spec.job_id: spec.env.get(name) for spec in api.runtime.tasks()}
+    assert found == {ours: "300", own: "7", original: "300", other: None}

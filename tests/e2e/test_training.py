@@ -111,3 +111,20 @@ def _processes_of(job_id: str) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+@pytest.mark.horovod
+@pytest.mark.parametrize("launcher", ["horovod", "torchrun"])
+@pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
+def test_a_failing_job_shows_the_exit_code_of_its_command_not_of_its_launcher(
+    tmp_path: Path, request: pytest.FixtureRequest, runtime: str, launcher: str
+) -> None:
+    env = {"DOCKER_HOST": request.getfixturevalue("docker_url")} if runtime == "docker" else {}
+    image = request.getfixturevalue("worker_image") if runtime == "docker" else DIGITS["container_image"]
+    if runtime == "process":
+        request.getfixturevalue("horovod_env")
+    with Served(tmp_path / "data", runtime=runtime, env=env) as served:
+        job_id = served.submit("sh -c 'exit 3'", 2, container_image=image, launcher=launcher)
+        job = served.wait(job_id, "failed", seconds=120)
+        assert (job["exit_code"], job["reason"]) == (3, "command_failed"), served.logs(job_id)
+        assert "exit code 3" in job["message"]

@@ -13,7 +13,7 @@ import pytest
 from benches import LOG_CAP, Bench, Program, shell, wait_for
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 SLEEPER = Program(("sleep", "100"))
@@ -428,6 +428,44 @@ class TestWatch:
         runtime.close()
         watcher.join(10)
         assert not watcher.is_alive()
+
+
+class TestWhatAChangeAnnounces:
+    """Who observes only when `watch` yields misses nothing: no later look is needed to see what has changed."""
+
+    @pytest.fixture
+    def seen(self, bench: Bench) -> Iterator[list[ObservedTask]]:
+        """Every task of each observation that followed a yield."""
+        found: list[ObservedTask] = []
+        watching = threading.Event()
+
+        def follow() -> None:
+            for _ in runtime.watch():
+                found.extend(runtime.observe())
+                watching.set()
+
+        runtime = bench.runtime
+        watcher = threading.Thread(target=follow)
+        watcher.start()
+        assert watching.wait(10)
+        yield found
+        runtime.close()
+        watcher.join(10)
+
+    def test_it_shows_the_end_of_a_command(self, bench: Bench, seen: list[ObservedTask]) -> None:
+        ends = shell("sleep 0.5; exit 3", lambda runtime, task_id: runtime.finish(task_id, 3))
+        tasks = [bench.start(ends) for _ in range(3)]
+        wait_for(lambda: {t.task_id for t in seen if t.exit_code == 3} == set(tasks), "the end of all", 8)
+
+    def test_it_shows_a_pause_and_its_end(self, bench: Bench, seen: list[ObservedTask]) -> None:
+        task_id = bench.start(SLEEPER)
+        wait_for(lambda: seen and seen[-1].state is TaskState.RUNNING, "its start", 8)
+        for _ in range(3):
+            bench.runtime.pause(task_id)
+            wait_for(lambda: seen[-1].paused, "the pause", 8)
+            bench.runtime.resume(task_id)
+            wait_for(lambda: not seen[-1].paused, "the end of the pause", 8)
+        bench.runtime.stop(task_id, 0)
 
 
 def test_checkpoints_outlive_an_attempt_and_belong_to_one_job(bench: Bench) -> None:

@@ -86,7 +86,10 @@ class TestContainers:
         task_id = containers.start(write, image=name)
         containers.wait_for_end(task_id)
         disk = containers.runtime.disk()
-        assert name in [image.name for image in disk.images]
+        [image] = [image for image in disk.images if image.name == name]
+        size = engine.api.inspect_image(name)["Size"]
+        assert image.bytes == size
+        assert 0 <= image.own_bytes <= size
         assert disk.images_bytes > 0
         [mine] = [each for each in disk.checkpoints if each.name in task_id]
         assert mine.bytes >= 1_000_000
@@ -98,6 +101,26 @@ class TestContainers:
         containers.runtime.remove_image(IMAGE)
         assert containers.runtime.has_image(IMAGE)
         containers.runtime.stop(sleeper, 0)
+
+    def test_an_image_whose_layers_another_one_has_too_still_has_its_size(
+        self, containers: Bench, engine: Engine
+    ) -> None:
+        repository = f"schedulearn-test/shared-{uuid.uuid4().hex[:8]}"
+        task_id = containers.start(shell("head -c 1000000 /dev/zero > /tmp/own"))
+        containers.wait_for_end(task_id)
+        engine.api.commit(task_id, repository, "1")
+        engine.api.commit(task_id, repository, "2", changes=["ENV SECOND=1"])
+        containers.runtime.remove(task_id)
+        base = engine.api.inspect_image(IMAGE)["Size"]
+        try:
+            images = {image.name: image for image in containers.runtime.disk().images}
+            assert images[f"{repository}:1"].bytes >= base + 1_000_000
+            assert images[f"{repository}:2"].bytes >= base + 1_000_000
+            assert [images[f"{repository}:{tag}"].own_bytes for tag in ("1", "2")] == [0, 0]
+            assert images[IMAGE].bytes == base
+        finally:
+            for tag in ("1", "2"):
+                containers.runtime.remove_image(f"{repository}:{tag}")
 
     def test_a_folder_that_the_host_lacks_is_named(self, containers: Bench, tmp_path: Path) -> None:
         missing = str(tmp_path / "nowhere")

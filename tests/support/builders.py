@@ -38,8 +38,8 @@ def observed(task_id: str, state: TaskState = TaskState.RUNNING, **fields: Any) 
 def job_row(id: str = "j", status: str = "running", **fields: Any) -> SimpleNamespace:
     defaults: dict[str, Any] = {
         "reason": "container_running", "message": "", "version": 0, "started_at": 1.0, "run_seconds": 0.0,
-        "max_duration": None, "restarts": 0, "max_restarts": 0, "losses": 0, "retries": 0, "elastic": False,
-        "resize": "restart", "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
+        "max_duration": None, "not_before": None, "restarts": 0, "max_restarts": 0, "losses": 0, "retries": 0,
+        "elastic": False, "resize": "restart", "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
     }  # fmt: skip
     return SimpleNamespace(id=id, status=status, **{**defaults, **fields})
 
@@ -48,7 +48,7 @@ def task_row(job_id: str = "j", rank: int = 0, state: str = "running", **fields:
     defaults: dict[str, Any] = {
         "id": f"schedulearn-{job_id}-1-{rank}", "attempt": 1, "host_id": "h1", "gpu_uuids": ["GPU-0"], "stop": False,
         "created_at": 1.0, "started_at": 1.0, "outcome": "", "exit_code": None, "error": "", "paused_at": None,
-        "paused_seconds": 0.0, "generation": 0,
+        "paused_seconds": 0.0, "generation": 0, "image": "",
     }  # fmt: skip
     return SimpleNamespace(job_id=job_id, rank=rank, state=state, **{**defaults, **fields})
 

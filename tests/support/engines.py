@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,7 +90,8 @@ class LabHost:
             raise Impossible("no mount namespace")
 
     def start(self) -> None:
-        """The engine; returns when it answers."""
+        """The engine; returns when it answers. Its containers have a control group of their own: weights hold between
+        the containers of one host, as on machines of their own, and all hosts have an equal share of this machine."""
         tls = self.folder / "tls"
         listen = ["-H", self.socket]
         if self.name == "h2":
@@ -99,7 +100,7 @@ class LabHost:
         folders = [f"--data-root={self.folder}/data", f"--exec-root={self.folder}/run"]
         with (self.folder / "dockerd.log").open("ab") as log:
             command = ["nsenter", f"--target={self.others[0].pid}", "--net", "--mount", "dockerd", *folders, *listen]
-            command += [f"--pidfile={self.folder}/pid", "--shutdown-timeout=3"]
+            command += [f"--pidfile={self.folder}/pid", "--shutdown-timeout=3", f"--cgroup-parent=/{self.namespace}"]
             self.engine = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         end = time.monotonic() + 60
         while subprocess.run(["docker", "-H", self.socket, "version"], capture_output=True).returncode:
@@ -153,7 +154,16 @@ class Lab:
                 process.communicate()
         self._kill_leftovers()
         self._remove_network()
+        self._remove_groups()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remove_groups(self) -> None:
+        for group in (
+            path for host in self.hosts.values() for path in Path("/sys/fs/cgroup").glob(f"**/{host.namespace}")
+        ):
+            for folder in (*sorted(group.glob("**/"), reverse=True), group):
+                with suppress(OSError):  # something still runs in it
+                    folder.rmdir()
 
     def _kill_leftovers(self) -> None:
         """What an engine that was killed has left running."""

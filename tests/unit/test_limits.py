@@ -28,6 +28,14 @@ def test_without_a_word_a_job_gets_its_share_by_gpus() -> None:
     assert limits(job(), 2, 8, None).memory_bytes is None, "a host that was never asked has no share to give"
 
 
+def test_workers_weigh_the_same_whatever_jobs_and_gangs_they_belong_to() -> None:
+    """So that nobody's workers crawl where the processors of a host are busy: its neighbours', or the rest of its gang,
+    should two engines share one machine."""
+    weights = {limits(job(), gpus, of, HOST).cpu_shares / gpus for gpus in (1, 2, 4, 8, 16) for of in (gpus, 16)}
+    assert len(weights) == 1
+    assert limits(job(), 16, 16, HOST).cpu_shares <= 262144, "the kernel's bound, beyond which weights are cut"
+
+
 def test_what_it_says_counts_and_its_shared_memory_fits() -> None:
     assert limits(job(cpus=3.0, memory_bytes=7 * GIB), 1, 8, HOST).memory_bytes == 7 * GIB
     assert limits(job(cpus=3.0), 1, 8, HOST).cpus == 3.0

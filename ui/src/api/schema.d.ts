@@ -271,7 +271,8 @@ export interface paths {
         put?: never;
         /**
          * Fetch
-         * @description Begins to fetch an image, as a job that names it would. `disk` tells how far that is.
+         * @description Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
+         *     `disk` tells how far that is.
          */
         post: operations["fetch_api_v1_hosts__host_id__images_post"];
         delete?: never;
@@ -1431,7 +1432,7 @@ export interface components {
         ImageOut: {
             /**
              * Bytes
-             * @description that no other image has too
+             * @description of all its layers, also those that other images have too
              */
             bytes: number;
             /**
@@ -1441,6 +1442,11 @@ export interface components {
             in_use: boolean;
             /** Name */
             name: string;
+            /**
+             * Own Bytes
+             * @description of layers that no other image has: what its removal frees
+             */
+            own_bytes: number;
             /**
              * Used At
              * @description when a job last used it there; null: none did, or one that is not over
@@ -1490,7 +1496,10 @@ export interface components {
             family: string;
             /** Finished At */
             finished_at: string | null;
-            /** Gpu Seconds */
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
             gpu_seconds: number;
             /**
              * Gpus
@@ -1536,6 +1545,11 @@ export interface components {
             };
             /** Name */
             name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
             /** Priority */
             priority: number;
             /**
@@ -1567,7 +1581,7 @@ export interface components {
             retries: number;
             /**
              * Run Seconds
-             * @description of the attempts that have ended
+             * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
             /** Shm Size */
@@ -1632,7 +1646,10 @@ export interface components {
             family: string;
             /** Finished At */
             finished_at: string | null;
-            /** Gpu Seconds */
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
             gpu_seconds: number;
             /**
              * Gpus
@@ -1678,6 +1695,11 @@ export interface components {
             };
             /** Name */
             name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
             /** Priority */
             priority: number;
             /**
@@ -1709,7 +1731,7 @@ export interface components {
             retries: number;
             /**
              * Run Seconds
-             * @description of the attempts that have ended
+             * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
             /** Shm Size */
@@ -2405,6 +2427,11 @@ export interface components {
             host: string;
             /** Id */
             id: string;
+            /**
+             * Image
+             * @description what it ran: by digest where it is from a registry, else by id; empty: not known
+             */
+            image: string;
             /** Outcome */
             outcome: string;
             /** Rank */

@@ -1,8 +1,7 @@
 import type { JobDetail } from "../api/types";
 import { Ago, Elapsed } from "../format/Elapsed";
 import { size } from "../format/size";
-import { duration, elapsed } from "../format/time";
-import { useNow } from "../format/useNow";
+import { duration } from "../format/time";
 import { GpuTiles } from "../jobs/GpuTiles";
 import { CopyButton } from "../shell/CopyButton";
 import { Fact, Panel } from "./Panel";
@@ -38,9 +37,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
           <Fact name="Duration">
             <Elapsed start={job.started_at} end={job.finished_at} />
           </Fact>
-          <Fact name="GPU time">
-            <GpuTime job={job} />
-          </Fact>
+          <Fact name="GPU time">{duration(job.gpu_seconds)}</Fact>
           {job.exit_code !== null && <Fact name="Exit code">{job.exit_code}</Fact>}
           <Fact name="Image">
             <span className="mono">{job.container_image}</span>
@@ -83,13 +80,4 @@ export function JobFacts({ job }: { job: JobDetail }) {
       )}
     </div>
   );
-}
-
-/** What ended attempts took, and what the present one has taken so far. */
-function GpuTime({ job }: { job: JobDetail }) {
-  const now = useNow();
-  const present = job.tasks
-    .filter((task) => task.state !== "ended")
-    .reduce((sum, task) => sum + (elapsed(task.started_at, null, now) ?? 0) * task.gpu_uuids.length, 0);
-  return duration(job.gpu_seconds + present);
 }

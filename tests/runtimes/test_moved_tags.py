@@ -1,0 +1,57 @@
+"""A tag that was moved in its registry: it is pulled when somebody asks for that, and jobs show what they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benches import tools_image, wait_for
+from registry import Registry
+from served import Served
+
+from schedulearn.scheduler.runtimes.docker_api import Engine
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def registry(engine_url: str) -> Iterator[Registry]:
+    with Registry() as made:
+        yield made
+        engine = Engine(engine_url)
+        for image in engine.api.images(name=f"{made.address}/image"):
+            engine.api.remove_image(image["Id"], force=True)
+        engine.close()
+
+
+def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
+    registry: Registry, engine_url: str, tmp_path: Path
+) -> None:
+    tools = tools_image()
+    old = registry.put("moving", tools, version="1")
+    image = f"{registry.address}/image:moving"
+
+    def ran(served: Served) -> str:
+        job = served.wait(served.submit("true", container_image=image), "succeeded", "failed")
+        assert job["state"] == "succeeded", job["message"]
+        return str(job["tasks"][0]["image"])
+
+    def pull(served: Served) -> list[dict[str, object]]:
+        answer = served.http.post("/api/v1/hosts/local/images", json={"image": image})
+        assert answer.status_code == 202
+        wait_for(lambda: not any(f["percent"] is not None for f in fetches(served)), "the end of the pull")
+        return fetches(served)
+
+    def fetches(served: Served) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = served.http.get("/api/v1/hosts/local/disk").json()["fetches"]
+        return found
+
+    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": engine_url}) as served:
+        assert ran(served) == f"{registry.address}/image@{old}"
+        new = registry.put("moving", tools, version="2")
+        asked = registry.pulls
+        assert ran(served) == f"{registry.address}/image@{old}"
+        assert registry.pulls == asked, "a job takes what is there"
+        wait_for(lambda: not pull(served) and registry.pulls > asked, "the pull")
+        wait_for(lambda: ran(served) == f"{registry.address}/image@{new}", "the new image")

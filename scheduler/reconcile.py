@@ -27,13 +27,22 @@ class DesiredTask:
     suspended: bool = False
     """It is not its turn: it pauses, or is not started yet."""
     hold: bool = False
-    """Not yet: the rest of its gang can't start. Its image is fetched meanwhile."""
+    """Not yet: the rest of its gang can't start."""
     checkpoints_elsewhere: bool = False
     """They are on another host, or with the service: it does not start before they were brought here."""
 
 
 @dataclass(frozen=True)
+class LookForImage:
+    """Finds out whether an image is there."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class FetchImage:
+    """For a job that waits for it, or because somebody wants it there: tasks get GPUs only where their image is."""
+
     image: str
 
 
@@ -71,7 +80,7 @@ class ResumeTask:
     task_id: str
 
 
-Action = FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
+Action = LookForImage | FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
 
 
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
@@ -88,13 +97,14 @@ def diff(
     now: float,
     orphan_grace_s: float = 10.0,
 ) -> list[Action]:
-    """Actions for one host. `images` are those that are there; `desired` holds tasks that have not ended in the books.
+    """Actions for one host. `images` are those that are known to be there; `desired` holds tasks that have not ended in
+    the books.
 
     A task that the engine shows and the books don't want is stopped, then removed: it has ended and was recorded, or
     nobody knows it. A task that ran is never started again: what became of it is for the books to record.
 
     Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
-    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is still being fetched.
+    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is yet to be looked for.
     """
     actions: list[Action] = []
     seen = {task.task_id: task for task in observed}
@@ -128,8 +138,8 @@ def diff(
                     actions.append(FetchCheckpoints(task_id, want.spec.job_id))
                 elif not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
                     actions.append(StartTask(want.spec))
-            elif (fetch := FetchImage(want.spec.image)) not in actions:
-                actions.append(fetch)
+            elif (look := LookForImage(want.spec.image)) not in actions:
+                actions.append(look)
     for task_id, task in sorted(seen.items()):
         if task_id not in desired:
             if task.state is TaskState.RUNNING:

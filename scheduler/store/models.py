@@ -101,6 +101,8 @@ class Job(SQLModel, table=True):
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
+    fetch_hosts: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
+    """While it is pulling: the hosts that fetch its image for it."""
     checkpoint_host: str | None = None
     """Where its newest checkpoints are: the host on which its first task ran last."""
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})

@@ -72,15 +72,15 @@ def follow(db: Database, images: Images, decision: Decision, standing: Set[str],
         change.result()
 
 
-def time_left(agents: Agents, job: Any) -> float:
-    """Seconds until the image of a waiting job (a row) is there; infinite while nobody knows."""
-    reached = {host_id: agent for host_id, agent in agents.items() if agent.grip.observation is not None}
-    if job.status == JobStatus.PULLING:
-        return max((_host_left(reached[h], job) for h in job.fetch_hosts if h in reached), default=0.0)
-    found = [(agent, agent.image_of(job)) for agent in reached.values()]
-    if not found or any(agent.knows_image(image) is not False for agent, image in found):
+def time_left(agents: Agents, job: Any, hosts: Sequence[str]) -> float:
+    """Seconds until the image of a waiting job, a row or what was asked for, is there; infinite while nobody knows.
+    `hosts`: those that fetch it for this job, if any does; else it may be on any host."""
+    if hosts:
+        return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
+    reached = [agent for agent in agents.values() if agent.grip.observation is not None]
+    if not reached or any(agent.knows_image(agent.image_of(job)) is not False for agent in reached):
         return 0.0
-    return min(_host_left(agent, job) for agent, _ in found)
+    return min(_host_left(agent, job) for agent in reached)
 
 
 def _host_left(agent: HostAgent, job: Any) -> float:

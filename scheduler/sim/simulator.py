@@ -137,21 +137,21 @@ class Simulation:
         self._decided_at = -math.inf
         self._serial = itertools.count()
         self._events: list[tuple[float, int, str, int]] = []  # time, tie-breaker, job or "" for a tick, version
-        self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
+        self._arrivals = sorted(jobs, key=lambda job: (job.arrives_at, job.id), reverse=True)
         self._total = len(jobs)
         self._errors = _length_errors(jobs, self.conditions)
 
     def run(self) -> Run:
-        while self._arrivals and self._arrivals[-1].running is not None and self._arrivals[-1].submitted_at <= self.now:
+        while self._arrivals and self._arrivals[-1].running is not None and self._arrivals[-1].arrives_at <= self.now:
             self._arrive(self._arrivals.pop())
         next_tick = self.now
         while (self._arrivals or self.active) and not self.stop(self.now):
-            arrival = self._arrivals[-1].submitted_at if self._arrivals else math.inf
+            arrival = self._arrivals[-1].arrives_at if self._arrivals else math.inf
             event = self._events[0][0] if self._events else math.inf
             review = self.review_at if self.review_at is not None else math.inf
             self.now = max(self.now, min(arrival, event, review, next_tick if self.active else math.inf))
             decide = False
-            while self._arrivals and self._arrivals[-1].submitted_at <= self.now + SAME_TIME_S:
+            while self._arrivals and self._arrivals[-1].arrives_at <= self.now + SAME_TIME_S:
                 self._arrive(self._arrivals.pop())
                 decide = self.conditions.on_events
             while self._events and self._events[0][0] <= self.now + SAME_TIME_S:

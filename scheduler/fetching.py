@@ -21,6 +21,8 @@ IsThere = Callable[[str, str], bool | None]
 
 ROUNDS = 4
 """So often the policy is asked in one turn. GPUs that are then still planned for jobs without their image stay free."""
+SOON_S = 60.0
+"""Running jobs are not resized for GPUs that a job will have again so soon: each time costs them a restart."""
 _LITTLE = 3.0  # per cent, below which a fetch says nothing of how long it takes
 _SHORT_S = 5.0
 _ELSEWHERE = "Its image is on no host yet. It is being fetched for jobs before it."
@@ -36,8 +38,10 @@ class Decision:
     """(job id, host id): whether the job's image is there must be found out first."""
 
 
-def decide(ask: Decide, snapshot: Snapshot, is_there: IsThere) -> Decision:
-    """A plan that gives GPUs only where images are."""
+def decide(
+    ask: Decide, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
+) -> Decision:
+    """A plan that gives GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
     hosts = list(dict.fromkeys(host_of(host.id) for host in snapshot.hosts if host.open))
     fetch: dict[str, tuple[str, ...]] = {}
     look: set[tuple[str, str]] = set()
@@ -48,7 +52,7 @@ def decide(ask: Decide, snapshot: Snapshot, is_there: IsThere) -> Decision:
         if asked is None:
             return Decision(None, fetch, look)
         plan = _closer(rest, asked, is_there)
-        going = {job.id: to for job in rest.jobs if (to := _new_hosts(job, plan))}
+        going = {job.id: to for job in rest.jobs if job.id in plan.allocations and (to := _new_hosts(job, plan))}
         look |= {(job, host) for job in going for host in hosts if is_there(job, host) is None}
         lacking = {job: tuple(h for h in to if is_there(job, h) is False) for job, to in going.items()}
         lacking = {job: to for job, to in lacking.items() if to}
@@ -57,9 +61,11 @@ def decide(ask: Decide, snapshot: Snapshot, is_there: IsThere) -> Decision:
         plans.append(_without(rest, plan, absent))
         if not lacking:
             break
-        rest = replace(rest, jobs=tuple(_others(rest, fetch, hosts, is_there)))
-    left_out = {job.id for job in snapshot.jobs} - {job.id for job in rest.jobs} - fetch.keys()
+        rest = replace(rest, jobs=tuple(_others(rest, fetch, hosts, is_there, any(map(soon, fetch)))))
     first, last = plans[0], plans[-1]
+    if not fetch:
+        return Decision(last, fetch, look)
+    left_out = {job.id for job in snapshot.jobs} - {job.id for job in rest.jobs} - fetch.keys()
     reasons = {**last.reasons, **{job: Why(Reason.WAITING_FOR_IMAGE.value, _ELSEWHERE) for job in left_out}}
     now = replace(last, reasons=reasons, desired_hosts=first.desired_hosts, utility=first.utility)
     return Decision(now, fetch, look)
@@ -83,14 +89,15 @@ def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
 
 
 def _others(
-    snapshot: Snapshot, fetch: Mapping[str, Sequence[str]], hosts: Sequence[str], is_there: IsThere
+    snapshot: Snapshot, fetch: Mapping[str, Sequence[str]], hosts: Sequence[str], is_there: IsThere, soon: bool
 ) -> list[JobView]:
     """The jobs that can be planned without those of `fetch`: waiting ones whose image is nowhere are left out as well,
-    running ones stay as they are until the image is where they are to go."""
+    running ones stay as they are until the image is where they are to go. None grows if the GPUs are wanted back
+    `soon`."""
     jobs = []
     for job in snapshot.jobs:
         if job.allocation:
-            jobs.append(_rigid(job) if job.id in fetch else job)
+            jobs.append(_rigid(job) if job.id in fetch else _at_most(job) if soon and job.elastic else job)
         elif job.id not in fetch and not all(is_there(job.id, host) is False for host in hosts):
             jobs.append(job)
     return jobs
@@ -98,6 +105,10 @@ def _others(
 
 def _rigid(job: JobView) -> JobView:
     return replace(job, elastic=False, required_gpus=job.gpus, min_gpus=job.gpus, max_gpus=job.gpus)
+
+
+def _at_most(job: JobView) -> JobView:
+    return replace(job, required_gpus=min(job.required_gpus, job.gpus), max_gpus=max(job.min_gpus, job.gpus))
 
 
 def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
@@ -113,7 +124,7 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
     allocations = dict(plan.allocations)
     for job in snapshot.jobs:
         to = allocations.get(job.id, {})
-        if job.allocation or len(to) != 1 or job.id in plan.suspended:
+        if len(to) != 1 or job.allocation or job.id in plan.suspended:
             continue
         [(part, gpus)] = to.items()
         if is_there(job.id, host_of(part)) is not False:

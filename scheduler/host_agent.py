@@ -25,6 +25,8 @@ from schedulearn.scheduler.reconcile import (
     ResumeTask,
     StartTask,
     StopTask,
+    identity_of,
+    key_of,
 )
 from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
@@ -240,7 +242,7 @@ class HostAgent:
 
     def _begin(self, action: Action, waiting: list[str]) -> None:
         with self._lock:
-            identity = _identity(action)
+            identity = identity_of(action)
             done = isinstance(action, StartTask) and action.spec.task_id in self._started
             if done or identity in self._inflight or self._stopping:
                 return
@@ -254,7 +256,7 @@ class HostAgent:
         pool.submit(self._run, action, waiting)
 
     def _run(self, action: Action, waiting: list[str]) -> None:
-        key = _key(action)
+        key = key_of(action)
         try:
             match action:
                 case StartTask(spec):
@@ -309,7 +311,7 @@ class HostAgent:
             later.start()
         finally:
             with self._lock:
-                self._inflight.discard(_identity(action))
+                self._inflight.discard(identity_of(action))
                 if isinstance(action, StartTask):
                     self._starting.discard(action.spec.task_id)
                 if isinstance(action, FetchImage):
@@ -402,23 +404,3 @@ class HostAgent:
                 log.debug("%s: watching failed: %s", self.host_id, fault)
             if not self._stopping:
                 time.sleep(0.5)
-
-
-def _identity(action: Action) -> tuple[type[Action], str]:
-    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
-    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
-    return (StopTask if controls else type(action)), _key(action)
-
-
-def _key(action: Action) -> str:
-    match action:
-        case StartTask(spec):
-            return spec.task_id
-        case FetchCheckpoints(task_id):
-            return task_id
-        case LookForImage(image):
-            return f"look {image}"
-        case FetchImage(image):
-            return f"image {image}"
-        case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
-            return f"end {task_id}"

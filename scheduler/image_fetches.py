@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.digest import JobMoved
-from schedulearn.scheduler.fetching import Decision, fetch_hosts, refused_fetches, seconds_left
+from schedulearn.scheduler.fetching import SOON_S, Decision, fetch_hosts, refused_fetches, seconds_left
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
@@ -37,6 +37,19 @@ class Images:
         agent = self.agents[host_id]
         answers = agent.grip.observation is not None
         return answers and agent.fetch_under_way(agent.image_of(self.jobs[job_id])) is not None
+
+    def soon(self, job_id: str) -> bool:
+        """Whether the image of a job is expected in a moment; of a fetch that has just begun, it is."""
+        job = self.jobs[job_id]
+        for host_id in job.fetch_hosts:
+            agent = self.agents.get(host_id)
+            fetch = agent.fetch_under_way(agent.image_of(job)) if agent is not None else None
+            if fetch is not None:
+                elapsed = time.time() - fetch.began_at
+                left = seconds_left(fetch.progress.percent, elapsed) if fetch.progress is not None else None
+                if (left if left is not None else 2 * elapsed) > SOON_S:
+                    return False
+        return True
 
     def look(self, asked: Iterable[tuple[str, str]]) -> None:
         for job_id, host_id in asked:

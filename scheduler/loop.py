@@ -188,7 +188,7 @@ class SchedulerLoop:
             work_of=self._work_of,
         )
         images = Images(self.agents, books.jobs)
-        decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there)
+        decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
         plan = decision.plan
         # 3. Claim it.
         if plan is not None:

@@ -83,6 +83,27 @@ class ResumeTask:
 Action = LookForImage | FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
 
 
+def identity_of(action: Action) -> tuple[type[Action], str]:
+    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
+    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
+    return (StopTask if controls else type(action)), key_of(action)
+
+
+def key_of(action: Action) -> str:
+    """What it is about, among actions of its kind."""
+    match action:
+        case StartTask(spec):
+            return spec.task_id
+        case FetchCheckpoints(task_id):
+            return task_id
+        case LookForImage(image):
+            return f"look {image}"
+        case FetchImage(image):
+            return f"image {image}"
+        case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
+            return f"end {task_id}"
+
+
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
     """Whether a host shows a container alive that the books have given up, none of `live`. From then on (`before`)
     nothing is placed there until all such containers are removed."""

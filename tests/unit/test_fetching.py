@@ -80,6 +80,20 @@ def test_a_running_job_is_moved_only_once_its_image_is_where_it_goes() -> None:
     assert plan_of(found) == {"m": {"h1": 1}, "w": {"h2": 4}}, "others use the GPUs meanwhile"
 
 
+@pytest.mark.parametrize(("soon", "gpus"), [(True, 2), (False, 4)])
+def test_a_running_job_does_not_grow_for_a_moment(soon: bool, gpus: int) -> None:
+    grower = job("g", elastic=True, gpus=2, max_gpus=4, allocation={"h1": 2}, run_seconds=900.0, profiled_gpus=2)
+
+    def allocate(seen: Snapshot) -> Plan:
+        waiting = {view.id: {"h1": 2} for view in seen.jobs if view.id == "w"}
+        return Plan({"g": {"h1": min(4 - 2 * len(waiting), seen.jobs[0].max_gpus)}, **waiting})
+
+    state = snapshot([grower, job("w", at=1, gpus=2)], [host()])
+    found = decide(allocate, state, lambda name, at: name != "w", lambda name: soon)
+    assert found.fetch == {"w": ("h1",)}
+    assert plan_of(found) == {"g": {"h1": gpus}}
+
+
 @given(st.data())
 def test_whatever_is_missing_the_plan_is_lawful_and_gives_gpus_only_where_images_are(data: st.DataObject) -> None:
     hosts = [host(f"h{i}", data.draw(st.integers(1, 4))) for i in range(data.draw(st.integers(1, 3)))]

@@ -47,7 +47,12 @@ class EtaOut(BaseModel):
     basis: Literal["progress", "family", "guess"] = Field(
         description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
     )
-    not_before: str | None = Field(description="where no end is given: up to then there is none; null: it can't run")
+    not_before: str | None = Field(
+        description="where no end is given: up to then there is none; null: it can't run, or awaits_image"
+    )
+    awaits_image: bool = Field(
+        description="its image is being fetched, and nobody knows how long that takes: no times are given"
+    )
 
 
 class TaskOut(BaseModel):
@@ -403,8 +408,9 @@ def eta_view(eta: Eta | None, until: float) -> dict[str, Any] | None:
     if eta is None:
         return None
     times = {key: iso(getattr(eta, key)) for key in ("start", "end", "earliest", "latest")}
-    not_before = iso(until) if eta.end is None and math.isfinite(until) else None
-    return {**times, "basis": eta.basis.value, "not_before": not_before}
+    cut = eta.end is None and not eta.awaits_image and math.isfinite(until)
+    not_before = iso(until) if cut else None
+    return {**times, "basis": eta.basis.value, "not_before": not_before, "awaits_image": eta.awaits_image}
 
 
 def task_view(task: Any) -> dict[str, Any]:

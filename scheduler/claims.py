@@ -16,9 +16,9 @@ from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.membership import IN_PLACE, Step, in_place, next_generation, settled, step_to
 from schedulearn.scheduler.placement import GpuState, LeaseClaim, Placement, place
-from schedulearn.scheduler.runtimes.base import task_id
+from schedulearn.scheduler.runtimes.base import OWN_ENVIRONMENT, task_id
 from schedulearn.scheduler.snapshot import host_of, parts
-from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def changes_of(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) ->
     for view in snapshot.jobs:
         job = books.jobs[view.id]
         wanted = dict(plan.allocations.get(view.id, {}))
-        if job.status == JobStatus.QUEUED and wanted:
+        if job.status in WAITS and wanted:
             start.append(job)
         elif (
             job.status == JobStatus.RUNNING
@@ -155,14 +155,12 @@ def _start(
     """`one_each`: a task a GPU, so that they can come and go."""
     hosts = in_order(placement, places, job.checkpoint_host)
     attempt = job.attempt + 1
-    missing = [host for host in hosts if not agents[host].has_image(job.container_image)]
     where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
-    reason = Reason.IMAGE_PULL if missing else Reason.PLACED
-    message = (
-        f"Given GPUs: {where}." + (f" {why}" if why else "") + (f" Fetching {job.container_image}." if missing else "")
-    )
-    fields = {"attempt": attempt, "pull_percent": 0.0 if missing else None, **next_generation(job)}
-    if not repository.move_job(db, job, reason, message, now, **fields):
+    message = f"Given GPUs: {where}." + (f" {why}" if why else "")
+    if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
+        message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
+    fields = {"attempt": attempt, "pull_percent": None, "fetch_hosts": [], **next_generation(job)}
+    if not repository.move_job(db, job, Reason.PLACED, message, now, **fields):
         return
     if one_each:
         _add_workers(db, job, attempt, job.generation + 1, 0, placement, now)

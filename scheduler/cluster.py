@@ -19,6 +19,7 @@ from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntim
 from schedulearn.scheduler.host_agent import HostAgent
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.housekeeping import Housekeeping, Room
+from schedulearn.scheduler.image_fetches import time_left
 from schedulearn.scheduler.job_logs import JobLogBounds, JobLogs
 from schedulearn.scheduler.limits import check_data_sets
 from schedulearn.scheduler.logs import LogStore
@@ -123,6 +124,7 @@ class Cluster:
             self.profiles,
             self._reachable,
             self.utilization,
+            lambda job, hosts: time_left(self.agents, job, hosts),
         )
         self.parking: Parking | None = None
         if scaling_hook:

@@ -236,7 +236,7 @@ def digest(
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
         elif not new and _half_started(live, running, now):
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
-        elif live and running == len(live) and job.status in (JobStatus.PULLING, JobStatus.STARTING):
+        elif live and running == len(live) and job.status == JobStatus.STARTING:
             moved = JobMoved(
                 job,
                 Reason.CONTAINER_RUNNING,
@@ -359,6 +359,9 @@ def _conclude(job: Any, results: Sequence[tuple[Reason, int | None, str]], now: 
         if lost_part in outcomes:  # no fault of the job: it does not count against it
             why = next((e for outcome, _, e in results if outcome is lost_part and e), what)
             return JobMoved(job, lost_part, f"{why[:1].upper()}{why[1:]}. It starts again.", again)
+    if Reason.IMAGE_GONE in outcomes and job.losses < MAX_LOSSES:
+        gone = next(text for outcome, _, text in results if outcome is Reason.IMAGE_GONE)
+        return JobMoved(job, Reason.IMAGE_GONE, f"{gone} It is fetched again.", {**again, "losses": job.losses + 1})
     # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
     lost = outcomes & {Reason.LOST, Reason.CANCELLED} or (code == KILLED and job.elastic and not error)
     if Reason.COMMAND_FAILED in outcomes and not lost:

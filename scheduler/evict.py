@@ -10,7 +10,7 @@ from schedulearn.scheduler.states import JobStatus
 if TYPE_CHECKING:
     from schedulearn.scheduler.store.repository import Books
 
-_MOVABLE = (JobStatus.PULLING, JobStatus.STARTING, JobStatus.RUNNING)
+_MOVABLE = (JobStatus.STARTING, JobStatus.RUNNING)
 
 
 def evictions(books: Books, now: float) -> list[tuple[Any, str]]:

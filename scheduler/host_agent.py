@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from schedulearn.scheduler.digest import Observation, Outage, Refusal, through_outages
 from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError, StartRefused
@@ -18,11 +19,14 @@ from schedulearn.scheduler.reconcile import (
     Action,
     FetchCheckpoints,
     FetchImage,
+    LookForImage,
     PauseTask,
     RemoveTask,
     ResumeTask,
     StartTask,
     StopTask,
+    identity_of,
+    key_of,
 )
 from schedulearn.scheduler.runtimes.base import HostFacts, ImageProgress, Runtime
 from schedulearn.scheduler.states import Reason
@@ -31,6 +35,7 @@ log = logging.getLogger(__name__)
 
 NOT_CONTACTED = "not contacted yet"
 _OUTAGES = 50
+_FETCHES = 3  # at a time; further ones wait for their turn
 _RESYNC_S = 10.0  # observe at least this often: events of an engine may be missed
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -48,6 +53,19 @@ class Grip:
     """What it said of itself when it was contacted last."""
     silent_since: float = 0.0
     """Since when it does not answer, by the clock of the service; meaningless while it does."""
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A fetch of an image that is under way."""
+
+    began_at: float
+    progress: ImageProgress | None = None
+    """None: it waits for its turn, or has just begun."""
+
+
+class _NotWanted(Exception):
+    """Nobody needs the image any more."""
 
 
 class HostAgent:
@@ -88,7 +106,11 @@ class HostAgent:
         self._refusals: dict[str, Refusal] = {}
         self._retries: dict[str, tuple[int, float, str]] = {}  # key -> tries, not before, why
         self._progress: dict[str, ImageProgress] = {}  # key of an action that takes long -> how far it is
-        self._images: set[str] = set()
+        self._images: dict[str, bool] = {}  # image -> whether it is there, as far as is known
+        self._asked: set[str] = set()  # images that somebody wants here, whether or not a job needs them
+        self._needed: Set[str] = frozenset()  # images that jobs wait for here
+        self._fetches: dict[str, float] = {}  # image -> when its fetch began
+        self._refused_images: dict[str, str] = {}  # image -> why it can't be had
         self._unavailable: dict[str, ImageProgress | str] = {}  # image -> why it could not be fetched last
         self._brought: set[str] = set()  # tasks whose checkpoints are here
         self._outages: list[Outage] = []
@@ -96,6 +118,7 @@ class HostAgent:
         self._broke = False
         """A connection broke since the host was last asked."""
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix=f"act-{host_id}")
+        self._fetchers = ThreadPoolExecutor(max_workers=_FETCHES, thread_name_prefix=f"fetch-{host_id}")
         self._threads = [
             threading.Thread(target=self._observe_forever, name=f"observe-{host_id}", daemon=True),
             threading.Thread(target=self._watch_forever, name=f"watch-{host_id}", daemon=True),
@@ -110,7 +133,8 @@ class HostAgent:
         self._stopping = True
         self._poke.set()
         self.runtime.close()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._fetchers):
+            pool.shutdown(wait=True, cancel_futures=True)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=5)
@@ -123,18 +147,43 @@ class HostAgent:
     def grip(self) -> Grip:
         return self._grip
 
-    def has_image(self, image: str) -> bool:
-        """Whether tasks with this image can start at once, as far as is known: the first use asks by a fetch."""
-        return image in self._images
+    def image_of(self, job: Any) -> str:
+        """The image, or local environment, that a job (a row) needs here."""
+        return self.runtime.image_for(job.container_image, job.launcher)
 
-    def pull(self, image: str) -> ImageProgress | None:
-        """How far a fetch of this image is; None while none is under way."""
-        return self._progress.get(f"image {image}")
+    def has_image(self, image: str) -> bool:
+        """Whether tasks with this image can start at once, as far as is known."""
+        return self.knows_image(image) is True
+
+    def knows_image(self, image: str) -> bool | None:
+        """Whether the image is there; None: nobody has looked yet."""
+        return self._images.get(image)
+
+    def look_for(self, image: str) -> None:
+        """Begins to find out whether an image is there."""
+        self._begin(LookForImage(image), [])
+
+    def fetch_under_way(self, image: str) -> Fetch | None:
+        began_at = self._fetches.get(image)
+        return None if began_at is None else Fetch(began_at, self._progress.get(f"image {image}"))
 
     def fetch(self, image: str, *, anew: bool = False) -> None:
-        """Begins to fetch an image that no task waits for yet; one that is there only if `anew`. Whether it can't be
-        had, `fetches` says."""
+        """Begins to fetch an image because somebody wants it here; one that is there only if `anew`. `fetches` says
+        whether it can't be had."""
+        self._asked.add(image)
         self._begin(FetchImage(image, anew), [])
+
+    def fetch_for_jobs(self, images: Set[str]) -> None:
+        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago. A fetch for a job that
+        needs it no more is broken off."""
+        self._needed = frozenset(images)
+        for image in sorted(images):
+            if time.time() >= self.trouble(f"image {image}")[0]:
+                self._begin(FetchImage(image), [])
+
+    def may_fetch(self, image: str) -> bool:
+        """False after a fetch that has failed for good."""
+        return image not in self._unavailable or bool(self.trouble(f"image {image}")[1])
 
     def fetches(self) -> dict[str, ImageProgress | str]:
         """Image -> how far its fetch is, or why the last one failed."""
@@ -145,7 +194,8 @@ class HostAgent:
         """Removes an image, so that its next use fetches it again. What a container has stays."""
         short = image.removesuffix(":latest")
         with self._lock:
-            self._images -= {image, short}
+            for name in (image, short):
+                self._images.pop(name, None)
         self.runtime.remove_image(image)
 
     def has_checkpoints(self, task_id: str) -> bool:
@@ -162,8 +212,15 @@ class HostAgent:
             refusals, self._refusals = self._refusals, {}
             return refusals
 
+    def take_refused_images(self) -> dict[str, str]:
+        """Images of which a fetch has failed for good since the last call, with the reason."""
+        with self._lock:
+            refused, self._refused_images = self._refused_images, {}
+            return refused
+
     def trouble(self, task_id: str) -> tuple[float, str]:
-        """(not before this time, why) for a start that failed for a passing cause; (0, "") if none did."""
+        """(not before this time, why) for a start that failed for a passing cause, or for the fetch `image NAME`; (0,
+        "") if none did."""
         _, when, why = self._retries.get(task_id, (0, 0.0, ""))
         return when, why
 
@@ -174,19 +231,19 @@ class HostAgent:
                 self.runtime.drop_checkpoints(job_id)
 
     def act(self, actions: Sequence[Action], waiting_for: dict[str, list[str]]) -> None:
-        """Begins `actions` that are not under way. `waiting_for`: image -> ids of the tasks that need it, of all tasks
+        """Begins `actions` that are not under way. `waiting_for`: image -> ids of the tasks that have it, of all tasks
         of this host that have not ended; what is known of others is forgotten."""
         with self._lock:
             live = {task_id for ids in waiting_for.values() for task_id in ids}
             self._started &= live
             self._brought &= live
         for action in actions:
-            ids = list(waiting_for.get(action.image, [])) if isinstance(action, FetchImage) else []
+            ids = list(waiting_for.get(action.image, [])) if isinstance(action, LookForImage) else []
             self._begin(action, ids)
 
     def _begin(self, action: Action, waiting: list[str]) -> None:
         with self._lock:
-            identity = _identity(action)
+            identity = identity_of(action)
             done = isinstance(action, StartTask) and action.spec.task_id in self._started
             if done or identity in self._inflight or self._stopping:
                 return
@@ -194,10 +251,13 @@ class HostAgent:
             if isinstance(action, StartTask):
                 self._starting.add(action.spec.task_id)
                 self._touched.add(action.spec.task_id)
-        self._pool.submit(self._run, action, waiting)
+            if isinstance(action, FetchImage):
+                self._fetches[action.image] = time.time()
+        pool = self._fetchers if isinstance(action, FetchImage) else self._pool
+        pool.submit(self._run, action, waiting)
 
     def _run(self, action: Action, waiting: list[str]) -> None:
-        key = _key(action)
+        key = key_of(action)
         try:
             match action:
                 case StartTask(spec):
@@ -213,10 +273,15 @@ class HostAgent:
                 case RemoveTask(task_id):
                     self.runtime.remove(task_id)
                     self._retries.pop(task_id, None)
+                case LookForImage(image):
+                    self._images[image] = self.runtime.has_image(image)
+                    if not self._images[image]:
+                        self._miss(image, waiting)
                 case FetchImage(image, anew):
+                    self._check_wanted(image)
                     if anew or not self.runtime.has_image(image):
-                        self._follow(key, self._fetch_image(image))
-                    self._images.add(image)
+                        self._follow(key, self._fetch_image(image), lambda: self._check_wanted(image))
+                    self._images[image] = True
                     self._unavailable.pop(image, None)
                 case FetchCheckpoints(task_id, job_id):
                     with self._dropping:
@@ -227,11 +292,15 @@ class HostAgent:
                         self._bringing.discard(job_id)
                     self._brought.add(task_id)
             self._retries.pop(key, None)
+        except _NotWanted:
+            log.info("%s: the fetch of %s ends, no job needs it any more", self.host_id, key)
         except StartRefused as fault:
-            self._refuse(action, waiting, fault)
+            self._refuse(action, fault)
         except Exception as fault:
             if isinstance(action, FetchImage):
                 self._unavailable[action.image] = str(fault)
+            if isinstance(action, LookForImage):
+                self._images[action.image] = False  # a fetch looks again, and tells what is wrong
             if not isinstance(fault, RuntimeFault):
                 log.exception("%s: %s failed", self.host_id, action)
             tries = self._retries.get(key, (0, 0.0, ""))[0]
@@ -243,30 +312,50 @@ class HostAgent:
             later.start()
         finally:
             with self._lock:
-                self._inflight.discard(_identity(action))
+                self._inflight.discard(identity_of(action))
                 if isinstance(action, StartTask):
                     self._starting.discard(action.spec.task_id)
+                if isinstance(action, FetchImage):
+                    self._asked.discard(action.image)
+                    self._fetches.pop(action.image, None)
                 self._progress.pop(key, None)
             self._last = None  # whatever is observed next, the loop should see it
             self._poke.set()
 
-    def _follow(self, key: str, progress: Iterator[ImageProgress]) -> None:
-        for step in progress:
-            if self._stopping:
-                raise RuntimeFault("the service ends")  # which breaks it off; the next service begins it again
-            self._progress[key] = step
-            self._on_change()
+    def _follow(self, key: str, progress: Iterator[ImageProgress], check: Callable[[], None] = lambda: None) -> None:
+        try:
+            for step in progress:
+                if self._stopping:
+                    raise RuntimeFault("the service ends")  # which breaks it off; the next service begins it again
+                check()
+                self._progress[key] = step
+                self._on_change()
+        finally:
+            if isinstance(progress, Generator):
+                progress.close()
 
-    def _refuse(self, action: Action, waiting: list[str], fault: StartRefused) -> None:
-        reason = Reason.IMAGE_UNAVAILABLE if fault.code == "image_unavailable" else Reason.START_REFUSED
-        if isinstance(action, StartTask) and reason is Reason.IMAGE_UNAVAILABLE and action.spec.image in self._images:
-            self._images.discard(action.spec.image)  # it was there and is gone: fetch it again
-            return
-        if isinstance(action, FetchImage):
-            self._unavailable[action.image] = fault.detail
-        ids = [action.spec.task_id] if isinstance(action, StartTask) else waiting
+    def _check_wanted(self, image: str) -> None:
+        if image not in self._needed and image not in self._asked:
+            raise _NotWanted
+
+    def _refuse(self, action: Action, fault: StartRefused) -> None:
         with self._lock:
-            self._refusals.update({task_id: Refusal(reason, fault.detail) for task_id in ids})
+            if isinstance(action, FetchImage):
+                self._unavailable[action.image] = fault.detail
+                if not action.anew:  # an image that is there stays good where its registry does not answer
+                    self._images[action.image] = False
+                    self._refused_images[action.image] = fault.detail
+            elif isinstance(action, StartTask) and fault.code != "image_unavailable":
+                self._refusals[action.spec.task_id] = Refusal(Reason.START_REFUSED, fault.detail)
+        if isinstance(action, StartTask) and fault.code == "image_unavailable":
+            self._images[action.spec.image] = False
+            self._miss(action.spec.image, [action.spec.task_id])
+
+    def _miss(self, image: str, tasks: list[str]) -> None:
+        """An image that tasks were given GPUs for has been removed."""
+        refusal = Refusal(Reason.IMAGE_GONE, f"The image {image} is no longer on {self.host_id}.")
+        with self._lock:
+            self._refusals.update(dict.fromkeys(tasks, refusal))
 
     def _observe_forever(self) -> None:
         failures = 0
@@ -281,6 +370,7 @@ class HostAgent:
                 facts = before.facts
                 if facts is None or before.observation is None:
                     facts = self.runtime.survey()
+                    self._images.clear()  # it may be another engine than the one that was looked at
                     self._on_contact(facts)
                 tasks = list(self.runtime.observe())
                 if before.observation is None or broke:
@@ -317,21 +407,3 @@ class HostAgent:
                 log.debug("%s: watching failed: %s", self.host_id, fault)
             if not self._stopping:
                 time.sleep(0.5)
-
-
-def _identity(action: Action) -> tuple[type[Action], str]:
-    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
-    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
-    return (StopTask if controls else type(action)), _key(action)
-
-
-def _key(action: Action) -> str:
-    match action:
-        case StartTask(spec):
-            return spec.task_id
-        case FetchCheckpoints(task_id):
-            return task_id
-        case FetchImage(image):
-            return f"image {image}"
-        case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
-            return f"end {task_id}"

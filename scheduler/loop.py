@@ -35,7 +35,9 @@ from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
 from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
+from schedulearn.scheduler.fetching import decide
 from schedulearn.scheduler.host_agent import Grip, HostAgent
+from schedulearn.scheduler.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
@@ -193,7 +195,9 @@ class SchedulerLoop:
             resizes(policy),
             work_of=self._work_of,
         )
-        plan = self._decide(policy, snapshot)
+        images = Images(self.agents, books.jobs)
+        decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
+        plan = decision.plan
         # 3. Claim it.
         if plan is not None:
             waiting = with_what_is_missing(plan.reasons, books.hosts, books.gpus, ready)
@@ -208,6 +212,8 @@ class SchedulerLoop:
             if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
                 queued = {job_id for job_id, job in books.jobs.items() if job.status == JobStatus.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in waiting.items() if job_id in queued}, now)
+        standing = {host.id for host in books.hosts if host.state == "active" and host.lost_at is None}
+        follow(self.db, Images(self.agents, books.jobs), decision, standing & self.agents.keys(), now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         if self._monitor is not None:
@@ -232,7 +238,7 @@ class SchedulerLoop:
         gpus = GpuTrouble(faults_of(books.gpus), self._monitor.looked_at if self._monitor else lambda host_id: None)
         found = digest(held, books.tasks, ended, observations, refusals, now, self._started_at, gone, gpus)
         self._judging = gpus.awaited
-        return found
+        return found + take_refusals(self.agents, books.jobs)
 
     def _given_up(
         self, concerned: Set[str], observations: Mapping[str, Observation], grips: Mapping[str, Grip], now: float
@@ -288,14 +294,14 @@ class SchedulerLoop:
             desired: dict[str, DesiredTask] = {}
             waiting_for: dict[str, list[str]] = {}
             here = by_host.get(host_id, [])
-            home = Home(gpus_of[host_id], agent.grip.facts, self.data_sets)
+            home = Home(gpus_of[host_id], agent.grip.facts, self.data_sets, agent.image_of)
             for task in here:
                 job = books.jobs.get(task.job_id)
                 if job is None:
                     continue
                 gang = gangs[task.job_id]
                 ran = task.state == "running" or task.id in observation.started
-                spec = known_spec(task, job)
+                spec = known_spec(task, job, home)
                 if task.state == "wanted":
                     whole = books.starting[task.job_id]
                     spec = task_spec(task, whole, simulated, gang, books, self.job_env(job.id), home)
@@ -311,7 +317,7 @@ class SchedulerLoop:
                 )
                 waiting_for.setdefault(spec.image, []).append(task.id)
             images = {image for image in waiting_for if agent.has_image(image)}
-            told += self._tell_progress(books, here, agent, images, now)
+            told += self._tell_progress(books, here, agent, now)
             agent.act(diff(desired, observation.tasks, images, now), waiting_for)
         for change in told:
             change.result()
@@ -320,44 +326,35 @@ class SchedulerLoop:
         """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one
         host that come and go wait for nothing but its checkpoints."""
         return all(
-            (t.generation or (t.host_id in observations and self.agents[t.host_id].has_image(job.container_image)))
+            (t.generation or (t.host_id in observations and self._has_image(job, t.host_id)))
             and not self._lacks_checkpoints(job, t)
             for t in gang
         )
+
+    def _has_image(self, job: Any, host_id: str) -> bool:
+        return self.agents[host_id].has_image(self.agents[host_id].image_of(job))
 
     def _lacks_checkpoints(self, job: Any, task: Any) -> bool:
         """The first task of a job has them all; those of a task that ran are where it is."""
         moved = task.rank == 0 and job.checkpoint_host not in (None, task.host_id)
         return moved and not self.agents[task.host_id].has_checkpoints(task.id)
 
-    def _tell_progress(
-        self, books: Books, here: Sequence[Any], agent: HostAgent, images: set[str], now: float
-    ) -> Iterator[Future[bool]]:
-        """Writes down how far the fetch of an image is, in whole per cent, for the jobs that wait for it."""
+    def _tell_progress(self, books: Books, here: Sequence[Any], agent: HostAgent, now: float) -> Iterator[Future[bool]]:
+        """Writes down what keeps jobs from starting."""
         for task in here:
             job = books.jobs.get(task.job_id)
             if job is None or task.stop:
                 continue
-            if job.status == JobStatus.PULLING and job.container_image in images:
-                yield self._quietly(job, Reason.PLACED, f"{job.container_image} is there.", now, pull_percent=None)
-            elif job.status == JobStatus.PULLING:
-                progress = agent.pull(job.container_image)
-                trouble = agent.trouble(f"image {job.container_image}")[1]
-                if progress is not None and int(progress.percent) != job.pull_percent:
-                    message = f"Fetching {job.container_image}: {progress.message}"
-                    yield self._quietly(job, Reason.IMAGE_PULL, message, now, pull_percent=float(int(progress.percent)))
-                elif progress is None and trouble and trouble not in job.message:
-                    yield self._quietly(job, Reason.IMAGE_PULL, f"{trouble} Trying again.", now)
-            elif job.status == JobStatus.STARTING and (progress := agent.bringing(task.id)) is not None:
+            if job.status == JobStatus.STARTING and (progress := agent.bringing(task.id)) is not None:
                 if (message := f"{progress.message[:1].upper()}{progress.message[1:]}.") != job.message:
-                    yield self._quietly(job, Reason.PLACED, message, now)
+                    yield self._quietly(job, message, now)
             elif job.status == JobStatus.STARTING:
                 trouble = agent.trouble(task.id)[1]
                 if trouble and trouble not in job.message:
-                    yield self._quietly(job, Reason.PLACED, f"{trouble} Trying again.", now)
+                    yield self._quietly(job, f"{trouble} Trying again.", now)
 
-    def _quietly(self, job: Any, reason: Reason, message: str, now: float, **fields: Any) -> Future[bool]:
-        return self.db.submit(lambda db: repository.move_job(db, job, reason, message, now, **fields))
+    def _quietly(self, job: Any, message: str, now: float) -> Future[bool]:
+        return self.db.submit(lambda db: repository.move_job(db, job, Reason.PLACED, message, now))
 
 
 def _ended_beside_live(db: Connection, books: Books) -> dict[str, list[Any]]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedulearn.scheduler.domain import JobView, Snapshot
 from schedulearn.scheduler.errors import PolicyFault
@@ -49,7 +49,8 @@ class Etas:
 
 
 class Outlook:
-    """`reachable` gives the hosts that answer. `close` ends the thread."""
+    """`reachable` gives the hosts that answer, `image_in` the seconds until the image of a job is there, which
+    these hosts fetch. `close` ends the thread."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Outlook:
         profiles: Profiles,
         reachable: Callable[[], set[str]],
         utilization: Callable[[str], float | None] = lambda uuid: None,
+        image_in: Callable[[Any, Sequence[str]], float] = lambda job, hosts: 0.0,
         *,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
@@ -69,6 +71,7 @@ class Outlook:
         self._profiles = profiles
         self._reachable = reachable
         self._utilization = utilization
+        self._image_in = image_in
         self._every_s = every_s
         self._clock = clock
         self._seen: tuple[int, int] | None = None
@@ -125,7 +128,8 @@ class Outlook:
             remaining=length.seconds if length else None,
             basis=length.basis if length else None,
         )
-        about = Facts(name=spec.name, max_gpus=most, started_at=None, profiled_gpus=0, max_duration=spec.max_duration)
+        image_in = self._image_in(spec, ())
+        about = Facts(name=spec.name, max_gpus=most, max_duration=spec.max_duration, image_in=image_in)
         try:
             found = forecast(
                 policy,
@@ -168,6 +172,7 @@ class Outlook:
                 started_at=job.started_at,
                 profiled_gpus=profile.max_profiled if profile else 0,
                 max_duration=job.max_duration,
+                image_in=0.0 if view.allocation else self._image_in(job, job.fetch_hosts),
             )
         return snapshot, facts
 

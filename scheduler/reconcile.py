@@ -27,13 +27,22 @@ class DesiredTask:
     suspended: bool = False
     """It is not its turn: it pauses, or is not started yet."""
     hold: bool = False
-    """Not yet: the rest of its gang can't start. Its image is fetched meanwhile."""
+    """Not yet: the rest of its gang can't start."""
     checkpoints_elsewhere: bool = False
     """They are on another host, or with the service: it does not start before they were brought here."""
 
 
 @dataclass(frozen=True)
+class LookForImage:
+    """Finds out whether an image is there."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class FetchImage:
+    """For a job that waits for it, or because somebody wants it there: tasks get GPUs only where their image is."""
+
     image: str
     anew: bool = False
     """Also if it is there: its tag may have been moved in its registry."""
@@ -73,7 +82,28 @@ class ResumeTask:
     task_id: str
 
 
-Action = FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
+Action = LookForImage | FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
+
+
+def identity_of(action: Action) -> tuple[type[Action], str]:
+    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
+    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
+    return (StopTask if controls else type(action)), key_of(action)
+
+
+def key_of(action: Action) -> str:
+    """What it is about, among actions of its kind."""
+    match action:
+        case StartTask(spec):
+            return spec.task_id
+        case FetchCheckpoints(task_id):
+            return task_id
+        case LookForImage(image):
+            return f"look {image}"
+        case FetchImage(image):
+            return f"image {image}"
+        case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
+            return f"end {task_id}"
 
 
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
@@ -90,13 +120,14 @@ def diff(
     now: float,
     orphan_grace_s: float = 10.0,
 ) -> list[Action]:
-    """Actions for one host. `images` are those that are there; `desired` holds tasks that have not ended in the books.
+    """Actions for one host. `images` are those that are known to be there; `desired` holds tasks that have not ended in
+    the books.
 
     A task that the engine shows and the books don't want is stopped, then removed: it has ended and was recorded, or
     nobody knows it. A task that ran is never started again: what became of it is for the books to record.
 
     Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
-    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is still being fetched.
+    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is yet to be looked for.
     """
     actions: list[Action] = []
     seen = {task.task_id: task for task in observed}
@@ -130,8 +161,8 @@ def diff(
                     actions.append(FetchCheckpoints(task_id, want.spec.job_id))
                 elif not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
                     actions.append(StartTask(want.spec))
-            elif (fetch := FetchImage(want.spec.image)) not in actions:
-                actions.append(fetch)
+            elif (look := LookForImage(want.spec.image)) not in actions:
+                actions.append(look)
     for task_id, task in sorted(seen.items()):
         if task_id not in desired:
             if task.state is TaskState.RUNNING:

@@ -17,7 +17,7 @@ from sqlmodel import col
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.policy import Policy, canonical_name, make_policy
 from schedulearn.scheduler.spec import JobSpec, new_job_id
-from schedulearn.scheduler.states import JobStatus, Reason
+from schedulearn.scheduler.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job, PolicyChoice
@@ -141,9 +141,9 @@ class Service:
         def change(db: Connection) -> Row[Any]:
             job = repository.get_job(db, job_id)
             status, now = JobStatus(job.status), self.clock()
-            if status is JobStatus.QUEUED:
-                repository.move_job(db, job, Reason.CANCELLED, "Cancelled while it waited.", now)
-            elif status in (JobStatus.PULLING, JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
+            if status in WAITS:
+                repository.move_job(db, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
+            elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
                 repository.move_job(db, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
                 repository.stop_tasks(db, job_id)
             elif status.terminal and status is not JobStatus.CANCELLED:
@@ -243,6 +243,7 @@ def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "finished_at": None,
         "pull_percent": None,
         "not_before": None,
+        "fetch_hosts": [],
         "run_seconds": 0.0,
         "gpu_seconds": 0.0,
         "generation": 0,

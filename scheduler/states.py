@@ -1,9 +1,11 @@
 """States of a job and why it is in one. `TRANSITIONS` is the only authority on what may follow what.
 
-queued ──► pulling ──► starting ──► running ──► succeeded | failed
-  ▲           │            │          │  │
-  └───────────┴── lost ────┴──────────┘  ├──► resizing ──► queued
+queued ◄─► pulling ──► starting ──► running ──► succeeded | failed
+  ▲                        │          │  │
+  └────────── lost ────────┴──────────┘  ├──► resizing ──► queued
                                          └──► stopping ──► cancelled | timeout
+
+A queued job starts without `pulling` where its image is there. Neither state holds a GPU.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ _OK, _BAD, _GONE, _LATE = JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCE
 
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
     _Q: frozenset({_P, _S, _GONE, _BAD, _LATE}),
-    _P: frozenset({_S, _R, _Q, _X, _BAD, _OK}),
-    _S: frozenset({_P, _R, _Q, _X, _OK, _BAD}),
+    _P: frozenset({_S, _Q, _GONE, _BAD}),
+    _S: frozenset({_R, _Q, _X, _OK, _BAD}),
     _R: frozenset({_Z, _Q, _X, _OK, _BAD}),
     _Z: frozenset({_Q, _X, _OK, _BAD}),
     _X: frozenset({_GONE, _LATE, _OK, _BAD}),
@@ -59,7 +61,9 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
     _LATE: frozenset(),
 }
 
-HOLDS_GPUS = frozenset({_P, _S, _R, _Z, _X})
+WAITS = frozenset({_Q, _P})
+"""States in which a job holds nothing, and starts once the policy gives it GPUs and its image is there."""
+HOLDS_GPUS = frozenset({_S, _R, _Z, _X})
 TERMINAL = frozenset(state for state, after in TRANSITIONS.items() if not after)
 
 
@@ -69,6 +73,7 @@ class Reason(StrEnum):
     SUBMITTED = "submitted"
     WAITING_FOR_GPUS = "waiting_for_gpus"
     UNSATISFIABLE = "unsatisfiable_now"
+    WAITING_FOR_IMAGE = "waiting_for_image"
     BEHIND_OTHERS = "behind_others"
     LOST = "lost"
     HOST_LOST = "host_lost"
@@ -78,6 +83,7 @@ class Reason(StrEnum):
     RESIZED = "resized"
     PREEMPTED = "preempted"
     IMAGE_PULL = "image_pull"
+    IMAGE_GONE = "image_gone"
     PLACED = "placed"
     CONTAINER_RUNNING = "container_running"
     RESIZE_REQUESTED = "resize_requested"
@@ -102,6 +108,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.SUBMITTED: _Q,
     Reason.WAITING_FOR_GPUS: _Q,
     Reason.UNSATISFIABLE: _Q,
+    Reason.WAITING_FOR_IMAGE: _Q,
     Reason.BEHIND_OTHERS: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
@@ -111,6 +118,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.RESIZED: _Q,
     Reason.PREEMPTED: _Q,
     Reason.IMAGE_PULL: _P,
+    Reason.IMAGE_GONE: _Q,
     Reason.PLACED: _S,
     Reason.CONTAINER_RUNNING: _R,
     Reason.RESIZE_REQUESTED: _Z,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ class Home:
     facts: HostFacts | None = None
     data_sets: Mapping[str, str] = field(default_factory=dict)
     """Name -> folder there."""
+    image_of: Callable[[Any], str] = lambda job: str(job.container_image)
+    """What a job runs in there."""
 
 
 def task_spec(
@@ -68,7 +70,7 @@ def task_spec(
         job_id=job.id,
         attempt=task.attempt,
         rank=task.rank,
-        image=job.container_image,
+        image=home.image_of(job),
         argv=argv,
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
@@ -82,13 +84,13 @@ def task_spec(
     )
 
 
-def known_spec(task: Any, job: Any) -> TaskSpec:
+def known_spec(task: Any, job: Any, home: Home) -> TaskSpec:
     """Of a task that has started: what is still asked of it. It is never started again, so its command is not."""
     return TaskSpec(
         job_id=job.id,
         attempt=task.attempt,
         rank=task.rank,
-        image=job.container_image,
+        image=home.image_of(job),
         argv=(),
         gpu_uuids=tuple(task.gpu_uuids),
     )

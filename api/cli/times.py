@@ -80,6 +80,8 @@ def expected(eta: Json | None) -> str:
     """What the API predicts of a job, as a sentence; empty if nothing."""
     if eta is None:
         return ""
+    if eta["awaits_image"]:
+        return "not known yet: its image is being fetched"
     start = f"starts {show_time(eta['start'])}, " if eta["start"] else ""
     if not eta["end"]:
         return f"{start}no end before {show_time(eta['not_before'])}" if eta["not_before"] else ""

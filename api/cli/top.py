@@ -23,7 +23,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
 from schedulearn.api.client import Json, UnreachableError
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.states import WAITS, JobStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,12 +44,12 @@ class _View:
 
     @property
     def holding(self) -> list[Json]:
-        return [job for job in self.jobs if job["state"] != JobStatus.QUEUED]
+        return [job for job in self.jobs if JobStatus(job["state"]).holds_gpus]
 
     @property
     def waiting(self) -> list[Json]:
         """In the order in which they came, the more urgent ones first."""
-        queued = [job for job in self.jobs if job["state"] == JobStatus.QUEUED]
+        queued = [job for job in self.jobs if job["state"] in WAITS]
         return sorted(queued, key=lambda job: (-job["priority"], job["submitted_at"], job["id"]))
 
     @property

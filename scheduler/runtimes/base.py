@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import Protocol
 
 GIB = 1 << 30
+OWN_ENVIRONMENT = "(the service's own environment)"
+"""Where local processes run that need none of our environments; no image can have this name."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,11 @@ class Runtime(Protocol):
 
     def observe(self) -> Sequence[ObservedTask]:
         """All tasks of this service on this host, running or not, until `remove`d."""
+        ...
+
+    def image_for(self, image: str, launcher: str) -> str:
+        """The image that a job which names this one gets here, for all calls below: the same in an engine, while local
+        processes have an environment for it, which may depend on the launcher."""
         ...
 
     def has_image(self, image: str) -> bool:

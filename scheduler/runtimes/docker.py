@@ -117,6 +117,9 @@ class DockerRuntime:
             self._killed &= listed
         return sorted(tasks, key=lambda task: task.task_id)
 
+    def image_for(self, image: str, launcher: str) -> str:
+        return image
+
     def has_image(self, image: str) -> bool:
         return docker_images.has_image(self._engine, image)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.base import ImageProgress
-from schedulearn.scheduler.runtimes.recipes import flavour_of, recipe_digest, recipe_path, run_recipe
+from schedulearn.scheduler.runtimes.base import OWN_ENVIRONMENT, ImageProgress
+from schedulearn.scheduler.runtimes.recipes import flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
 
 SCRIPT = "build-env.sh"
 ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
@@ -18,7 +18,7 @@ ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
 
 class Environments:
     """`named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
-    other name `horovod-cpu`.
+    other name `horovod-cpu`; OWN_ENVIRONMENT is that of the service's Python, which is there.
 
     Where one was built is kept in a file below `folder`, together with what it was built from: an upgrade that changes
     the recipe makes it missing again.
@@ -29,8 +29,17 @@ class Environments:
         self._named = dict(named)
         self._digest: str | None = None
 
+    def name_for(self, image: str, launcher: str) -> str:
+        """What `find` and `fetch` know the environment by in which a job with this image and launcher runs. Without a
+        launcher nothing asks for Horovod, which takes long to build."""
+        if launcher == "none" and image not in self._named and not is_ours(image):
+            return OWN_ENVIRONMENT
+        return image
+
     def find(self, image: str) -> Path | None:
         """The prefix, if it is there now. Reads one small file."""
+        if image == OWN_ENVIRONMENT:
+            return Path(sys.prefix)
         if image in self._named:
             path = self._named[image]
             return path if (path / "bin").is_dir() else None

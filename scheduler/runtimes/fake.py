@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
@@ -50,12 +50,12 @@ class FakeRuntime:
         host_id: str = "fake",
         *,
         images: set[str] | None = None,
-        fetchable: dict[str, Sequence[ImageProgress] | RuntimeFault] | None = None,
+        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.host_id = host_id
         self.images = images
-        self.fetchable = fetchable or {}
+        self.fetchable = dict(fetchable or {})
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -82,6 +82,9 @@ class FakeRuntime:
         with self._changed:
             self._enter("observe")
             return [task.seen for _, task in sorted(self._tasks.items())]
+
+    def image_for(self, image: str, launcher: str) -> str:
+        return image
 
     def has_image(self, image: str) -> bool:
         with self._changed:

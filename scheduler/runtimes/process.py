@@ -66,7 +66,8 @@ class ProcessRuntime:
 
     `environments` maps image names to local environments (a prefix with `bin/`, and maybe `app/`, whose content
     appears in each task's working directory). Our own images' names mean the environments of their flavours, which
-    `fetch_image` builds, and all others `horovod-cpu`. `log_cap_bytes` limits the kept output of one task. Several
+    `fetch_image` builds, and all others `horovod-cpu`, or for a job without a launcher that of the service itself
+    (`image_for` says which). `log_cap_bytes` limits the kept output of one task. Several
     objects, also in several processes, may use the same `data_dir` at a time.
     """
 
@@ -99,6 +100,9 @@ class ProcessRuntime:
 
     def observe(self) -> Sequence[ObservedTask]:
         return [task for name in self._names() if (task := self._observe(name)) is not None]
+
+    def image_for(self, image: str, launcher: str) -> str:
+        return self._environments.name_for(image, launcher)
 
     def has_image(self, image: str) -> bool:
         return self._environments.find(image) is not None

@@ -22,6 +22,7 @@ from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
 
 RESTART_S = 5.0  # where nothing was measured
 MOST_EVENTS = 100_000  # of one forecast: several times what the time to compute allows
+FETCH_S = 300.0  # where nobody knows how long the fetch of an image takes: other jobs are foreseen with this
 MANY = 200  # jobs; with more of them decisions lie apart by a tenth of how long jobs take, so as to get further
 
 
@@ -35,11 +36,14 @@ class Facts:
     started_at: float | None = None
     profiled_gpus: int = 0
     max_duration: float | None = None
+    image_in: float = 0.0
+    """Seconds until its image is there; infinite: it is being fetched, and nobody knows how long that takes."""
 
 
 @dataclass(frozen=True)
 class Eta:
-    """When a job is expected to start and to end, seconds since the epoch; None: not within the time looked at."""
+    """When a job is expected to start and to end, seconds since the epoch; None: not within the time looked at, or not
+    to be told (`awaits_image`)."""
 
     start: float | None
     end: float | None
@@ -47,6 +51,8 @@ class Eta:
     """Bounds of the end, by how well the lengths that it depends on are known."""
     latest: float | None
     basis: Basis
+    awaits_image: bool = False
+    """Nobody knows how long the fetch of its image takes, so neither start nor end can be told."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def forecast(
         return bool(cut)
 
     measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
-    jobs = [_trace_job(view, facts[view.id]) for view in snapshot.jobs]
+    jobs = [_trace_job(view, facts[view.id], snapshot.now) for view in snapshot.jobs]
     lengths = [job.application.total_steps for job in jobs if job.application.model is None]
     usual = sum(lengths) / len(lengths) if lengths else 0.0
     conditions = Conditions(
@@ -108,7 +114,7 @@ def forecast(
     return Forecast(run, _etas(run, snapshot, facts), until, cut, problem)
 
 
-def _trace_job(view: JobView, facts: Facts) -> TraceJob:
+def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
     known = view.goodput if isinstance(view.goodput, Goodput) else None
     left = view.remaining
     if known is not None:
@@ -123,9 +129,11 @@ def _trace_job(view: JobView, facts: Facts) -> TraceJob:
         if facts.max_duration is not None:
             seconds = min(seconds, facts.max_duration - view.run_seconds)
         application = Application(view.id, None, BatchBounds(1, 1), max(seconds, 1.0))
+    image_in = facts.image_in if math.isfinite(facts.image_in) else FETCH_S
     return TraceJob(
         id=view.id,
         submitted_at=view.submitted_at,
+        ready_at=now + image_in if image_in else 0.0,
         application=application,
         required_gpus=view.required_gpus,
         min_gpus=view.min_gpus,
@@ -156,6 +164,9 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str,
     for outcome in sorted(run.outcomes, key=lambda outcome: begins[outcome.job.id]):
         job_id = outcome.job.id
         basis = bases[job_id] or Basis.GUESS
+        if math.isinf(facts[job_id].image_in):
+            etas[job_id] = Eta(None, None, None, None, basis, awaits_image=True)
+            continue
         spread = max(spread, basis.spread)
         factor = basis.spread if job_id in running else spread
         start: float | None = outcome.started_at

@@ -95,7 +95,7 @@ class Simulation:
         self._stopped = False
         self._serial = itertools.count()
         self._events: list[_Due] = []
-        self._arrivals = sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
+        self._arrivals = sorted(jobs, key=lambda job: (job.arrives_at, job.id), reverse=True)
         self._total = len(jobs)
         self._errors = _length_errors(jobs, self.conditions)
 
@@ -153,7 +153,7 @@ class Simulation:
         return self._stopped
 
     def _next_arrival(self) -> float:
-        return self._arrivals[-1].submitted_at - self.start if self._arrivals else math.inf
+        return self._arrivals[-1].arrives_at - self.start if self._arrivals else math.inf
 
     def _next_instant(self) -> float:
         event = self._events[0].at if self._events else math.inf

@@ -79,6 +79,13 @@ class TraceJob:
     weight: float = 1.0
     deadline: float | None = None
     running: Running | None = None
+    ready_at: float = 0.0
+    """It can't start before this time, whoever submitted it when: its image is being fetched."""
+
+    @property
+    def arrives_at(self) -> float:
+        """From when on policies see it."""
+        return max(self.submitted_at, self.ready_at)
 
     @property
     def most_gpus(self) -> int:

@@ -103,6 +103,8 @@ class Job(SQLModel, table=True):
     pull_percent: float | None = None
     not_before: float | None = None
     """When it may start again after a failure of its command; None, or in the past: at any time."""
+    fetch_hosts: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
+    """While it is pulling: the hosts that fetch its image for it."""
     checkpoint_host: str | None = None
     """Where its newest checkpoints are: the host on which its first task ran last."""
     resize: str = Field(default="restart", sa_column_kwargs={"server_default": "restart"})

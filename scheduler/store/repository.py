@@ -13,7 +13,7 @@ from sqlmodel import col
 from schedulearn.scheduler.digest import PREEMPTED, ran_seconds
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.gang import free_port
-from schedulearn.scheduler.states import TERMINAL, JobStatus, Reason, check_transition
+from schedulearn.scheduler.states import TERMINAL, WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.store.models import (
     Event,
     Gpu,
@@ -173,8 +173,8 @@ def count_jobs(db: Connection) -> dict[str, int]:
 
 
 def gpus_wanted(db: Connection) -> int:
-    """GPUs that the jobs in the queue require, together."""
-    query = select(func.sum(col(Job.required_gpus))).where(col(Job.status) == JobStatus.QUEUED)
+    """GPUs that the waiting jobs require, together."""
+    query = select(func.sum(col(Job.required_gpus))).where(col(Job.status).in_([*WAITS]))
     return int(db.execute(query).scalar() or 0)
 
 

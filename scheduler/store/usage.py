@@ -53,26 +53,26 @@ def usage(
     db: Connection, since: float, until: float, now: float, *, by: Sequence[str] = ("user",), label: str = ""
 ) -> list[Usage]:
     """What was used from `since` to `until`, grouped by any of "day" (UTC), "user" and "label" (the value of the label
-    of that name). A task that still runs counts up to `now`; a pause holds its GPUs, and counts. Energy is laid over a
-    task's time evenly."""
+    of that name). GPUs count from the time that a task was given them, also before its container runs, until it is gone
+    or up to `now`; a pause holds its GPUs, and counts. Energy is laid over a task's time evenly."""
     query = (
         select(
-            col(Task.job_id), col(Task.started_at), col(Task.finished_at), col(Task.gpu_uuids),
+            col(Task.job_id), col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids),
             col(Task.energy_joules), col(Job.user), col(Job.labels),
         )
         .join(Job, col(Job.id) == col(Task.job_id))
-        .where(col(Task.started_at).is_not(None), col(Task.started_at) < until)
+        .where(col(Task.created_at) < until)
         .where(col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
     )  # fmt: skip
     found: dict[tuple[str, str, str], Usage] = {}
     jobs: dict[tuple[str, str, str], set[str]] = {}
     for row in db.execute(query):
         end = row.finished_at or now
-        joules_a_second = row.energy_joules / max(1e-9, end - row.started_at)
+        joules_a_second = row.energy_joules / max(1e-9, end - row.created_at)
         for begin, finish in (
-            _days(max(since, row.started_at), min(until, end))
+            _days(max(since, row.created_at), min(until, end))
             if "day" in by
-            else [(max(since, row.started_at), min(until, end))]
+            else [(max(since, row.created_at), min(until, end))]
         ):
             seconds = max(0.0, finish - begin)
             key = (

@@ -23,7 +23,12 @@ def ran(api: Api, hours: float, gpus: int, at: float = START, **fields: object) 
     api.runtime.finish(task)
     api.wait(job, "succeeded")
     db = Database(sqlite_url(api.directory))
-    changes = {"started_at": at, "finished_at": at + hours * 3600, "energy_joules": 3.6e6 * hours}
+    changes = {
+        "created_at": at,
+        "started_at": at + 60,
+        "finished_at": at + hours * 3600,
+        "energy_joules": 3.6e6 * hours,
+    }
     db.write(lambda c: c.execute(update(Task).where(Task.id == task).values(**changes)))  # type: ignore[arg-type]
     with db.read() as c:
         assert c.execute(select(Task)).all()
@@ -56,6 +61,11 @@ def test_usage_is_summed_by_what_is_asked_for(report) -> None:  # type: ignore[n
     assert days == {("2024-10-04", "ann"): 32.0, ("2024-10-05", "ann"): 6.0, ("2024-10-04", "ben"): 4.0}
     labels = {row["label"]: row["gpu_hours"] for row in report(by="label", label="project").json()}
     assert labels == {"x": 20.0, "=1+1": 18.0, "": 4.0}
+
+
+def test_gpus_count_from_the_time_that_a_job_was_given_them(report) -> None:  # type: ignore[no-untyped-def]
+    [row] = report(since="2024-10-04T12:00:00Z", until="2024-10-04T12:00:30Z", by="day").json()
+    assert row["gpu_hours"] == pytest.approx(30 / 3600 * (2 + 1 + 4), rel=1e-3), "its container ran 60 s later"
 
 
 def test_only_what_lies_in_the_span_counts(report) -> None:  # type: ignore[no-untyped-def]

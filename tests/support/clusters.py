@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,8 +14,10 @@ from sqlmodel import col
 
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.host_spec import HostSpec
 from schedulearn.scheduler.rosters import MembershipIn, hear
+from schedulearn.scheduler.runtimes.base import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
@@ -41,6 +44,32 @@ def spec(name: str = "job", gpus: int = 1, **fields: Any) -> JobSpec:
         "launcher": "none",
     }  # fmt: skip
     return JobSpec(**{**base, **fields})
+
+
+class SlowFetch:
+    """The fetch of an image that lasts until a test ends it, for `FakeRuntime.fetchable`."""
+
+    def __init__(self, percent: float = 10.0) -> None:
+        self.percent = percent
+        self.begun = threading.Event()
+        self.given_up = threading.Event()
+        self._over = threading.Event()
+        self._error: RuntimeFault | None = None
+
+    def __iter__(self) -> Iterator[ImageProgress]:
+        self.begun.set()
+        try:
+            while not self._over.wait(0.05):
+                yield ImageProgress(self.percent, "layers")
+        except GeneratorExit:
+            self.given_up.set()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def end(self, error: RuntimeFault | None = None) -> None:
+        self._error = error
+        self._over.set()
 
 
 class FakeCluster:

@@ -131,10 +131,31 @@ def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> N
 
 def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:
     task = task_row(state="wanted", started_at=None)
-    refusal = {task.id: Refusal(Reason.IMAGE_UNAVAILABLE, "no such image")}
-    findings = look(job_row(status="pulling"), [task], [], refusals=refusal)
-    assert reasons(findings) == [Reason.IMAGE_UNAVAILABLE]
-    assert findings[-1].message == "no such image"  # type: ignore[union-attr]
+    refusal = {task.id: Refusal(Reason.START_REFUSED, "no such device")}
+    findings = look(job_row(status="starting"), [task], [], refusals=refusal)
+    assert reasons(findings) == [Reason.START_REFUSED]
+    assert findings[-1].message == "no such device"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("losses", "reason"), [(0, Reason.IMAGE_GONE), (MAX_LOSSES, Reason.TOO_MANY_LOSSES)])
+def test_a_job_whose_image_was_removed_gives_its_gpus_back_but_not_for_ever(losses: int, reason: Reason) -> None:
+    task = task_row(state="wanted", started_at=None)
+    refusal = {task.id: Refusal(Reason.IMAGE_GONE, "The image x is no longer on h1.")}
+    findings = look(job_row(status="starting", losses=losses), [task], [], refusals=refusal)
+    assert isinstance(findings[0], TaskEnded)
+    assert reasons(findings) == [reason]
+    assert "The image x is no longer on h1." in findings[-1].message  # type: ignore[union-attr]
+
+
+def test_a_gang_of_which_one_lost_its_image_is_ended_and_starts_again_as_a_whole() -> None:
+    gone, other = task_row(rank=0, state="wanted", started_at=None), task_row(rank=1)
+    refusal = {gone.id: Refusal(Reason.IMAGE_GONE, "It is gone.")}
+    first = look(job_row(status="starting"), [gone, other], [observed(other.id)], refusals=refusal)
+    assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
+    ended = task_row(rank=0, state="ended", outcome="image_gone", error="It is gone.")
+    other.stop = True
+    exited = [observed(other.id, TaskState.EXITED, exit_code=143)]
+    assert reasons(look(job_row(status="starting"), [other], exited, ended=[ended])) == [Reason.IMAGE_GONE]
 
 
 def test_when_one_of_a_gang_ends_badly_the_others_are_stopped_and_then_the_job_fails() -> None:

@@ -1,5 +1,6 @@
 """Forecasts from snapshots: when jobs start and end, on what that rests, and what another policy would change."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from schedulearn.metrics.throughput import StepTimeModel
 from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.lengths import AT_LEAST_S, Basis, Length, by_progress, pace
 from schedulearn.scheduler.policy import POLICIES, make_policy, metrics_of
-from schedulearn.scheduler.sim.forecast import Facts, Forecast, compare, forecast
+from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
 
 DAY = 86_400.0
 # 1 ms a sample, nothing to synchronise: twice the GPUs, twice the speed, up to 16 GPUs of one sample each.
@@ -67,6 +68,26 @@ def test_who_waits_for_a_guess_is_as_uncertain_as_that() -> None:
     assert found.basis is Basis.PROGRESS
     assert found.end is not None
     assert found.latest == pytest.approx(1000 + 3 * (found.end - 1000))
+
+
+def test_a_job_whose_image_is_fetched_starts_when_that_is_done_and_others_pass_it_meanwhile() -> None:
+    jobs = [known("a", 300, gpus=4), known("b", 100, at=5, gpus=4), known("c", 100, at=6, gpus=4)]
+    state = snapshot(jobs)
+    facts = {**facts_of(state), "a": Facts("a", 4, image_in=50.0)}
+    found = forecast(make_policy("fifo"), state, facts, horizon_s=DAY).etas
+    assert found["b"].start == pytest.approx(1000)
+    assert found["a"].start == pytest.approx(1000 + 110), "it comes before the one that was submitted later"
+    assert found["c"].start == pytest.approx(1000 + 110 + 310)
+    alone = forecast(make_policy("fifo"), snapshot(jobs[:1]), facts, horizon_s=DAY).etas["a"]
+    assert alone.start == pytest.approx(1050)
+
+
+def test_nothing_is_foretold_of_a_job_while_nobody_knows_when_its_image_is_there() -> None:
+    state = snapshot([known("a", 300), known("b", 100, at=5)])
+    facts = {**facts_of(state), "a": Facts("a", 1, image_in=math.inf)}
+    found = forecast(make_policy("fifo"), state, facts, horizon_s=DAY).etas
+    assert found["a"] == Eta(None, None, None, None, Basis.PROGRESS, awaits_image=True)
+    assert found["b"].end == pytest.approx(1110)
 
 
 def test_elastic_jobs_without_a_profile_scale_up_to_what_they_ask_for_and_no_further() -> None:

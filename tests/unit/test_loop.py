@@ -10,10 +10,10 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.domain import Plan, Snapshot, Why
-from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault, StartRefused, StoreError
+from schedulearn.scheduler.errors import ConflictError, RuntimeFault, StartRefused, StoreError
 from schedulearn.scheduler.explain import WaitingLog
 from schedulearn.scheduler.policy import POLICIES
-from schedulearn.scheduler.runtimes.base import ImageProgress, TaskState
+from schedulearn.scheduler.runtimes.base import TaskState
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 
@@ -28,7 +28,7 @@ def test_a_job_is_placed_runs_and_succeeds_and_gives_its_gpus_back(tmp_path: Pat
         ended = c.wait(job, "succeeded")
         assert ended.exit_code == 0
         assert c.leases() == []
-        assert c.events(job) == ["job.queued", "job.pulling", "job.starting", "job.running", "job.succeeded"]
+        assert c.events(job) == ["job.queued", "job.starting", "job.running", "job.succeeded"]
         wait_for(lambda: c.runtime.tasks() == [], what="the container to be removed")
 
 
@@ -98,25 +98,6 @@ def test_a_job_is_ended_at_its_max_duration(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         [job] = c.submit(spec(max_duration=0.2))
         assert c.wait(job, "timeout").reason == "time_limit"
-
-
-def test_a_missing_image_is_fetched_with_progress_while_the_job_is_pulling(tmp_path: Path) -> None:
-    steps = [ImageProgress(10.0, "layer 1"), ImageProgress(60.0, "layer 2")]
-    runtime = FakeRuntime("local", images=set(), fetchable={"img": steps})
-    with FakeCluster(tmp_path, runtime=runtime) as c:
-        [job] = c.submit()
-        c.wait(job, "running")
-        assert "job.pulling" in c.events(job)
-
-
-def test_an_image_that_cannot_be_had_fails_its_job_and_no_other(tmp_path: Path) -> None:
-    runtime = FakeRuntime("local", images={"img"}, fetchable={"bad": ImageUnavailable("pull access denied for bad")})
-    with FakeCluster(tmp_path, runtime=runtime) as c:
-        bad, good = c.submit(spec(container_image="bad"), spec())
-        ended = c.wait(bad, "failed")
-        assert (ended.reason, ended.message) == ("image_unavailable", "pull access denied for bad")
-        c.wait(good, "running")
-        assert len(c.leases()) == 1
 
 
 def test_an_engine_that_fails_for_a_while_only_delays_the_job(tmp_path: Path) -> None:

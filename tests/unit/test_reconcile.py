@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from schedulearn.scheduler.reconcile import (
     DesiredTask,
-    FetchImage,
+    LookForImage,
     PauseTask,
     RemoveTask,
     ResumeTask,
@@ -20,7 +20,7 @@ ID = A.task_id
 
 def test_a_wanted_task_is_started_once_its_image_is_there() -> None:
     want = {ID: DesiredTask(A)}
-    assert diff(want, [], set(), 0.0) == [FetchImage("img")]
+    assert diff(want, [], set(), 0.0) == [LookForImage("img")]
     assert diff(want, [], {"img"}, 0.0) == [StartTask(A)]
 
 
@@ -66,15 +66,15 @@ def test_a_suspended_task_is_paused_and_resumed_when_its_turn_comes() -> None:
     assert diff({ID: DesiredTask(A)}, [running], {"img"}, 0.0) == []
 
 
-def test_a_suspended_task_is_not_started_but_its_image_is_fetched() -> None:
+def test_a_suspended_task_is_not_started_but_its_image_is_looked_for() -> None:
     want = {ID: DesiredTask(A, suspended=True)}
     assert diff(want, [], {"img"}, 0.0) == []
-    assert diff(want, [], set(), 0.0) == [FetchImage("img")]
+    assert diff(want, [], set(), 0.0) == [LookForImage("img")]
 
 
-def test_nobody_pauses_for_one_whose_image_is_still_being_fetched() -> None:
+def test_nobody_pauses_for_one_whose_image_is_yet_to_be_looked_for() -> None:
     want = {ID: DesiredTask(A, suspended=True), "next": DesiredTask(task_spec("b", image="other"))}
-    assert diff(want, [observed(ID)], {"img"}, 0.0) == [FetchImage("other")]
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [LookForImage("other")]
     assert diff(want, [observed(ID)], {"img", "other"}, 0.0) == [PauseTask(ID)]
 
 
@@ -126,7 +126,7 @@ def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
                     shown[task_id] = TaskState.EXITED
                 case RemoveTask(task_id):
                     del shown[task_id]
-                case FetchImage(image):
+                case LookForImage(image):
                     images.add(image)
     assert diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0) == []
     live = {t for t, s in shown.items() if s is TaskState.RUNNING}

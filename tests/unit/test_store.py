@@ -9,7 +9,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import insert, inspect, select, text, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, col
@@ -210,6 +210,23 @@ def test_the_migration_to_telemetry_keeps_jobs_and_goes_back(tmp_path: Path) -> 
     with engine.connect() as connection:
         assert connection.execute(text("SELECT uuid, type FROM gpu")).all() == [("GPU-1", "A100")]
         assert MigrationContext.configure(connection).get_current_revision() == "0005"
+    engine.dispose()
+
+
+def test_a_job_that_pulled_with_gpus_keeps_them_over_the_migration_until_it_has_its_image(tmp_path: Path) -> None:
+    engine = store._engine(f"sqlite:///{tmp_path / 'old.db'}")
+    store.upgrade(engine, "0012")
+    with engine.begin() as connection:
+        columns = {column["name"]: column for column in inspect(engine).get_columns("job")}
+        values = {name: "'x'" if "CHAR" in str(c["type"]) or "TEXT" in str(c["type"]) else "1" for name, c in
+                  columns.items() if not c["nullable"]}  # fmt: skip
+        values |= {"status": "'pulling'", "env": "'{}'", "labels": "'{}'", "mounts": "'{}'"}
+        connection.execute(text(f"INSERT INTO job ({', '.join(values)}) VALUES ({', '.join(values.values())})"))
+    store.upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT status, fetch_hosts FROM job")).all() == [("starting", "[]")]
+        connection.rollback()
+        store.downgrade(engine, "0012")
     engine.dispose()
 
 

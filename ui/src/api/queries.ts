@@ -9,7 +9,7 @@ const UNANNOUNCED_MS = 5_000;
 /** When a job that runs will end is predicted anew without an event as well, about so often. */
 const PREDICTED_MS = 10_000;
 
-const HOLDERS: JobState[] = ["pulling", "starting", "running", "resizing", "stopping"];
+const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 
 /** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
 const PAGE = 100;
@@ -58,7 +58,7 @@ export const queueQuery = queryOptions({
   queryFn: ({ signal }) =>
     unwrap(
       client.GET("/api/v1/jobs", {
-        params: { query: { state: ["queued"], order: "oldest", limit: 8 } },
+        params: { query: { state: ["queued", "pulling"], order: "oldest", limit: 8 } },
         signal,
       }),
     ),
@@ -300,5 +300,5 @@ export const policyQuery = queryOptions({
 });
 
 function isQueued(job: Job): boolean {
-  return job.state === "queued";
+  return job.state === "queued" || job.state === "pulling";
 }

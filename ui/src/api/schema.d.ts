@@ -1096,6 +1096,11 @@ export interface components {
          */
         EtaOut: {
             /**
+             * Awaits Image
+             * @description its image is being fetched, and nobody knows how long that takes: no times are given
+             */
+            awaits_image: boolean;
+            /**
              * Basis
              * @description what its length rests on: its own reports, jobs of its family, or nothing but how long it ran
              * @enum {string}
@@ -1112,7 +1117,7 @@ export interface components {
             latest: string | null;
             /**
              * Not Before
-             * @description where no end is given: up to then there is none; null: it can't run
+             * @description where no end is given: up to then there is none; null: it can't run, or awaits_image
              */
             not_before: string | null;
             /** Start */

@@ -94,7 +94,7 @@ function Now({ job }: { job: JobDetail }) {
       </div>
       {job.eta && (
         <p className={classes.expected} data-testid="expected">
-          {job.state === "queued" && (
+          {(job.state === "queued" || job.state === "pulling") && (
             <>
               Expected: <Starts eta={job.eta} />{" "}
             </>

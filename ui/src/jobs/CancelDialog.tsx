@@ -29,7 +29,7 @@ export function CancelDialog({ jobs, opened, onClose, onDone }: Props) {
       onClose();
     },
   });
-  const running = jobs.filter((job) => job.state !== "queued").length;
+  const running = jobs.filter((job) => job.state !== "queued" && job.state !== "pulling").length;
   const title = jobs.length === 1 ? "Cancel this job?" : `Cancel ${plural(jobs.length, "job")}?`;
   return (
     <Modal opened={opened} onClose={onClose} title={title} centered>

@@ -19,6 +19,9 @@ const BASIS = {
 /** When a job is expected to end, between which bounds, and on what that rests. */
 export function Ends({ eta }: { eta: Eta }) {
   const now = useNow();
+  if (eta.awaits_image) {
+    return <>at a time not known yet: its image is being fetched</>;
+  }
   if (!eta.end) {
     return eta.not_before ? (
       <>not before {moment(eta.not_before)}</>

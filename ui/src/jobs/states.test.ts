@@ -8,7 +8,8 @@ test("every state is in exactly one group", () => {
 
 test("counts of a group are those of its states", () => {
   const counts = { queued: 3, running: 2, pulling: 1, failed: 4, timeout: 1 };
-  expect(groupCount("running", counts)).toBe(3);
+  expect(groupCount("running", counts)).toBe(2);
+  expect(groupCount("waiting", counts)).toBe(4);
   expect(groupCount("failed", counts)).toBe(5);
   expect(groupCount("all", counts)).toBe(11);
 });

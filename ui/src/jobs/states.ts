@@ -23,8 +23,8 @@ export const LOOKS: Record<JobState, Look> = {
 /** What people filter by. */
 export const GROUPS = {
   all: { name: "All", states: [] },
-  waiting: { name: "Waiting", states: ["queued"] },
-  running: { name: "Running", states: ["pulling", "starting", "running", "resizing", "stopping"] },
+  waiting: { name: "Waiting", states: ["queued", "pulling"] },
+  running: { name: "Running", states: ["starting", "running", "resizing", "stopping"] },
   succeeded: { name: "Succeeded", states: ["succeeded"] },
   failed: { name: "Failed", states: ["failed", "timeout"] },
   cancelled: { name: "Cancelled", states: ["cancelled"] },

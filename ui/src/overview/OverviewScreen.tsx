@@ -4,6 +4,7 @@ import { lazy, Suspense } from "react";
 import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import { EmptyJobs } from "../jobs/EmptyJobs";
+import { groupCount } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -55,7 +56,7 @@ export default function OverviewScreen() {
                 </Suspense>
               )}
             </div>
-            <Queue waiting={cluster.data.jobs.queued ?? 0} />
+            <Queue waiting={groupCount("waiting", cluster.data.jobs)} />
           </div>
         </div>
       )}

@@ -19,6 +19,8 @@ export function Outlook({ body, onError }: { body: JobBody; onError: (error: Err
             <>
               It <Starts eta={current} />, and ends <Ends eta={current} />.
             </>
+          ) : current.awaits_image ? (
+            <>It would start once its image is there. How long that takes is not known yet.</>
           ) : (
             <>It would not start, as the cluster stands: no host has so many GPUs.</>
           )}

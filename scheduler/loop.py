@@ -34,13 +34,14 @@ from schedulearn.scheduler.digest import (
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
-from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
+from schedulearn.scheduler.explain import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.host_agent import Grip, HostAgent
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
-from schedulearn.scheduler.profiles import Profiles
+from schedulearn.scheduler.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
+from schedulearn.scheduler.resize_log import tell_resizes
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
@@ -176,6 +177,7 @@ class SchedulerLoop:
         if self.profiles is not None:
             self.profiles.follow(books.jobs)
         policy = self.policy()
+        awaited = self.profiles.awaited() if self.profiles is not None and resizes(policy) else frozenset()
         snapshot = build_snapshot(
             books,
             ready,
@@ -183,12 +185,14 @@ class SchedulerLoop:
             now,
             self._profile_of,
             resizes(policy),
+            awaited=awaited,
             work_of=self._work_of,
         )
         plan = self._decide(policy, snapshot)
         # 3. Claim it.
         if plan is not None:
             waiting = with_what_is_missing(plan.reasons, books.hosts, books.gpus, ready)
+            waiting = with_what_is_kept(waiting, snapshot, plan)
             self.waiting, self._suspended = waiting, plan.suspended
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
@@ -200,13 +204,14 @@ class SchedulerLoop:
             if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
                 queued = {job_id for job_id, job in books.jobs.items() if job.status == JobStatus.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in waiting.items() if job_id in queued}, now)
+        tell_resizes(self.db, books.jobs, snapshot.jobs, now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         if self._monitor is not None:
             self._monitor.notice(books.gpus, books.tasks, observations)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
         resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
-        due = [*_time_left(books, now), *next_deadline(books, now)]
+        due = [*_time_left(books, now), *next_deadline(books, now), *([AWAIT_S] if awaited else [])]
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(

@@ -197,6 +197,7 @@ class Simulation:
                 training.started_at = min(job.submitted_at, self.now)
                 training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
                 training.restarts = state.restarts
+                training.held_since = self.now - state.held_seconds
                 self._schedule(training)
 
     def _job_event(self, job_id: str, version: int) -> bool:
@@ -330,6 +331,7 @@ class Simulation:
             run_seconds=training.held_for,
             restarts=training.restarts,
             allocation=dict(training.allocation),
+            held_seconds=self.now - training.held_since if training.allocation else None,
             remaining=self._remaining(training),
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,

@@ -27,7 +27,7 @@ from schedulearn.scheduler.store import models
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 _GROUP = 512  # changes that share one commit, at most

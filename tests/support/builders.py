@@ -40,6 +40,7 @@ def job_row(id: str = "j", status: str = "running", **fields: Any) -> SimpleName
         "reason": "container_running", "message": "", "version": 0, "started_at": 1.0, "run_seconds": 0.0,
         "max_duration": None, "restarts": 0, "max_restarts": 0, "losses": 0, "retries": 0, "elastic": False,
         "resize": "restart", "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
+        "target": None, "resized_at": None, "resized_from": None,
     }  # fmt: skip
     return SimpleNamespace(id=id, status=status, **{**defaults, **fields})
 

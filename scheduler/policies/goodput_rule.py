@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -76,9 +76,9 @@ def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
     if not jobs or not snapshot.hosts:
         nobody = {job.id: Why("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=policy.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
-    options = build_options(jobs, snapshot.hosts, policy.use_efficiency, policy.price_floor > 0)
-    choice = choose(policy, options, snapshot.now)
     keeping = frozenset(job.id for job in jobs if policy.keeps(job))
+    options = build_options(jobs, snapshot.hosts, policy.use_efficiency, policy.price_floor > 0, keeping)
+    choice = choose(policy, options, snapshot.now)
     wants = {
         job.id: options.want(row, int(column))
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
@@ -213,10 +213,15 @@ def _desired_hosts(
 
 
 def build_options(
-    jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True, try_two: bool = False
+    jobs: tuple[JobView, ...],
+    hosts: tuple[HostView, ...],
+    use_efficiency: bool = True,
+    try_two: bool = False,
+    keeping: Set[str] = frozenset(),
 ) -> Options:
     """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay.
-    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two."""
+    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two. `keeping`: elastic jobs that are
+    not to be changed either."""
     types = tuple(sorted({host.gpu_type for host in hosts}))
     index = {gpu_type: p for p, gpu_type in enumerate(types)}
     open_hosts = {host.id: host for host in hosts if host.open and host.gpus}
@@ -260,7 +265,7 @@ def build_options(
             continue
         kind = min(type_of[host] for host in job.allocation)
         size[row, -1] = job.gpus
-        if job.elastic:
+        if job.elastic and job.id not in keeping:
             gpus[row, -1] = sum(n for host, n in job.allocation.items() if host in open_hosts)
         else:  # not to be moved: what it holds is not there for others, whichever types that is
             for host, n in job.allocation.items():

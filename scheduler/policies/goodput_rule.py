@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
 PINNED = 1e9
 ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
+LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 ALIKE = (
     0.5  # share of weight that knows no length and no service, where GPUs have a price: that tells jobs apart as well
@@ -178,7 +179,7 @@ def _review_at(policy: Goodput, snapshot: Snapshot, allocations: Mapping[str, Al
         return None
     idle = sum(host.gpus for host in snapshot.hosts if host.open) > sum(sum(a.values()) for a in allocations.values())
     waiting = len(allocations) < len(snapshot.jobs)
-    return snapshot.now + min(soon) if idle or waiting else None
+    return snapshot.now + max(LOOK_AGAIN_S, min(soon)) if idle or waiting else None
 
 
 def _desired_hosts(

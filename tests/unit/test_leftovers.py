@@ -100,6 +100,8 @@ def test_who_has_just_begun_is_looked_at_again_when_it_has_run_long_enough() -> 
     assert (sizes(plan), plan.review_at) == ({"a": 2}, 1020.0), "two GPUs wait for it"
     later = make_policy("goodput").allocate(snapshot([replace(begun, held_seconds=30.0)], now=1020.0))
     assert (sizes(later), later.review_at) == ({"a": 4}, None)
+    nearly = replace(begun, held_seconds=30.0 - 1e-7)
+    assert make_policy("goodput").allocate(snapshot([nearly], now=1.8e9)).review_at == 1.8e9 + 1, "and not at once"
     full = [begun, elastic("b", allocation={"h1": 2}, held_seconds=600.0)]
     assert make_policy("goodput").allocate(snapshot(full)).review_at is None, "nobody waits, and no GPU idles"
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.explain import code_of
 from schedulearn.scheduler.gang import Place, in_order, place_of
 from schedulearn.scheduler.host_agent import HostAgent
@@ -34,10 +35,12 @@ MOST_STARTS = 150
 @dataclass(frozen=True)
 class Changes:
     start: list[Any]
-    resize: list[Any]
-    """By restart."""
+    resize: list[tuple[Any, JobView]]
+    """By restart: row, and what the policy saw."""
     steps: list[tuple[Any, Step]]
     """Resizes in place: job and how its workers change."""
+    promised: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """See `promised`."""
 
     def __bool__(self) -> bool:
         return bool(self.start or self.resize or self.steps)
@@ -67,12 +70,48 @@ def changes_of(books: Books, snapshot: Snapshot, plan: Plan, ready: Set[str]) ->
                 continue  # one change at a time
             step = step_to(job, mine, wanted)
             if step is None:
-                resize.append(job)
+                resize.append((job, view))
             else:
                 steps.append((job, step))
     order = {job_id: place for place, job_id in enumerate(plan.allocations)}
     start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
-    return Changes(start, resize, steps)
+    return Changes(start, resize, steps, promised(books, plan))
+
+
+def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int]) -> list[JobView]:
+    """Those of `resize` that can start again as soon as they have stopped: on what they hold themselves and on GPUs
+    that are `free` now, by host. The others train on until those that are to leave GPUs to them have done so, since
+    nobody knows how long that takes. Jobs that wait for nobody but each other are all stopped at once."""
+    spare = dict(free)
+    able = []
+    for view in resize:
+        wanted = plan.allocations.get(view.id, {})
+        more = {host: max(0, gpus - view.allocation.get(host, 0)) for host, gpus in wanted.items()}
+        if all(gpus <= spare.get(host, 0) for host, gpus in more.items() if gpus):
+            able.append(view)
+            spare.update({host: spare.get(host, 0) - gpus for host, gpus in more.items()})
+    if able or not resize:
+        return able
+    wanted_in_all: Counter[str] = Counter()
+    held_in_all: Counter[str] = Counter()
+    for view in resize:
+        wanted_in_all.update(plan.allocations.get(view.id, {}))
+        held_in_all.update(view.allocation)
+    fits = all(gpus <= held_in_all[host] + free.get(host, 0) for host, gpus in wanted_in_all.items())
+    return list(resize) if fits else []
+
+
+def promised(books: Books, plan: Plan) -> dict[str, dict[str, int]]:
+    """job -> part of a host -> free GPUs that are kept for it: it was stopped for them, and does not hold them yet."""
+    part_of = parts(books.gpus)
+    held: dict[str, Counter[str]] = {}
+    for task in books.tasks:
+        held.setdefault(task.job_id, Counter()).update(part_of.get(uuid, task.host_id) for uuid in task.gpu_uuids)
+    return {
+        job.id: {part: max(0, n - held.get(job.id, Counter())[part]) for part, n in plan.allocations[job.id].items()}
+        for job in books.jobs.values()
+        if job.target and job.id in plan.allocations
+    }
 
 
 def claim(
@@ -85,16 +124,11 @@ def claim(
     now: float,
     workers_report: bool = True,
 ) -> bool:
-    """Claims leases for jobs that start or grow, and asks for the end of tasks that are to be resized or to leave.
-    Jobs are resized in place only if `workers_report`: by that they learn of each other. True if more jobs could start
-    than one turn should."""
+    """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
+    to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
+    `workers_report`: by that they learn of each other. True if more jobs could start than one turn should."""
     found, leases = repository.load_hosts(db), repository.load_leases(db)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
-    for job in changes.resize:
-        message = plan.reasons.get(job.id, "The policy gives it another allocation.")
-        decided = {"decision": code_of(message), "allocation": dict(plan.allocations.get(job.id, {}))}
-        if repository.move_job(db, job, Reason.RESIZE_REQUESTED, message, now, data=decided):
-            repository.stop_tasks(db, job.id)
     for job, step in changes.steps:
         if step.leaving and _regroup(db, job, step, plan, now):
             repository.stop_tasks(db, job.id, step.leaving)
@@ -107,14 +141,13 @@ def claim(
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
-    wanted: list[tuple[str, Mapping[str, int]]] = [(job.id, plan.allocations[job.id]) for job in changes.start]
-    wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
-    placements = {
-        job_id: _by_host(placement)
-        for job_id, placement in place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization).items()
-    }
-    able = [job for job in changes.start if job.id in placements]
-    for job in able[:MOST_STARTS]:
+    placements, free = _placed(changes, plan, gpus)
+    able = {view.id for view in able_to_resize([view for _, view in changes.resize], plan, free)}
+    for job, view in changes.resize:
+        if job.id in able:
+            _stop_for_resize(db, job, view, plan, now)
+    starting = [job for job in changes.start if job.id in placements]
+    for job in starting[:MOST_STARTS]:
         try:
             with db.begin_nested():
                 one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
@@ -131,7 +164,58 @@ def claim(
                     _add_workers(db, job, job.attempt, job.generation + 1, first, placements[job.id], now)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
-    return len(able) > MOST_STARTS
+    return len(starting) > MOST_STARTS
+
+
+def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dict[str, Placement], dict[str, int]]:
+    """GPUs for the jobs that start and the workers that join; and how many are free then for running jobs that grow,
+    by part of a host. Jobs that were stopped for their GPUs come first, and what is kept for those that can't start
+    yet is left alone."""
+    back = [job.id for job in changes.start if job.id in changes.promised]
+    placements = place([(job_id, plan.allocations[job_id]) for job_id in back], gpus, plan.jobs_per_gpu)
+    kept: Counter[str] = Counter()
+    for job_id, parts_of_it in changes.promised.items():
+        if job_id not in placements:
+            kept.update(parts_of_it)
+    gpus = _without(gpus, placements, kept)
+    wanted = [(job.id, plan.allocations[job.id]) for job in changes.start if job.id not in placements]
+    wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
+    others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
+    free = Counter(gpu.host_id for gpu in _without(gpus, others, Counter()) if not gpu.taken_slots)
+    return {job_id: _by_host(found) for job_id, found in {**placements, **others}.items()}, dict(free)
+
+
+def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept: Counter[str]) -> list[GpuState]:
+    """`gpus` with the slots of `placements` taken, less so many free ones of each part as are `kept`."""
+    taken: dict[str, set[int]] = {}
+    for placement in placements.values():
+        for claims in placement.values():
+            for each in claims:
+                taken.setdefault(each.gpu_uuid, set()).add(each.slot)
+    left = []
+    hidden: Counter[str] = Counter()
+    for gpu in reversed(gpus):
+        slots = gpu.taken_slots | taken.get(gpu.uuid, set())
+        if not slots and hidden[gpu.host_id] < kept[gpu.host_id]:
+            hidden[gpu.host_id] += 1
+        else:
+            left.append(replace(gpu, taken_slots=slots))
+    return left[::-1]
+
+
+def _stop_for_resize(db: Connection, job: Any, view: JobView, plan: Plan, now: float) -> None:
+    message = plan.reasons.get(job.id, "The policy gives it another allocation.")
+    target = dict(plan.allocations.get(job.id, {}))
+    decided = {"decision": code_of(message), "allocation": target}
+    if repository.move_job(
+        db, job, Reason.RESIZE_REQUESTED, message, now, data=decided,
+        target=target or None, **_resized(view.allocation, now),
+    ):  # fmt: skip
+        repository.stop_tasks(db, job.id)
+
+
+def _resized(before: Allocation, now: float) -> dict[str, Any]:
+    return {"resized_at": now, "resized_from": dict(before)}
 
 
 def _by_host(placement: Placement) -> Placement:
@@ -159,7 +243,7 @@ def _start(
     message = f"Given GPUs: {where}." + (f" {why}" if why else "")
     if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
         message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
-    fields = {"attempt": attempt, "pull_percent": None, "fetch_hosts": [], **next_generation(job)}
+    fields = {"attempt": attempt, "pull_percent": None, "fetch_hosts": [], "target": None, **next_generation(job)}
     if not repository.move_job(db, job, Reason.PLACED, message, now, **fields):
         return
     if one_each:
@@ -179,10 +263,12 @@ def _regroup(db: Connection, job: Any, step: Step, plan: Plan, now: float) -> bo
     """Asks for the job's next generation of workers."""
     gpus = plan.allocations[job.id][step.host]
     why = plan.reasons.get(job.id, "The policy gives it another allocation.")
-    message = f"{why} It goes on with {gpus} GPU{'s' * (gpus != 1)} in place."
+    message = f"{why} It goes on with {gpu_count(gpus)} in place."
     decided = {"decision": code_of(why), "allocation": {step.host: gpus}}
+    before = {step.host: gpus - step.more + len(step.leaving)}
     return repository.move_job(
-        db, job, Reason.RESIZING_IN_PLACE, message, now, data=decided, **next_generation(job)
+        db, job, Reason.RESIZING_IN_PLACE, message, now,
+        data=decided, **_resized(before, now), **next_generation(job),
     )  # fmt: skip
 
 

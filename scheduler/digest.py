@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schedulearn.scheduler import membership
+from schedulearn.scheduler.domain import gpu_count
 from schedulearn.scheduler.gang import MEET_S, NO_MEETING
 from schedulearn.scheduler.retries import delay
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
@@ -400,4 +401,4 @@ def _places(tasks: Sequence[Any]) -> str:
     gpus: dict[str, int] = {}
     for task in tasks:
         gpus[task.host_id] = gpus.get(task.host_id, 0) + len(task.gpu_uuids)
-    return ", ".join(f"{host} ({count} GPU{'s' * (count != 1)})" for host, count in gpus.items())
+    return ", ".join(f"{host} ({gpu_count(count)})" for host, count in gpus.items())

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 Allocation = Mapping[str, int]
 """host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
 
+RESTART_S = 20.0
+"""What a restart on other GPUs costs in training time where nothing was measured: the old container ends, the new one
+starts, and the script imports and loads its checkpoint again. `python -m bench sdk` measures it."""
+IN_PLACE_S = 1.0
+"""The same for a job that is resized in place."""
+
+
+def gpu_count(number: int) -> str:
+    """`1 GPU`, `2 GPUs`."""
+    return f"{number} GPU{'s' * (number != 1)}"
+
 
 @dataclass(frozen=True)
 class HostView:
@@ -35,6 +46,14 @@ class HostView:
     """Jobs on each of the `gpus` now, for policies that share GPUs; empty: derived from the jobs' allocations."""
     gpu_utilization: tuple[float, ...] = ()
     """Measured utilisation of each of the `gpus` in per cent, in the same order; empty: unknown."""
+    gpu_leaving: tuple[bool, ...] = ()
+    """Which of the `gpus`, in the same order, are still held by a job that is about to leave them: they may be planned
+    with, and nothing can start on them yet. `gpu_jobs` does not count those jobs. Empty: none."""
+
+    @property
+    def leaving(self) -> int:
+        """GPUs that are about to be free."""
+        return sum(self.gpu_leaving)
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,9 @@ class JobView:
     restarts: int = 0
     """With resizes in place: how often it was disturbed."""
     allocation: Allocation = field(default_factory=dict)
+    """What it holds; while it is stopped and started again for a resize, what it will hold."""
+    held_seconds: float | None = None
+    """How long it has run on its allocation: 0 while it starts or is resized. None: not known."""
     gpu_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """host id -> which of the host's GPUs the job holds, counted as in `HostView.gpu_jobs`; empty: not known."""
     remaining: float | None = None
@@ -68,6 +90,11 @@ class JobView:
     """The most GPUs that `goodput` was measured on; None if unknown."""
     resize_seconds: float | None = None
     """What a restart on other GPUs costs it in training time, as measured; None if unknown."""
+
+    @property
+    def restart_cost(self) -> float:
+        """The same, with what is usual where nothing was measured."""
+        return RESTART_S if self.resize_seconds is None else self.resize_seconds
 
     @property
     def order(self) -> tuple[float, int, str]:

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.domain import Why
+from schedulearn.scheduler.domain import Plan, Snapshot, Why, gpu_count
 from schedulearn.scheduler.states import JobStatus, Reason
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
@@ -78,6 +78,21 @@ def with_what_is_missing(
         job_id: Why(UNSATISFIABLE, why + note) if code_of(why) == UNSATISFIABLE else why
         for job_id, why in reasons.items()
     }
+
+
+def with_what_is_kept(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan) -> Mapping[str, str]:
+    """`reasons`, and for jobs that are to have GPUs which others are about to leave, that they wait for those. Who can
+    start at once waits no more by the time that anybody reads this."""
+    leaving = {host.id for host in snapshot.hosts if host.leaving}
+    kept = {}
+    for job in snapshot.jobs:
+        mine = plan.allocations.get(job.id, {})
+        if not job.allocation and job.id not in reasons and leaving.intersection(mine):
+            gpus = sum(mine.values())
+            what = f"{gpu_count(gpus)} of {', '.join(sorted(mine))} {'is' if gpus == 1 else 'are'} kept for it"
+            sentence = f"{what}; it starts when those that leave {'it' if gpus == 1 else 'them'} have ended."
+            kept[job.id] = Why(Reason.WAITING_FOR_GPUS.value, sentence)
+    return {**reasons, **kept}
 
 
 def code_of(why: str) -> str:

@@ -34,15 +34,16 @@ from schedulearn.scheduler.digest import (
 from schedulearn.scheduler.domain import Plan, Snapshot
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.evict import evictions, faults_of, next_deadline
-from schedulearn.scheduler.explain import WaitingLog, with_what_is_missing
+from schedulearn.scheduler.explain import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.fetching import decide
 from schedulearn.scheduler.host_agent import Grip, HostAgent
 from schedulearn.scheduler.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.monitor import Monitor
 from schedulearn.scheduler.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.presence import presences
-from schedulearn.scheduler.profiles import Profiles
+from schedulearn.scheduler.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
+from schedulearn.scheduler.resize_log import tell_resizes
 from schedulearn.scheduler.retries import resting
 from schedulearn.scheduler.scaling import Steadied
 from schedulearn.scheduler.snapshot import build_snapshot
@@ -186,6 +187,7 @@ class SchedulerLoop:
             self.profiles.follow(books.jobs)
         policy = self.policy()
         rests = resting(books.jobs, now)
+        awaited = self.profiles.awaited() if self.profiles is not None and resizes(policy) else frozenset()
         snapshot = build_snapshot(
             replace(books, jobs={job_id: job for job_id, job in books.jobs.items() if job_id not in rests}),
             ready,
@@ -193,6 +195,7 @@ class SchedulerLoop:
             now,
             self._profile_of,
             resizes(policy),
+            awaited=awaited,
             work_of=self._work_of,
         )
         images = Images(self.agents, books.jobs)
@@ -201,6 +204,7 @@ class SchedulerLoop:
         # 3. Claim it.
         if plan is not None:
             waiting = with_what_is_missing(plan.reasons, books.hosts, books.gpus, ready)
+            waiting = with_what_is_kept(waiting, snapshot, plan)
             self.waiting, self._suspended = waiting, plan.suspended
             self.utility = plan.utility
             self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
@@ -214,6 +218,7 @@ class SchedulerLoop:
                 self._waiting_log.tell({job_id: why for job_id, why in waiting.items() if job_id in queued}, now)
         standing = {host.id for host in books.hosts if host.state == "active" and host.lost_at is None}
         follow(self.db, Images(self.agents, books.jobs), decision, standing & self.agents.keys(), now)
+        tell_resizes(self.db, books.jobs, snapshot.jobs, now)
         # 4. Make it so.
         self._reconcile(books, observations, now)
         if self._monitor is not None:
@@ -221,7 +226,7 @@ class SchedulerLoop:
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
         resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
         tries = [max(0.05, at - self.clock()) for at in rests.values()]
-        due = [*_time_left(books, now), *next_deadline(books, now), *tries]
+        due = [*_time_left(books, now), *next_deadline(books, now), *tries, *([AWAIT_S] if awaited else [])]
         self._rest_s = min([self.interval_s, *resync, *due, *review])
 
     def _digest(

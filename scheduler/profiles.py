@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 40  # of a family: measurements, and jobs that ended
 LAST = 5  # jobs of a family that are looked at for what a new one may begin with
+AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
 ALIKE = 4.0  # times as fast or slow as another: beyond that a job tells nothing of it
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,8 @@ class Profiles:
         """family -> GPU-seconds that its jobs took on average."""
         self._ended_in: set[str] = set()
         """Families of which a job has ended, or that are new."""
+        self._awaited: dict[str, float] = {}
+        """New job -> until when a decision on it waits for what is known of its family."""
         self._touched: dict[str, None] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -111,14 +115,23 @@ class Profiles:
         with self._changed:
             for job_id in gone:
                 self._ended_in.add(self._families.pop(job_id))
+                self._awaited.pop(job_id, None)
             for job_id in new:
                 family = self._families[job_id] = jobs[job_id].family
                 if family not in self._work:
                     self._ended_in.add(family)
                 if jobs[job_id].elastic and job_id not in self._found:
                     self._touched.setdefault(job_id)
+                    self._awaited[job_id] = time.monotonic() + AWAIT_S
             self._ended_in.discard("")
             self._changed.notify_all()
+
+    def awaited(self) -> frozenset[str]:
+        """Jobs that have just become known, and whose first fit is yet to be made: in a moment it is known what their
+        families tell of them, and with that they had better begin."""
+        with self._changed:
+            now = time.monotonic()
+            return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
 
     def keep_only(self, job_ids: Iterable[str]) -> None:
         """Forgets jobs that have ended."""
@@ -139,20 +152,25 @@ class Profiles:
             with self._changed:
                 job_id = next(iter(self._touched))
                 del self._touched[job_id]
+            profile: JobProfile | None = None
             try:
                 profile = self._fit(job_id)
             except Exception:
                 log.exception("job %s can't be profiled", job_id)
-                continue
-            if profile is not None:
-                with self._changed:
-                    first = job_id not in self._found
-                    self._found[job_id] = profile
-                    self.version += 1
-                    if first and (mine := self._families.get(job_id)):  # its kin may begin with it
-                        kin = [other for other, family in self._families.items() if family == mine]
-                        self._touched |= {other: None for other in kin if other not in self._found}
+            with self._changed:
+                awaited = self._awaited.pop(job_id, None) is not None
+                if profile is not None:
+                    self._store(job_id, profile)
+            if profile is not None or awaited:
                 self._on_change()
+
+    def _store(self, job_id: str, profile: JobProfile) -> None:
+        first = job_id not in self._found
+        self._found[job_id] = profile
+        self.version += 1
+        if first and (mine := self._families.get(job_id)):  # its kin may begin with it
+            kin = [other for other, family in self._families.items() if family == mine]
+            self._touched |= {other: None for other in kin if other not in self._found}
 
     def _weigh(self, family: str) -> None:
         """Looks up how long the last jobs of a family took."""
@@ -171,16 +189,17 @@ class Profiles:
             row, rows = profile_of(db, job_id), observations_of(db, [job_id])
             noise = row.noise_scale if row is not None else None
             theirs: list[Any] = []
-            alike = job_id if rows else None  # whose stalls tell about its own
+            own = [value for _, value, _ in metrics_of(db, job_id).get(STALL, [])]
+            alike = None  # whose stalls tell about its own, which has none
             if (relative := _relative(db, job_id)) is not None:
                 known, theirs = profile_of(db, relative), observations_of(db, [relative])[-REMEMBERED:]
-                if not rows and _resized_alike(db, job_id, relative):
+                if _resized_alike(db, job_id, relative):
                     alike = relative
                 if noise is None and known is not None:
                     noise = noise_at(_course(known, metrics_of(db, relative).get(NOISE, [])), _fraction(row))
                     noise = known.noise_scale if noise is None else noise
                 row = row or known
-            stalls = [value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else []
+            stalls = own or ([value for _, value, _ in metrics_of(db, alike).get(STALL, [])] if alike else [])
         if row is None or not (rows or theirs):
             return None
         return make_profile(row, blended(rows, theirs), sorted(stalls)[len(stalls) // 2] if stalls else None, noise)

@@ -20,7 +20,10 @@ class Damping:
 
     min_run: float = field(
         default=120.0,
-        metadata={"doc": "a job is resized or preempted at most once for so many seconds that it has run"},
+        metadata={
+            "doc": "a job is resized or preempted at most once for so many seconds that it has run, and not before it "
+            "has run so long on what it holds"
+        },
     )
     min_gain: float = field(
         default=0.1, metadata={"doc": "a running job grows only if that makes it faster by this share, e.g. 0.1: 10 %"}
@@ -31,7 +34,9 @@ class Damping:
             raise ValueError("min_run and min_gain must not be below 0")
 
     def settled(self, job: JobView) -> bool:
-        """Whether the job has run long enough, counted over all its restarts, to be restarted again."""
+        """Whether the job has run long enough to be restarted again: on what it holds, and over all its restarts."""
+        if job.held_seconds is not None and job.held_seconds < self.min_run:
+            return False
         return job.run_seconds >= self.min_run * (job.restarts + 1)
 
 

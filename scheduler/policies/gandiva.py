@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.domain import JobView, Plan, Snapshot, Why, gpu_count
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION, Room, fixed_size, keep_running
 
 
@@ -56,7 +56,7 @@ class Gandiva:
             if place is None:
                 reasons[job.id] = Why(
                     "waiting_for_gpus",
-                    f"It needs {gpus} GPUs; too few have fewer than {self.jobs_per_gpu} jobs that take turns.",
+                    f"It needs {gpu_count(gpus)}; too few have fewer than {self.jobs_per_gpu} jobs that take turns.",
                 )
                 continue
             allocations[job.id] = place

@@ -9,7 +9,8 @@ see in its life, is what a unit is worth to it, and it takes the k that gains mo
 would be the cheapest again. `default` knows no prices. `optimizer.assign` then makes the choice exact within each
 type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
-T / (T + restart) for every choice but the present one, T at most the time that the job has left.
+T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
+begun with its allocation keeps it for `min_run` seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.domain import JobView, Plan, Snapshot
 from schedulearn.scheduler.scaling import HostScaling
 
 COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
@@ -39,6 +40,10 @@ class Goodput:
         default=0.5,
         metadata={"doc": "and how much longer: this share of how long the job's allocations have lasted so far"},
     )
+    min_run: float = field(
+        default=30.0,
+        metadata={"doc": "a job runs for so many seconds on an allocation before it is resized or stopped again"},
+    )
     frugality: float = field(
         default=0.5,
         metadata={"doc": "metric `balanced`: 0 is `speed`, 1 is `cost`"},
@@ -55,10 +60,14 @@ class Goodput:
     def __post_init__(self) -> None:
         if not self.slowdown >= 1:
             raise ValueError(f"slowdown must be at least 1, not {self.slowdown}")
-        if self.base_s < 0 or self.patience < 0:
-            raise ValueError("base_s and patience must be at least 0")
+        if self.base_s < 0 or self.patience < 0 or self.min_run < 0:
+            raise ValueError("base_s, patience and min_run must be at least 0")
         if not 0 <= self.frugality <= 1:
             raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
+
+    def keeps(self, job: JobView) -> bool:
+        """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
+        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.min_run
 
     @property
     def use_efficiency(self) -> bool:
@@ -91,6 +100,11 @@ class Goodput:
     def by_length(self) -> bool:
         """Whether jobs that will end soon come first, where that is known."""
         return self.priced
+
+    @property
+    def fills(self) -> bool:
+        """Whether GPUs that are left over go to whoever gains by them. At a price of their own they may stay idle."""
+        return self.price_floor == 0 and not self.literal
 
     @property
     def literal(self) -> bool:

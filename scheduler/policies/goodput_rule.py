@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedulearn.metrics.goodput import goodput_table
-from schedulearn.scheduler.domain import Allocation, HostView, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.domain import Allocation, HostView, JobView, Plan, Snapshot, Why, gpu_count
 from schedulearn.scheduler.optimizer import Floats, Ints, assign
+from schedulearn.scheduler.policies.leftovers import give_leftovers
 from schedulearn.scheduler.policies.packing import Want, pack, stays_possible
 from schedulearn.scheduler.policies.pricing import (
     OLD_GPU_S,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
 PINNED = 1e9
 ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
-RESTART_S = 30.0  # where nothing was measured: what Pollux reckons with
+LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 ALIKE = (
     0.5  # share of weight that knows no length and no service, where GPUs have a price: that tells jobs apart as well
@@ -76,21 +77,32 @@ def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
     if not jobs or not snapshot.hosts:
         nobody = {job.id: Why("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=policy.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
-    options = build_options(jobs, snapshot.hosts, policy.use_efficiency, policy.price_floor > 0)
+    keeping = frozenset(job.id for job in jobs if policy.keeps(job))
+    options = build_options(jobs, snapshot.hosts, policy.use_efficiency, policy.price_floor > 0, keeping)
     choice = choose(policy, options, snapshot.now)
     wants = {
         job.id: options.want(row, int(column))
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
-    allocations = pack(wants, jobs, snapshot.hosts)
+    allocations = pack(wants, jobs, snapshot.hosts, keeping)
     rows = np.arange(len(jobs))
     speedup = dict(zip((job.id for job in jobs), options.speedup[rows, choice], strict=True))
+    if policy.fills:
+        speedup |= give_leftovers(
+            allocations,
+            [job for job in jobs if job.id not in keeping],
+            snapshot.hosts,
+            lambda job: job.goodput if policy.use_efficiency else _throughput_only(job.goodput),
+            dict(zip(speedup, _weights(policy, options, snapshot.now).tolist(), strict=True)),
+            lambda some, speedups: restart_share(policy, some, speedups),
+        )
     return Plan(
         allocations,
         desired_hosts=_desired_hosts(policy, snapshot, options, allocations, choice),
         utility=float(options.speedup[rows, choice].sum()) / max(options.total, 1),
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
+        review_at=_review_at(policy, snapshot, allocations),
     )
 
 
@@ -112,10 +124,9 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
         price = np.maximum(market * SLACK, bounded_floor(policy, options, base, each, market, weight) * weight)
         held_up = weight * (1 + price)
     cost = base + price * each
-    rigid_running = np.array([not job.elastic for job in options.jobs]) & (options.speedup[:, options.stay] > 0)
-    cost[:, options.wait] = np.where(
-        rigid_running, PINNED, WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
-    )
+    stays = np.array([not job.elastic or policy.keeps(job) for job in options.jobs])
+    stays &= options.speedup[:, options.stay] > 0
+    cost[:, options.wait] = np.where(stays, PINNED, WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6))
     return assign(cost, options.gpus, options.pool, room).choice
 
 
@@ -144,14 +155,31 @@ def _steadied(policy: Goodput, options: Options) -> Floats:
     allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
     value = options.speedup.copy()
     value[:, options.wait] = 1.0
-    jobs, sizes = options.jobs, value[:, : options.stay]
-    restart = np.array([RESTART_S if job.resize_seconds is None else job.resize_seconds for job in jobs])[:, None]
+    sizes = value[:, : options.stay]
+    sizes *= restart_share(policy, options.jobs, sizes)
+    keep = np.array([policy.keeps(job) for job in options.jobs]) & (value[:, options.stay] > 0)
+    sizes[keep] = 0.0
+    return value
+
+
+def restart_share(policy: Goodput, jobs: Sequence[JobView], speedup: Floats) -> Floats:
+    """What is left of each `speedup` (J, any) if a running job must restart for it."""
+    restart = np.array([job.restart_cost for job in jobs])[:, None]
     lasted = np.array([policy.base_s + policy.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
     to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
-    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(sizes, 1.0), ENDING_S))
+    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
     runs = np.array([bool(job.allocation) for job in jobs])[:, None]
-    value[:, : options.stay] *= np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
-    return value
+    return np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
+
+
+def _review_at(policy: Goodput, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:
+    """When the first job has run long enough to be resized, if somebody waits for that: a job, or an idle GPU."""
+    soon = [policy.min_run - (job.held_seconds or 0.0) for job in snapshot.jobs if policy.keeps(job)]
+    if not soon:
+        return None
+    idle = sum(host.gpus for host in snapshot.hosts if host.open) > sum(sum(a.values()) for a in allocations.values())
+    waiting = len(allocations) < len(snapshot.jobs)
+    return snapshot.now + max(LOOK_AGAIN_S, min(soon)) if idle or waiting else None
 
 
 def _desired_hosts(
@@ -186,10 +214,15 @@ def _desired_hosts(
 
 
 def build_options(
-    jobs: tuple[JobView, ...], hosts: tuple[HostView, ...], use_efficiency: bool = True, try_two: bool = False
+    jobs: tuple[JobView, ...],
+    hosts: tuple[HostView, ...],
+    use_efficiency: bool = True,
+    try_two: bool = False,
+    keeping: Set[str] = frozenset(),
 ) -> Options:
     """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay.
-    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two."""
+    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two. `keeping`: elastic jobs that are
+    not to be changed either."""
     types = tuple(sorted({host.gpu_type for host in hosts}))
     index = {gpu_type: p for p, gpu_type in enumerate(types)}
     open_hosts = {host.id: host for host in hosts if host.open and host.gpus}
@@ -233,7 +266,7 @@ def build_options(
             continue
         kind = min(type_of[host] for host in job.allocation)
         size[row, -1] = job.gpus
-        if job.elastic:
+        if job.elastic and job.id not in keeping:
             gpus[row, -1] = sum(n for host, n in job.allocation.items() if host in open_hosts)
         else:  # not to be moved: what it holds is not there for others, whichever types that is
             for host, n in job.allocation.items():
@@ -284,19 +317,20 @@ def _why(job: JobView, allocations: Mapping[str, Allocation], speedup: float, op
     if not new:
         need = job.min_gpus if job.elastic else job.required_gpus
         if need > total:
-            return Why("unsatisfiable_now", f"It needs {need} GPUs; the hosts that may be used have {total} in all.")
-        what = "It gives its GPUs up to jobs of more weight" if old else f"It waits for {need} GPUs"
+            sentence = f"It needs {gpu_count(need)}; the hosts that may be used have {total} in all."
+            return Why("unsatisfiable_now", sentence)
+        what = "It gives its GPUs up to jobs of more weight" if old else f"It waits for {gpu_count(need)}"
         return Why(
             "preempted" if old else "waiting_for_gpus",
-            f"{what}: {len(options.jobs)} jobs share {total} GPUs, and its weight is among the lowest.",
+            f"{what}: {len(options.jobs)} jobs share {gpu_count(total)}, and its weight is among the lowest.",
         )
     if not old:
         return None
     before, after = sum(old.values()), sum(new.values())
-    restart = RESTART_S if job.resize_seconds is None else job.resize_seconds
-    cost = f"for a restart of about {restart:.0f} s"
+    cost = f"for a restart of about {max(1.0, job.restart_cost):.0f} s"
     if after > before:
-        return Why("grows", f"Grows from {before} to {after} GPUs, {speedup:.2f} times as fast as on one, {cost}.")
+        faster = f"{speedup:.2f} times as fast as on one"
+        return Why("grows", f"Grows from {before} to {gpu_count(after)}, {faster}, {cost}.")
     if after < before:
-        return Why("shrinks", f"Gives {before - after} of {before} GPUs to jobs that gain more by them, {cost}.")
+        return Why("shrinks", f"Gives {before - after} of {gpu_count(before)} to jobs that gain more by them, {cost}.")
     return Why("moves", f"Moves to {', '.join(sorted(new))} so that another job fits on whole hosts, {cost}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,13 +32,15 @@ def stays_possible(jobs: Sequence[JobView], hosts: Sequence[HostView]) -> set[st
     return able
 
 
-def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[HostView]) -> dict[str, Allocation]:
+def pack(
+    wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[HostView], keeping: Set[str] = frozenset()
+) -> dict[str, Allocation]:
     """Puts each job on as few hosts as it needs.
 
-    Who stays keeps its place. Jobs larger than a host take whole free ones, their own first; if too few are free, hosts
-    of small jobs are cleared, the emptiest first. Others go on their own host if it has room, else where they fit most
-    tightly. A job that finds no host free enough, or that is not in `wants`, gets what one has, down to its `min_gpus`
-    (an elastic job), or spreads over several; else it is left out.
+    Who stays keeps its place, those of `keeping` in any case. Jobs larger than a host take whole free ones, their own
+    first; if too few are free, hosts of small jobs are cleared, the emptiest first. Others go on their own host if it
+    has room, else where they fit most tightly. A job that finds no host free enough, or that is not in `wants`, gets
+    what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
     """
     order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
     packer = _Packer(hosts)
@@ -49,11 +51,8 @@ def pack(wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[Hos
     moving.sort(key=lambda job: -wants[job.id].gpus)
     small = [job for job in moving if wants[job.id].gpus < packer.width.get(wants[job.id].gpu_type, 0)]
     large = [job for job in moving if wants[job.id].gpus >= packer.width.get(wants[job.id].gpu_type, 0)]
-    may_move = {
-        job.id
-        for job in order.values()
-        if job.id in wants and wants[job.id].stays and job.elastic and len(job.allocation) == 1
-    }
+    staying = [job for job in order.values() if job.id in wants and wants[job.id].stays]
+    may_move = {job.id for job in staying if job.elastic and len(job.allocation) == 1 and job.id not in keeping}
     evicted: list[str] = []
     for gpu_type in sorted({wants[job.id].gpu_type for job in large}):
         whole = sum(wants[job.id].gpus // packer.width[gpu_type] for job in large if wants[job.id].gpu_type == gpu_type)
@@ -175,7 +174,11 @@ class _Packer:
 
     def tightest(self, want: Want) -> dict[str, int]:
         fitting = [host for host in self.by_type.get(want.gpu_type, []) if self.free[host] >= want.gpus]
-        return {min(fitting, key=lambda host: (self.free[host], host)): want.gpus} if fitting else {}
+        if not fitting:
+            return {}
+        # Where it can start at once, rather than where others are yet to leave.
+        late = {host: self.free[host] - self.hosts[host].leaving < want.gpus for host in fitting}
+        return {min(fitting, key=lambda host: (late[host], self.free[host], host)): want.gpus}
 
     def remains(self, want: Want, least: int) -> dict[str, int]:
         """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few

@@ -30,7 +30,8 @@ def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up, each = weight * inverse, np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
     rows = np.arange(len(inverse))
-    life = left(options.jobs) * inverse[rows, (held_up + price * each).argmin(axis=1)] / CALM_S
+    each_unit = inverse[rows, (held_up + price * each).argmin(axis=1)]
+    life = left(options.jobs) * np.where(np.isfinite(each_unit), each_unit, 0.0) / CALM_S  # 0: it can run nowhere now
     later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
     # The mean over its life of a price that falls from 1 to `later` by exp(-t).
     mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why, gpu_count
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,19 @@ class Sharing:
 
 class Room:
     """Free room on each host while a plan is being made. A job's GPUs are distinct, so a host that shares its GPUs
-    still has room for at most `gpus` of one job."""
+    still has room for at most `gpus` of one job.
 
-    def __init__(self, snapshot: Snapshot, jobs_per_gpu: int = 1, max_utilization: float = 100.0) -> None:
+    `soon`: GPUs that jobs are about to leave count as free, for policies that would else stop others in their place;
+    a host that has the room already is preferred."""
+
+    def __init__(
+        self, snapshot: Snapshot, jobs_per_gpu: int = 1, max_utilization: float = 100.0, *, soon: bool = False
+    ) -> None:
         self.jobs_per_gpu = jobs_per_gpu
         self.max_utilization = max_utilization
         self._free: dict[str, list[int]] = {}  # open host -> free slots of each of its GPUs; below 0: too many jobs
         self._kinds: dict[str, list[str]] = {}  # GPU type -> its open hosts
+        self._soon: dict[str, int] = {}  # host -> GPUs that count as free and are not yet
         held: dict[str, int] = {}
         for job in snapshot.jobs:
             for host_id, gpus in job.allocation.items():
@@ -47,10 +53,13 @@ class Room:
                 continue
             jobs = list(host.gpu_jobs) or _spread(held.get(host.id, 0), host.gpus)
             busy = list(host.gpu_utilization) or [0.0] * host.gpus
+            leaving = list(host.gpu_leaving) or [False] * host.gpus
             self._free[host.id] = [
-                min(0, jobs_per_gpu - n) if n and u >= max_utilization else jobs_per_gpu - n
-                for n, u in zip(jobs, busy, strict=False)
+                min(0, jobs_per_gpu - n) if (n and u >= max_utilization) or (left and not soon) else jobs_per_gpu - n
+                for n, u, left in zip(jobs, busy, leaving, strict=False)
             ]
+            if soon and host.leaving:
+                self._soon[host.id] = sum(1 for n, left in zip(jobs, leaving, strict=False) if left and not n)
             self._kinds.setdefault(host.gpu_type, []).append(host.id)
         self._size = {host_id: len(free) for host_id, free in self._free.items()}
         self._open = {host_id: sum(1 for slots in free if slots > 0) for host_id, free in self._free.items()}
@@ -76,6 +85,10 @@ class Room:
 
     def best_host(self, gpus: int) -> str | None:
         """The fullest host that still has `gpus`, so that large holes stay for large jobs; the first such in order."""
+        if self._soon:
+            now = [host for host, free in self._open.items() if free - self._soon.get(host, 0) >= max(1, gpus)]
+            if now:
+                return min(now, key=lambda host: self._open[host])
         fewest = next((n for n in range(max(0, gpus), self.largest + 1) if self._hosts_with[n]), None)
         return None if fewest is None else self._first_with(fewest)
 
@@ -145,20 +158,22 @@ class Room:
         if gpus <= self.capacity:
             return None
         return Why(
-            "unsatisfiable_now", f"It needs {gpus} GPUs; the hosts that may be used have {self.capacity} in all."
+            "unsatisfiable_now",
+            f"It needs {gpu_count(gpus)}; the hosts that may be used have {self.capacity} in all.",
         )
 
     def too_full_for(self, gpus: int) -> Why:
         """Why a job of this size does not fit now."""
+        number = self.free_gpus()
+        free = f"{number} {'is' if number == 1 else 'are'} free in all"
         if gpus > self.largest:
             return Why(
                 "waiting_for_gpus",
-                f"It needs {gpus} GPUs on several hosts, whole free ones and one more for the rest; "
-                f"{self.free_gpus()} are free in all.",
+                f"It needs {gpu_count(gpus)} on several hosts, whole free ones and one more for the rest; {free}.",
             )
         return Why(
             "waiting_for_gpus",
-            f"It needs {gpus} GPUs on one host; {self.free_gpus()} are free in all, and no host has that many free.",
+            f"It needs {gpu_count(gpus)} on one host; {free}, and no host has that many free.",
         )
 
 
@@ -205,7 +220,7 @@ def behind(order: Order, first: JobView) -> Why:
     """Why a job waits although it might fit."""
     return Why(
         "behind_others",
-        f"Jobs start {order.words}: it waits behind {first.id}, which needs {fixed_size(first)} GPUs.",
+        f"Jobs start {order.words}: it waits behind {first.id}, which needs {gpu_count(fixed_size(first))}.",
     )
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import takewhile
 from math import inf
 
-from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why, gpu_count
 from schedulearn.scheduler.policies.queueing import Order, Room, behind, fixed_size, keep_running
 
 Victims = Iterable[tuple[JobView, int]]
@@ -25,7 +25,7 @@ class Rearrangement:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self.room = Room(snapshot)
+        self.room = Room(snapshot, soon=True)
         self.allocations: dict[str, Allocation] = keep_running(snapshot)
         self._lost_to: dict[str, str] = {}  # who gave room up -> the job it was for
         open_hosts = {host.id for host in snapshot.hosts if host.open}
@@ -90,11 +90,11 @@ class Rearrangement:
             cause = f"make room for {self._lost_to[job.id]}" if job.id in self._lost_to else "leave its host"
             after = sum(now.values())
             if not after:
-                all_reasons[job.id] = Why("preempted", f"It gives up its {job.gpus} GPUs to {cause}.")
+                all_reasons[job.id] = Why("preempted", f"It gives up its {gpu_count(job.gpus)} to {cause}.")
             elif after < job.gpus:
-                all_reasons[job.id] = Why("resized", f"It shrinks from {job.gpus} GPUs to {after} to {cause}.")
+                all_reasons[job.id] = Why("resized", f"It shrinks from {gpu_count(job.gpus)} to {after} to {cause}.")
             else:
-                all_reasons[job.id] = Why("resized", f"It grows from {job.gpus} GPUs to {after}.")
+                all_reasons[job.id] = Why("resized", f"It grows from {gpu_count(job.gpus)} to {after}.")
         return Plan(self.allocations, reasons=all_reasons)
 
     def _find(self, gpus: int) -> Allocation | None:

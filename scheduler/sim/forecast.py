@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why
+from schedulearn.scheduler.domain import RESTART_S, Allocation, JobView, Plan, Snapshot, Why, gpu_count
 from schedulearn.scheduler.lengths import Basis, guessed, pace
 from schedulearn.scheduler.policy import Policy, plan_faults
 from schedulearn.scheduler.sim.conditions import Conditions
@@ -20,7 +20,6 @@ from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
 
-RESTART_S = 5.0  # where nothing was measured
 MOST_EVENTS = 100_000  # of one forecast: several times what the time to compute allows
 FETCH_S = 300.0  # where nobody knows how long the fetch of an image takes: other jobs are foreseen with this
 MANY = 200  # jobs; with more of them decisions lie apart by a tenth of how long jobs take, so as to get further
@@ -146,6 +145,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
             allocation=view.allocation,
             attained_gpu_seconds=view.attained_gpu_seconds,
             run_seconds=view.run_seconds,
+            held_seconds=math.inf if view.held_seconds is None else view.held_seconds,
             restarts=view.restarts,
             profile=known,
             profiled_gpus=facts.profiled_gpus,
@@ -272,9 +272,9 @@ def _change(job: JobView, plan: Plan) -> Change | None:
         return None
     gpus = sum(after.values())
     if suspended:
-        action, sentence = "pause", f"It takes turns on {gpus} GPUs."
+        action, sentence = "pause", f"It takes turns on {gpu_count(gpus)}."
     elif not before:
-        action, sentence = "start", f"Starts on {gpus} GPUs of {', '.join(sorted(after))}."
+        action, sentence = "start", f"Starts on {gpu_count(gpus)} of {', '.join(sorted(after))}."
     elif not after:
         if not job.elastic:
             return None  # a rigid job that runs is left alone
@@ -283,6 +283,6 @@ def _change(job: JobView, plan: Plan) -> Change | None:
         action, sentence = "move", f"Moves to {', '.join(sorted(after))}."
     else:
         action = "grow" if gpus > job.gpus else "shrink"
-        sentence = f"Goes from {job.gpus} to {gpus} GPUs."
+        sentence = f"Goes from {job.gpus} to {gpu_count(gpus)}."
     why = plan.reasons.get(job.id, sentence)
     return Change(job.id, action, before, after, why.code if isinstance(why, Why) else action, str(why))

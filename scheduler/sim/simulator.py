@@ -208,6 +208,7 @@ class Simulation:
                 training.started_at = min(job.submitted_at - self.start, self.now)
                 training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
                 training.restarts = state.restarts
+                training.held_since = self.now - state.held_seconds
                 self._schedule(training)
 
     def _happens(self, due: _Due) -> bool:
@@ -354,6 +355,7 @@ class Simulation:
             run_seconds=training.held_for,
             restarts=training.restarts,
             allocation=dict(training.allocation),
+            held_seconds=self.now - training.held_since if training.allocation else None,
             remaining=self._remaining(training),
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,

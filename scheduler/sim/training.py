@@ -104,6 +104,8 @@ class Training:
     """Up to when the numbers above are true."""
     stalled_until: float = 0.0
     placed_at: float = 0.0
+    held_since: float = 0.0
+    """Since when it runs on what it holds; `placed_at`, or before the simulation began."""
     started_at: float | None = None
     suspended: bool = False
     rate: float = 0.0
@@ -157,7 +159,7 @@ class Training:
             self.restarts += 1
         self.allocation = dict(allocation)
         self.gpu_type = gpu_type
-        self.placed_at = now
+        self.placed_at = self.held_since = now
         self.stalled_until = now + stall
         self.batch = (0, 0)
         if allocation and self.started_at is None:

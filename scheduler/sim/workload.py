@@ -103,6 +103,8 @@ class Running:
     allocation: Mapping[str, int] = field(default_factory=dict)
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0
+    held_seconds: float = math.inf
+    """How long it has run on its allocation."""
     restarts: int = 0
     profile: Goodput | None = None
     """How fast it goes, as measured; taken for the truth. None: as its application says."""

@@ -31,6 +31,10 @@ def _json() -> Any:
     return Column(JSON, nullable=False)
 
 
+def _json_or_none() -> Any:
+    return Column(JSON(none_as_null=True), nullable=True)
+
+
 class Meta(SQLModel, table=True):
     """Facts about this database, e.g. `cluster_id`, by which engines tell our containers from others'."""
 
@@ -117,6 +121,13 @@ class Job(SQLModel, table=True):
     """Where the workers of this generation meet, as their first one says; empty: it has not yet."""
     forming_at: float | None = None
     """Since when training stands still for a change of workers; None: it does not."""
+    target: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
+    """What it will hold when it starts again after a resize, as a policy sees it; None: it is not being resized by
+    restart, or gives all up."""
+    resized_at: float | None = None
+    """When its last resize was decided."""
+    resized_from: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
+    """What it held before that; None: it was told already what the resize gained and cost."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
 

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.domain import HostView, JobView, Snapshot
+from schedulearn.scheduler.observations import ReportIn
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState
 
 
@@ -40,6 +41,7 @@ def job_row(id: str = "j", status: str = "running", **fields: Any) -> SimpleName
         "reason": "container_running", "message": "", "version": 0, "started_at": 1.0, "run_seconds": 0.0,
         "max_duration": None, "not_before": None, "restarts": 0, "max_restarts": 0, "losses": 0, "retries": 0,
         "elastic": False, "resize": "restart", "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
+        "target": None, "resized_at": None, "resized_from": None,
     }  # fmt: skip
     return SimpleNamespace(id=id, status=status, **{**defaults, **fields})
 
@@ -51,6 +53,18 @@ def task_row(job_id: str = "j", rank: int = 0, state: str = "running", **fields:
         "paused_seconds": 0.0, "generation": 0, "image": "",
     }  # fmt: skip
     return SimpleNamespace(job_id=job_id, rank=rank, state=state, **{**defaults, **fields})
+
+
+def report(gpus: int, **changes: Any) -> ReportIn:
+    """What a worker on so many GPUs tells."""
+    seen = [
+        {"num_nodes": 1, "num_gpus": gpus, "atomic_batch": batch, "passes": 9, "grad_time": 0.02 + 0.001 * batch,
+         "iter_time": 0.03 + 0.001 * batch} for batch in (16, 32)
+    ]  # fmt: skip
+    batch = {"init": 64, "max": 512, "atomic": 32, "accumulation": 0}
+    return ReportIn.model_validate(
+        {"attempt": 1, "batch": batch, "observations": seen, "noise_scale": 300.0, "progress": {"epoch": 0}, **changes}
+    )
 
 
 @dataclass(frozen=True)

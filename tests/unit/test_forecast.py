@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
+from schedulearn.scheduler.domain import RESTART_S, JobView, Plan, Snapshot
 from schedulearn.scheduler.lengths import AT_LEAST_S, Basis, Length, by_progress, pace
 from schedulearn.scheduler.policy import POLICIES, make_policy, metrics_of
 from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
@@ -105,8 +105,8 @@ def test_a_profiled_job_goes_as_fast_as_its_profile_says_and_grows_step_by_step(
     sizes = [sum(held.allocation.values()) for held in found.run.held]
     assert sizes == [2, 4]
     two, four = (held.end - held.begin for held in found.run.held)
-    # 5 s of each allocation are a restart; all else is done at the speed of so many GPUs.
-    assert 2 * (two - 5) + 4 * (four - 5) == pytest.approx(seconds, rel=0.01)
+    # RESTART_S of each allocation are a restart; all else is done at the speed of so many GPUs.
+    assert 2 * (two - RESTART_S) + 4 * (four - RESTART_S) == pytest.approx(seconds, rel=0.01)
 
 
 def test_jobs_that_no_host_can_hold_have_no_end() -> None:

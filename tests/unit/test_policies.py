@@ -114,7 +114,7 @@ def test_fifo_starts_jobs_in_order_of_submission() -> None:
     plan = make_policy("fifo").allocate(snapshot([job("late", at=2, gpus=2), job("early", at=1, gpus=3)]))
     assert plan.allocations == {"early": {"h1": 3}}
     assert plan.reasons["late"].code == "waiting_for_gpus"  # type: ignore[attr-defined]
-    assert "needs 2 GPUs on one host; 1 are free" in plan.reasons["late"]
+    assert "needs 2 GPUs on one host; 1 is free" in plan.reasons["late"]
 
 
 def test_fifo_breaks_ties_by_id_with_numbers_in_their_order() -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.checkpoints import Checkpoints, Copies
-from schedulearn.scheduler.observations import ReportIn, store_report, thinned
+from schedulearn.scheduler.observations import store_report, thinned
 from schedulearn.scheduler.profiles import blended, make_profile
 
 
@@ -24,17 +25,6 @@ def observation(gpus: int, batch: int, gpu_type: str = "a", at: float = 1.0) -> 
         gpu_type=gpu_type, num_nodes=1, num_gpus=gpus, atomic_batch=batch, grad_time=grad,
         iter_time=grad + (0.01 if gpus > 1 else 0.0), at=at,
     )  # fmt: skip
-
-
-def report(gpus: int, **changes: Any) -> ReportIn:
-    seen = [
-        {"num_nodes": 1, "num_gpus": gpus, "atomic_batch": batch, "passes": 9, "grad_time": 0.02 + 0.001 * batch,
-         "iter_time": 0.03 + 0.001 * batch} for batch in (16, 32)
-    ]  # fmt: skip
-    batch = {"init": 64, "max": 512, "atomic": 32, "accumulation": 0}
-    return ReportIn.model_validate(
-        {"attempt": 1, "batch": batch, "observations": seen, "noise_scale": 300.0, "progress": {"epoch": 0}, **changes}
-    )
 
 
 def test_a_job_may_try_twice_the_gpus_that_it_was_measured_on() -> None:

@@ -14,7 +14,7 @@ const KINDS = [
   { value: "", label: "everything" },
   { value: "job.", label: "jobs" },
   { value: "job.waiting", label: "why jobs wait" },
-  { value: "job.resizing", label: "resizes" },
+  { value: "job.resiz", label: "resizes" },
   { value: "job.failed", label: "failures" },
   { value: "host.", label: "hosts" },
   { value: "policy.", label: "policy" },

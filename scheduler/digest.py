@@ -193,7 +193,7 @@ def digest(
         new = membership.newcomers(job, live, counted) if in_place else []
         gone_before: list[str] = []  # why new workers ended before they trained
         done = False
-        running = 0
+        running = unstarted = 0
         for task in live:
             if gone and task.host_id in gone:
                 finding: Finding | None = TaskEnded(task, Reason.HOST_LOST, error=gone[task.host_id])
@@ -218,6 +218,7 @@ def digest(
                     results.append((finding.outcome, finding.exit_code, finding.error))
             if isinstance(finding, TaskStarted) or (not isinstance(finding, TaskEnded) and task.state == "running"):
                 running += 1
+            unstarted += finding is None and task.state == "wanted"
             if finding is not None:
                 findings.append(finding)
         moved = None
@@ -235,7 +236,7 @@ def digest(
         elif any(r[0] is not Reason.COMPLETED for r in results) and not all(task.stop for task in live):
             # One of a gang is gone: the others can't train without it.
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
-        elif not new and _half_started(live, running, now):
+        elif not new and unstarted and _half_started(live, now):
             findings.append(JobMoved(job, Reason(job.reason), job.message, stop_tasks=True))
         elif live and running == len(live) and job.status == JobStatus.STARTING:
             moved = JobMoved(
@@ -326,9 +327,9 @@ def _look_at(
     return None
 
 
-def _half_started(live: Sequence[Any], running: int, now: float) -> bool:
+def _half_started(live: Sequence[Any], now: float) -> bool:
     """Some of a gang have waited in vain for the others: it is undone, and tried anew."""
-    if not 0 < running < len(live) or any(task.stop for task in live):
+    if any(task.stop for task in live):
         return False
     since = [task.started_at for task in live if task.state == "running" and task.started_at is not None]
     return bool(since) and now - min(since) > MEET_S

@@ -20,6 +20,7 @@ from schedulearn.scheduler.digest import (
     ran_seconds,
     through_outages,
 )
+from schedulearn.scheduler.gang import MEET_S
 from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
 from schedulearn.scheduler.states import Reason
 
@@ -208,3 +209,18 @@ def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
     ended = ObservedTask("t", TaskState.EXITED, exit_code=code, started_at=started, finished_at=finished)
     seen = through_outages(ended, [Outage(since, 100.0, silent)])
     assert (seen.state is TaskState.LOST) == lost
+
+
+def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
+    """Its other containers end a moment later: nobody waits in vain for it to start."""
+    first, second = (task_row(rank=rank, started_at=NOW - 10 * MEET_S) for rank in (0, 1))
+    seen = [observed(first.id), observed(second.id, TaskState.EXITED, exit_code=0)]
+    assert reasons(look(job_row(), [first, second], seen)) == []
+
+
+def test_a_gang_of_which_one_never_starts_is_undone() -> None:
+    first = task_row(rank=0, started_at=NOW - 2 * MEET_S)
+    second = task_row(rank=1, state="wanted", started_at=None)
+    [moved] = [f for f in look(job_row(status="starting"), [first, second], [observed(first.id)])]
+    assert isinstance(moved, JobMoved)
+    assert moved.stop_tasks

@@ -221,6 +221,6 @@ def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
 def test_a_gang_of_which_one_never_starts_is_undone() -> None:
     first = task_row(rank=0, started_at=NOW - 2 * MEET_S)
     second = task_row(rank=1, state="wanted", started_at=None)
-    [moved] = [f for f in look(job_row(status="starting"), [first, second], [observed(first.id)])]
+    [moved] = look(job_row(status="starting"), [first, second], [observed(first.id)])
     assert isinstance(moved, JobMoved)
     assert moved.stop_tasks

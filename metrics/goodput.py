@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
 _AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
+SAFE_EFFICIENCY = 0.9  # of a batch that a job whose epochs are fixed may grow to: what it loses there is never made up
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Goodput:
     bounds: BatchBounds
     type_speed: Mapping[str, float] = field(default_factory=dict)
     use_efficiency: bool = True
+    min_efficiency: float = 0.0
+    """No batch above M0 is chosen at which a sample is worth less than so much of one at M0."""
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -133,6 +136,14 @@ class Goodput:
     def without_efficiency(self) -> Goodput:
         """The same job judged by its throughput alone."""
         return replace(self, use_efficiency=False)
+
+    @property
+    def max_batch(self) -> float:
+        """The largest batch that bounds and `min_efficiency` allow."""
+        if self.min_efficiency <= 0:
+            return self.bounds.max_batch
+        init = self.bounds.init_batch
+        return min(self.bounds.max_batch, max(init, (self.phi + init) / self.min_efficiency - self.phi))
 
     def _efficiency(self, batch: npt.NDArray[np.float64]) -> Floats:
         return efficiency(self.phi, self.bounds.init_batch, batch) if self.use_efficiency else np.ones_like(batch)
@@ -191,7 +202,7 @@ class _Search:
         self.phi = column(job.phi for job in jobs)
         self.use_efficiency = column(job.use_efficiency for job in jobs)
         self.init = column(job.bounds.init_batch for job in jobs)
-        self.most = column(job.bounds.max_batch for job in jobs)
+        self.most = column(job.max_batch for job in jobs)
         self.min_local = column(job.bounds.min_local for job in jobs)
         self.max_local = column(np.inf if job.bounds.max_local is None else job.bounds.max_local for job in jobs)
         self.may_accumulate = column(job.bounds.accumulate for job in jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import random
 import signal
@@ -17,6 +18,7 @@ from schedulearn.metrics.goodput import BatchBounds
 from schedulearn.metrics.noise_scale import learning_rate_factor
 from schedulearn.worker import PREEMPTED
 from schedulearn.worker.batch import Batch, Choice
+from schedulearn.worker.batch_guard import BatchGuard
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.instruments import Instruments
@@ -39,7 +41,7 @@ class Run:
     in_place = False
     """Whether its workers may come and go while it trains."""
 
-    def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int) -> None:
+    def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str | None, seed: int) -> None:
         self.env = Environment.read()
         self.workers = workers
         if self.env is not None:
@@ -49,8 +51,10 @@ class Run:
         if not self.adapts:
             bounds = replace(bounds, max_batch=bounds.init_batch)
         self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)
+        self.guard = BatchGuard(bounds.init_batch)
         self.seed = seed
         self.scaling = scaling
+        """Of the learning rate with the batch; None: by the optimizer."""
         self.epoch = 0
         self.total_epochs: int | None = None
         self.position = 0
@@ -64,6 +68,10 @@ class Run:
         self.instruments: Instruments | None = None
         self._measurements = Measurements()
         self._choice: Choice | None = None
+        self._measured = 0
+        """Gradients that the guard has seen."""
+        self._before_growth = b""
+        """The framework's state from before the batch grew last, on rank 0; empty: long ago."""
         self._answer: dict[str, Any] | None = None
         self._warm = 0
         self._saved_at = time.monotonic()
@@ -98,7 +106,11 @@ class Run:
             self.close()
 
     def log(self, **values: float) -> None:
-        """Metrics, for the page and the API. Rank 0's count."""
+        """Metrics, for the page and the API. Rank 0's count. By one named `loss`, a batch that does harm is noticed."""
+        if self.env is None:
+            return
+        if "loss" in values:
+            self.guard.see_loss(float(values["loss"]))
         if self._reporter is not None:
             for name, value in values.items():
                 number = float(value)
@@ -117,11 +129,10 @@ class Run:
         return min(1.0, self.progress / self.total_epochs) if self.total_epochs else 0.0
 
     def learning_rate_factor(self) -> float:
-        """By what the script's learning rate is multiplied at the batch of this step."""
+        """By what the script's learning rate is multiplied in this step."""
         if self.instruments is None or self.current is None:
             return 1.0
-        batch = max(self.batch.total, self.batch.bounds.init_batch)
-        return learning_rate_factor(self.scaling, self.instruments.meter.noise, batch)
+        return min(self.guard.factor, self._worth(self.current.samples))  # an epoch's last step may be a small one
 
     # --- what its parts call ---
 
@@ -164,6 +175,7 @@ class Run:
             kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         told, save, change, *others = self.instruments.finish_step()
+        self._watch()
         self.has_trained()
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
@@ -226,9 +238,10 @@ class Run:
         return {
             **self.capture(),
             "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
-            "batch": self.batch.total,
+            "batch": self.batch.chosen,
             "why": self.batch.why,
-            "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
+            "guard": self.guard.state(),
+            "noise": meter.noise.averages() if meter else None,
             "answer": self._answer,
             "random": random_states,
             "stopped_at": stopped_at,
@@ -243,7 +256,8 @@ class Run:
         if self.workers.rank == 0 and self._checkpoints is not None:
             for step, path in self._checkpoints.newest_first():
                 try:
-                    whole = self.read(path)
+                    with open(path, "rb") as file:
+                        whole = self.read(file)
                     break
                 except Exception as error:
                     print(f"schedulearn: checkpoint {step} is left out: {error}", file=sys.stderr)  # noqa: T201
@@ -258,9 +272,11 @@ class Run:
         self._answer = whole["answer"]
         self._stopped_at = whole["stopped_at"]
         if self.instruments is not None and whole["noise"] is not None:
-            noise = self.instruments.meter.noise
-            noise.sqr_mean, noise.var_mean, noise.weight = whole["noise"]
-        self.batch.keep_total(whole["batch"], whole["why"])
+            self.instruments.meter.noise.restore(whole["noise"])
+        if "guard" in whole:  # else from a version that had none
+            self.guard.restore(whole["guard"])
+        self.batch.choose(whole["batch"], whole["why"])
+        self.guard.begin(self.batch.total)
         self._choose()
         self._change_batch()
         if whole["random"] is None:
@@ -289,17 +305,63 @@ class Run:
 
     def _choose(self) -> None:
         """Rank 0 alone decides; the others hear of it with the next step."""
-        if self._answer is not None and self.workers.rank == 0 and self.instruments is not None:
-            self._choice = self.batch.best(self._answer, self.instruments.meter.phi)
+        if self._answer is None or self.workers.rank != 0 or self.instruments is None:
+            return
+        meter = self.instruments.meter
+        # At most twice the batch at a time, and none on the account of a guess.
+        grow = 2 if self.guard.may_grow and meter.noise.is_sure else 1
+        self._choice = self.batch.best(self._answer, meter.sure_phi, grow * self.batch.total)
+
+    def _worth(self, batch: int) -> float:
+        """The factor of the learning rate for a step of `batch` samples."""
+        assert self.instruments is not None
+        noise = self.instruments.meter.noise
+        return learning_rate_factor(self.scaling or "adascale", noise, max(batch, noise.init_batch))
+
+    def _watch(self) -> None:
+        """After a step: the learning rate goes on to where it should be, and the batch goes back if it does harm."""
+        assert self.instruments is not None
+        noise = self.instruments.meter.noise
+        if noise.measured > self._measured:
+            self._measured = noise.measured
+            self.guard.see_gradient(noise.power)
+        self.guard.step(self._worth(self.batch.total))
+        if not self.guard.on_trial:
+            self._before_growth = b""
+        if self.workers.rank != 0 or not self.batch.may_change or self._choice is not None:
+            return
+        retreat = self.guard.retreat()
+        if retreat is not None:
+            self._choice = Choice(retreat.total, retreat.why, retreat.severe)
 
     def _change_batch(self) -> None:
         choice = self.workers.broadcast(self._choice)
         self._choice = None
-        if choice is not None:
-            self.batch.atomic, self.batch.accumulation, self.batch.why = choice.atomic, choice.accumulation, choice.why
-            self._warm = 0
-            if self.instruments is not None:
-                self.instruments.meter.forget_pair()
+        if choice is None:
+            return
+        before = self.batch.total
+        if choice.total > before and self.workers.rank == 0:
+            file = io.BytesIO()
+            self.write(self.capture(), file)
+            self._before_growth = file.getvalue()
+        self.batch.choose(choice.total, choice.why)
+        self.guard.begin(self.batch.total)
+        self._warm = 0
+        if choice.restore:
+            self._go_back()
+        if self.workers.rank == 0:
+            print(f"schedulearn: batch {before} -> {self.batch.total}: {choice.why}", flush=True)  # noqa: T201
+        if self.instruments is not None:
+            self.instruments.meter.forget_pair()
+
+    def _go_back(self) -> None:
+        """To the weights from before the batch grew, where they are still at hand; the data go on."""
+        before = self.workers.broadcast(self._before_growth)
+        self._before_growth = b""
+        if before:
+            self.apply(self.read(io.BytesIO(before)))
+        if self.instruments is not None:
+            self.instruments.meter.noise.restore(())  # what was measured since says nothing about these weights
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""
@@ -317,7 +379,7 @@ class Run:
         self.stopping = True
 
     def _report(self) -> dict[str, Any]:
-        phi = self.instruments.meter.phi if self.instruments is not None else None
+        phi = self.instruments.meter.sure_phi if self.instruments is not None else None
         place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": self.position, "steps": self.step}
         assert self.env is not None
         return {
@@ -340,9 +402,8 @@ class Run:
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         pickle.dump(whole, file, protocol=4)
 
-    def read(self, path: str) -> Any:
-        with open(path, "rb") as file:
-            return pickle.load(file)  # noqa: S301 - our own file, by its checksum
+    def read(self, file: BinaryIO) -> Any:
+        return pickle.load(file)  # noqa: S301 - what `write` wrote
 
     def random_state(self) -> dict[str, Any]:
         return {"python": random.getstate(), "numpy": np.random.get_state()}

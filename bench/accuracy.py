@@ -1,9 +1,10 @@
-"""Final accuracy of an adaptive batch against a fixed one, over seeds. Budgets: 0.3 points less on the mean, beyond what
-chance explains; no run diverges.
+"""Final accuracy of an adaptive batch against a fixed one, over seeds. Budgets: at most 0.3 points lost on the mean; no
+run diverges.
 
-accuracy [EXAMPLE...] [OPTIMIZER...] [--seeds N] [--epochs N] [--max-batch M]; without names: digits, all optimizers. The
-service's answers always favour the larger batch, and the batch may become 16 times as large. Beside the accuracy stands
-the speed: time that the steps would take on a GPU of 10 ms and 10 us a sample, fixed over adaptive.
+python -m bench.accuracy [EXAMPLE...] [OPTIMIZER...] [--seeds N] [--epochs N] [--max-batch M] [--workers N]
+
+Without names: digits, all optimizers. The service's answers always favour the larger batch, which may become 16 times
+as large. Beside the accuracy stands the speed: the time that the steps would take on GPUs of 10 ms and 10 us a sample.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parent.parent
 EPOCHS = {"digits": 30, "text": 16, "resnet": 12}
 OPTIMIZERS = ("sgd", "momentum", "adam")
 BATCH = 64
-AT_ONCE = 2
+PROCESSES = 2
 POINTS = 0.3
 DIVERGED = 10.0  # points below the fixed run of the same seed
 
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> bool:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--max-batch", type=int, default=16 * BATCH)
+    parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args(arguments or [])
     examples = [name for name in args.names if name in EPOCHS] or ["digits"]
     optimizers = [name for name in args.names if name in OPTIMIZERS] or list(OPTIMIZERS)
@@ -48,7 +50,7 @@ def main(arguments: list[str] | None = None) -> bool:
         f"  {len(seeds)} seeds, batch {BATCH}, adaptive up to {args.max_batch}; accuracy in points, with 95 % intervals"
     )
     kept = True
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max(1, PROCESSES // args.workers)) as pool:
         env = {
             "PATH": f"{prefix}/bin:{os.environ['PATH']}", "PYTHONPATH": str(unpack_sdk(Path(folder))),
             "OMP_NUM_THREADS": "1", "SCHEDULEARN_JOB_ID": "bench",
@@ -57,7 +59,7 @@ def main(arguments: list[str] | None = None) -> bool:
             epochs = args.epochs or EPOCHS[example]
             for optimizer in optimizers:
                 fixed, adaptive = pool.map(
-                    lambda most, e=example, o=optimizer, n=epochs: _train(env, e, o, most, n, seeds),
+                    lambda most, e=example, o=optimizer, n=epochs: _train(env, args.workers, e, o, most, n, seeds),
                     (BATCH, args.max_batch),
                 )
                 kept = _compare(f"{example}, {optimizer}", fixed, adaptive) and kept
@@ -65,13 +67,14 @@ def main(arguments: list[str] | None = None) -> bool:
 
 
 def _train(
-    env: dict[str, str], example: str, optimizer: str, most: int, epochs: int, seeds: list[int]
+    env: dict[str, str], workers: int, example: str, optimizer: str, most: int, epochs: int, seeds: list[int]
 ) -> list[dict[str, Any]]:
-    command = ["python3", str(ROOT / "bench/accuracy_train.py"), example, optimizer, str(most), str(epochs)]
+    launch = ["python3", "-m", "schedulearn.worker.launch", "horovod", str(workers)] if workers > 1 else []
+    command = [*launch, "python3", str(ROOT / "bench/accuracy_train.py"), example, optimizer, str(most), str(epochs)]
     done = subprocess.run([*command, *map(str, seeds)], env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if '{"seed"' in line]
 
 
 def _compare(what: str, fixed: list[dict[str, Any]], adaptive: list[dict[str, Any]]) -> bool:

@@ -2,13 +2,14 @@
 
 accuracy_train.py EXAMPLE OPTIMIZER MAX_BATCH EPOCHS SEED...
 
-Run by bench/accuracy.py in the environment of local jobs. The service's answers come every few steps, with the
-step-time model of a GPU to which a larger batch is always worth it: what holds the batch back is the SDK alone. All is
-reckoned in steps, so a seed gives the same on each run.
+Run by bench/accuracy.py in the environment of local jobs, alone or as one of several Horovod workers. The service's
+answers come every few steps, with the step-time model of a GPU to which a larger batch is always worth it: what holds
+the batch back is the SDK alone. All is reckoned in steps, so a seed gives the same on each run.
 """
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,10 @@ REPORT_STEPS = 20
 MODEL = StepTimeModel(0.01, 1e-5, 0.0, 0.0, 0.0, 0.0, 1.0)
 RATES = {"sgd": 0.1, "momentum": 0.05, "adam": 1e-3}
 
+if "HOROVOD_RANK" in os.environ:
+    import horovod.torch as hvd
+
+    hvd.init()
 noise_meter.BUDGET = 1e9  # measure every step: when it measures must not depend on the time
 torch.set_num_threads(1)
 
@@ -117,6 +122,8 @@ def train(example, optimizer_name, max_batch, epochs, seed):
     run._reporter = Service(run)
     loader = run.loader(example.train)
     model = example.model()
+    if run.workers.size > 1:
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = run.optimizer(_optimizer(optimizer_name, model.parameters()), model)
     seconds, batches, course = 0.0, [], []
     for _ in run.epochs(epochs, model=model):
@@ -126,7 +133,7 @@ def train(example, optimizer_name, max_batch, epochs, seed):
             loss = example.loss(model, x, y)
             loss.backward()
             optimizer.step()
-            seconds += float(MODEL.iter_time(1, 1, len(x)))
+            seconds += float(MODEL.iter_time(1, run.workers.size, len(x)))
             if not batches or batches[-1][1] != run.batch.total:
                 batches.append((run.step, run.batch.total, run.batch.why))
         run.log(loss=loss.item())
@@ -143,4 +150,6 @@ if __name__ == "__main__":
     name, optimizer, max_batch, epochs, *seeds = sys.argv[1:]
     chosen = {"digits": Digits, "text": Text, "resnet": Resnet}[name]()
     for seed in seeds:
-        print(json.dumps(train(chosen, optimizer, int(max_batch), int(epochs), int(seed))), flush=True)
+        found = train(chosen, optimizer, int(max_batch), int(epochs), int(seed))
+        if os.environ.get("HOROVOD_RANK", "0") == "0":
+            print(json.dumps(found), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from environments import Python
 
 from schedulearn.metrics.goodput import BatchBounds
 from schedulearn.worker import noise_meter
@@ -130,3 +132,20 @@ def test_weights_that_are_lost_are_those_from_before_the_batch_grew(capsys: pyte
 def test_the_learning_rate_never_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Slope(1024).train(4)
     assert max(after / before for before, after in pairwise(run.factors)) < 1.02
+
+
+@pytest.mark.horovod
+def test_digits_with_a_batch_that_may_become_16_times_as_large_are_learnt_as_well(
+    horovod_env: Path, tmp_path: Path
+) -> None:
+    """SGD at 0.1 on one GPU: the noise scale can't be told there, and a batch that went by it ended at 79 %."""
+    python = Python(horovod_env, tmp_path)
+    script = str(Path(__file__).parents[2] / "bench/accuracy_train.py")
+    found = {}
+    for most in (64, 1024):
+        output = python.run("alone", 1, script, "digits", "sgd", str(most), "25", "0", SCHEDULEARN_JOB_ID="j")
+        found[most] = json.loads(output[output.index('{"seed"') :])
+    assert found[64]["accuracy"] > 0.95
+    assert found[1024]["accuracy"] >= found[64]["accuracy"] - 0.005
+    totals = [total for _, total, _ in found[1024]["batches"]]
+    assert all(after <= 2 * before for before, after in pairwise(totals))

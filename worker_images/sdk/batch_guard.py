@@ -13,7 +13,7 @@ RAMP_STEPS = 50  # in which the learning rate doubles, at most
 TRIAL_STEPS = 200  # after it grew: so long the weights from before are kept
 FIRST_PAUSE, LONGEST_PAUSE = 500, 32_000  # steps without growth after the batch went back; each time twice as many
 USUAL, RECENT = 1 / 200, 1 / 8  # weights of a new measurement in the two averages that are compared
-LOUD = 4.0  # times the usual |g|^2: the batch goes back
+LOUD = 9.0  # times the usual |g|^2: the batch goes back
 DEAFENING = 1000.0  # times: the weights too
 LOSSES = 8  # logged last, which a new one is compared with
 

@@ -2,7 +2,7 @@
 
     import schedulearn.worker.mxnet as worker
 
-    run = worker.Run(batch_size=64, max_batch=512)        # after hvd.init()
+    run = worker.Run(batch_size=64)                       # after hvd.init()
     loader = run.loader(train_set)                        # in place of gluon.data.DataLoader and a share of the data
     trainer = run.trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})   # in place of hvd.DistributedTrainer
     for epoch in run.epochs(20, net=net):                 # goes on where the attempt before stopped

@@ -51,10 +51,10 @@ class NoiseMeter:
 
     @property
     def sure_phi(self) -> float | None:
-        """Samples: at least so much is phi, as far as the measurements can tell; None until enough was measured."""
+        """Samples: phi is surely as large as that; None while the measurements can't tell."""
         if self.noise.weight < ENOUGH:
             return None
-        return min(self.noise.sure_phi, LARGEST * self.noise.init_batch)
+        return min(self.noise.sure_phi, LARGEST * self.noise.init_batch) or None
 
     @property
     def due(self) -> bool:

@@ -2,7 +2,7 @@
 
     import schedulearn.worker.torch as worker
 
-    run = worker.Run(batch_size=64, max_batch=1024)       # after hvd.init() or init_process_group()
+    run = worker.Run(batch_size=64)                       # after hvd.init() or init_process_group()
     loader = run.loader(train_set)                        # in place of DataLoader and DistributedSampler
     optimizer = run.optimizer(optimizer, model)           # in place of hvd.DistributedOptimizer
     for epoch in run.epochs(20, model=model):             # goes on where the attempt before stopped

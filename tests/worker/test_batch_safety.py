@@ -27,7 +27,7 @@ EAGER = {"alpha_grad": 0.02, "beta_grad": 1e-5, "alpha_local": 0.0, "beta_local"
 
 
 class Service:
-    """Answers every ten steps."""
+    """Answers anew in each step."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -35,7 +35,7 @@ class Service:
 
     @property
     def answer(self) -> Any:
-        return self._answers.setdefault(self._run.step // 10, {"models": {"gpu": EAGER}, "gpu_type": "gpu"})
+        return self._answers.setdefault(self._run.step, {"models": {"gpu": EAGER}, "gpu_type": "gpu"})
 
     def start(self) -> None:
         pass
@@ -96,7 +96,7 @@ class Slope(Run):
                 self.along = self.along - rate * gradient[:50]
                 self.across -= rate * gradient[50]
                 self.batches.append(self.batch.total)
-                self.factors.append(self.learning_rate_factor())
+                self.factors.append(self.guard.factor)
                 self.end_pass(this, 0.01)
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import random
 import signal
@@ -15,9 +14,9 @@ from typing import Any, BinaryIO, Iterator
 import numpy as np
 
 from schedulearn.metrics.goodput import BatchBounds
-from schedulearn.metrics.noise_scale import learning_rate_factor
 from schedulearn.worker import PREEMPTED
-from schedulearn.worker.batch import Batch, Choice
+from schedulearn.worker.batch import Batch
+from schedulearn.worker.batch_changes import BatchChanges
 from schedulearn.worker.batch_guard import BatchGuard
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
@@ -67,11 +66,7 @@ class Run:
         self.stopping = False
         self.instruments: Instruments | None = None
         self._measurements = Measurements()
-        self._choice: Choice | None = None
-        self._measured = 0
-        """Gradients that the guard has seen."""
-        self._before_growth = b""
-        """The framework's state from before the batch grew last, on rank 0; empty: long ago."""
+        self._changes = BatchChanges(self)
         self._answer: dict[str, Any] | None = None
         self._warm = 0
         self._saved_at = time.monotonic()
@@ -132,7 +127,7 @@ class Run:
         """By what the script's learning rate is multiplied in this step."""
         if self.instruments is None or self.current is None:
             return 1.0
-        return min(self.guard.factor, self._worth(self.current.samples))  # an epoch's last step may be a small one
+        return self._changes.learning_rate_factor(self.current.samples)
 
     # --- what its parts call ---
 
@@ -175,7 +170,7 @@ class Run:
             kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         told, save, change, *others = self.instruments.finish_step()
-        self._watch()
+        self._changes.watch()
         self.has_trained()
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
@@ -197,7 +192,7 @@ class Run:
         """What this worker tells all others with each step: whether it is to stop, to save, to change the batch."""
         due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
         save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
-        return [float(self.stopping), float(save), float(self._choice is not None)]
+        return [float(self.stopping), float(save), float(self._changes.pending)]
 
     def save(self, stopping: bool = False) -> None:
         """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
@@ -304,64 +299,12 @@ class Run:
                 self._choose()
 
     def _choose(self) -> None:
-        """Rank 0 alone decides; the others hear of it with the next step."""
-        if self._answer is None or self.workers.rank != 0 or self.instruments is None:
-            return
-        meter = self.instruments.meter
-        # At most twice the batch at a time, and none on the account of a guess.
-        grow = 2 if self.guard.may_grow and meter.noise.is_sure else 1
-        self._choice = self.batch.best(self._answer, meter.sure_phi, grow * self.batch.total)
-
-    def _worth(self, batch: int) -> float:
-        """The factor of the learning rate for a step of `batch` samples."""
-        assert self.instruments is not None
-        noise = self.instruments.meter.noise
-        return learning_rate_factor(self.scaling or "adascale", noise, max(batch, noise.init_batch))
-
-    def _watch(self) -> None:
-        """After a step: the learning rate goes on to where it should be, and the batch goes back if it does harm."""
-        assert self.instruments is not None
-        noise = self.instruments.meter.noise
-        if noise.measured > self._measured:
-            self._measured = noise.measured
-            self.guard.see_gradient(noise.power)
-        self.guard.step(self._worth(self.batch.total))
-        if not self.guard.on_trial:
-            self._before_growth = b""
-        if self.workers.rank != 0 or not self.batch.may_change or self._choice is not None:
-            return
-        retreat = self.guard.retreat()
-        if retreat is not None:
-            self._choice = Choice(retreat.total, retreat.why, retreat.severe)
+        if self._answer is not None:
+            self._changes.choose(self._answer)
 
     def _change_batch(self) -> None:
-        choice = self.workers.broadcast(self._choice)
-        self._choice = None
-        if choice is None:
-            return
-        before = self.batch.total
-        if choice.total > before and self.workers.rank == 0:
-            file = io.BytesIO()
-            self.write(self.capture(), file)
-            self._before_growth = file.getvalue()
-        self.batch.choose(choice.total, choice.why)
-        self.guard.begin(self.batch.total)
-        self._warm = 0
-        if choice.restore:
-            self._go_back()
-        if self.workers.rank == 0:
-            print(f"schedulearn: batch {before} -> {self.batch.total}: {choice.why}", flush=True)  # noqa: T201
-        if self.instruments is not None:
-            self.instruments.meter.forget_pair()
-
-    def _go_back(self) -> None:
-        """To the weights from before the batch grew, where they are still at hand; the data go on."""
-        before = self.workers.broadcast(self._before_growth)
-        self._before_growth = b""
-        if before:
-            self.apply(self.read(io.BytesIO(before)))
-        if self.instruments is not None:
-            self.instruments.meter.noise.restore(())  # what was measured since says nothing about these weights
+        if self._changes.apply():
+            self._warm = 0
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""

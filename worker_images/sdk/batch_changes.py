@@ -85,7 +85,9 @@ class BatchChanges:
         run = self._run
         assert run.instruments is not None
         noise = run.instruments.meter.noise
-        return learning_rate_factor(run.scaling or "adascale", noise, max(batch, noise.init_batch))
+        if batch <= noise.init_batch:
+            return 1.0
+        return learning_rate_factor(run.scaling or "adascale", noise, batch)
 
     def _go_back(self) -> None:
         """To the weights from before the batch grew, where they are still at hand; the data go on."""

@@ -85,7 +85,7 @@ class Goodput:
     type_speed: Mapping[str, float] = field(default_factory=dict)
     use_efficiency: bool = True
     min_efficiency: float = 0.0
-    """No batch above M0 is chosen at which a sample is worth less than so much of one at M0."""
+    """No batch is chosen at which a sample is worth less than so much of one at M0, unless the GPUs need it."""
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -138,12 +138,11 @@ class Goodput:
         return replace(self, use_efficiency=False)
 
     @property
-    def max_batch(self) -> float:
-        """The largest batch that bounds and `min_efficiency` allow."""
+    def efficient_batch(self) -> float:
+        """The largest batch that `min_efficiency` allows."""
         if self.min_efficiency <= 0:
-            return self.bounds.max_batch
-        init = self.bounds.init_batch
-        return min(self.bounds.max_batch, max(init, (self.phi + init) / self.min_efficiency - self.phi))
+            return float("inf")
+        return (self.phi + self.bounds.init_batch) / self.min_efficiency - self.phi
 
     def _efficiency(self, batch: npt.NDArray[np.float64]) -> Floats:
         return efficiency(self.phi, self.bounds.init_batch, batch) if self.use_efficiency else np.ones_like(batch)
@@ -202,7 +201,6 @@ class _Search:
         self.phi = column(job.phi for job in jobs)
         self.use_efficiency = column(job.use_efficiency for job in jobs)
         self.init = column(job.bounds.init_batch for job in jobs)
-        self.most = column(job.max_batch for job in jobs)
         self.min_local = column(job.bounds.min_local for job in jobs)
         self.max_local = column(np.inf if job.bounds.max_local is None else job.bounds.max_local for job in jobs)
         self.may_accumulate = column(job.bounds.accumulate for job in jobs)
@@ -212,6 +210,9 @@ class _Search:
         one_node = np.asarray(nodes).reshape(1, -1, 1) <= 1
         self.sync = np.where(one_node, alpha_l + beta_l * further, alpha_n + beta_n * further) * (self.k > 1)
         self.low = np.maximum(self.init, self.k * self.min_local)
+        # What so many GPUs can't do without is allowed, however little a sample is worth then.
+        efficient = np.maximum(self.low, column(job.efficient_batch for job in jobs))
+        self.most = np.minimum(column(job.bounds.max_batch for job in jobs), efficient)
         self.high = np.maximum(self.low, self.most)
 
     def run(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:

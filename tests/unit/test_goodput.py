@@ -99,6 +99,19 @@ def test_speedup_starts_at_one_and_stays_below_the_number_of_gpus() -> None:
     assert all(table[k] <= k * 1.001 for k in table)
 
 
+def test_a_least_efficiency_bounds_the_batch_but_not_what_the_gpus_need() -> None:
+    base = goodput("cifar10")
+    bounds = BatchBounds(64, 1024, min_local=8)
+    careful = Goodput(base.models, 500.0, bounds, min_efficiency=0.9)
+    k = np.arange(1, 129)
+    choice = careful.best(-(-k // 4), k)
+    total = k * choice.atomic_batch * (choice.accumulation + 1)
+    assert (choice.goodput > 0).all()
+    assert (total <= np.maximum(126, 8 * k)).all()
+    assert total[1] > 100
+    assert Goodput(base.models, 500.0, bounds)(1, 4) > careful(1, 4)
+
+
 def test_efficiency_is_one_at_the_initial_batch_and_falls() -> None:
     values = efficiency(1000.0, 128, np.array([128, 256, 4096]))
     assert values[0] == 1.0

@@ -9,7 +9,7 @@ import sys
 
 NAMES = (
     "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "page", "simulation",
-    "allocation", "forecasts",
+    "allocation", "forecasts", "accuracy",
 )  # fmt: skip
 
 

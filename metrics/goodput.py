@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
 _AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
+SAFE_EFFICIENCY = 0.9  # of a batch that a job whose epochs are fixed may grow to: what it loses there is never made up
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Goodput:
     bounds: BatchBounds
     type_speed: Mapping[str, float] = field(default_factory=dict)
     use_efficiency: bool = True
+    min_efficiency: float = 0.0
+    """No batch is chosen at which a sample is worth less than so much of one at M0, unless the GPUs need it."""
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -133,6 +136,13 @@ class Goodput:
     def without_efficiency(self) -> Goodput:
         """The same job judged by its throughput alone."""
         return replace(self, use_efficiency=False)
+
+    @property
+    def efficient_batch(self) -> float:
+        """The largest batch that `min_efficiency` allows."""
+        if self.min_efficiency <= 0:
+            return float("inf")
+        return (self.phi + self.bounds.init_batch) / self.min_efficiency - self.phi
 
     def _efficiency(self, batch: npt.NDArray[np.float64]) -> Floats:
         return efficiency(self.phi, self.bounds.init_batch, batch) if self.use_efficiency else np.ones_like(batch)
@@ -191,7 +201,6 @@ class _Search:
         self.phi = column(job.phi for job in jobs)
         self.use_efficiency = column(job.use_efficiency for job in jobs)
         self.init = column(job.bounds.init_batch for job in jobs)
-        self.most = column(job.bounds.max_batch for job in jobs)
         self.min_local = column(job.bounds.min_local for job in jobs)
         self.max_local = column(np.inf if job.bounds.max_local is None else job.bounds.max_local for job in jobs)
         self.may_accumulate = column(job.bounds.accumulate for job in jobs)
@@ -201,6 +210,9 @@ class _Search:
         one_node = np.asarray(nodes).reshape(1, -1, 1) <= 1
         self.sync = np.where(one_node, alpha_l + beta_l * further, alpha_n + beta_n * further) * (self.k > 1)
         self.low = np.maximum(self.init, self.k * self.min_local)
+        # What so many GPUs can't do without is allowed, however little a sample is worth then.
+        efficient = np.maximum(self.low, column(job.efficient_batch for job in jobs))
+        self.most = np.minimum(column(job.bounds.max_batch for job in jobs), efficient)
         self.high = np.maximum(self.low, self.most)
 
     def run(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:

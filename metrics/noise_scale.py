@@ -8,7 +8,7 @@ al., 2018). NumPy only, and Python 3.8 syntax: training scripts import this.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Sequence
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SMOOTHING = 0.999
 SMALLEST_VAR = 1e-6
+SURE = 2.0  # standard errors between an estimate and what is taken for sure
+SURE_SAMPLES = 20.0  # measurements that the average must stand for before anything counts as sure
 
 
 def efficiency(phi: float, init_batch: float, batch: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -29,6 +31,9 @@ def efficiency(phi: float, init_batch: float, batch: npt.ArrayLike) -> npt.NDArr
     return np.asarray((phi + init_batch) / (phi + np.asarray(batch, dtype=float)))
 
 
+_AVERAGES = ("sqr_mean", "var_mean", "weight", "sqr_square", "var_square", "product", "weight_square")
+
+
 @dataclass
 class NoiseScale:
     """Follows sqr and var, smoothed by an exponential moving average with factor 0.999^S, S = M / M0, and corrected
@@ -39,6 +44,16 @@ class NoiseScale:
     var_mean: float = 0.0
     weight: float = 0.0
     """Of what was seen so far, in the corrected average; 0: nothing yet."""
+    sqr_square: float = 0.0
+    var_square: float = 0.0
+    product: float = 0.0
+    """The same averages of squares and product, which tell how far single measurements scatter."""
+    weight_square: float = 0.0
+    """Sum of the squared weights of all measurements."""
+    measured: int = 0
+    """Measurements so far, also those that were not finite."""
+    power: float = 0.0
+    """E|g|^2 of a gradient of M0 samples, by the last measurement alone; not finite if that was not."""
 
     def __post_init__(self) -> None:
         if self.init_batch < 1:
@@ -65,13 +80,31 @@ class NoiseScale:
         return self._average(2 * both_sqr - local, (local - both_sqr) * scale, scale)
 
     def _average(self, sqr: float, var: float, scale: float) -> bool:
-        if not (np.isfinite(sqr) and np.isfinite(var)):
+        self.measured += 1
+        self.power = sqr + var
+        if not np.isfinite(self.power):
             return False
         keep = SMOOTHING**scale
-        self.sqr_mean = keep * self.sqr_mean + (1 - keep) * sqr
-        self.var_mean = keep * self.var_mean + (1 - keep) * var
-        self.weight = keep * self.weight + (1 - keep)
+        new = 1 - keep
+        self.sqr_mean = keep * self.sqr_mean + new * sqr
+        self.var_mean = keep * self.var_mean + new * var
+        self.sqr_square = keep * self.sqr_square + new * sqr**2
+        self.var_square = keep * self.var_square + new * var**2
+        self.product = keep * self.product + new * sqr * var
+        self.weight = keep * self.weight + new
+        self.weight_square = keep**2 * self.weight_square + new**2
         return True
+
+    def averages(self) -> list[float]:
+        """All that it remembers of the measurements: for `restore`."""
+        return [getattr(self, name) for name in _AVERAGES]
+
+    def restore(self, averages: Sequence[float]) -> None:
+        """Goes on from what `averages` gave. Of another length, by another version: begins anew."""
+        if len(averages) != len(_AVERAGES):
+            averages = [0.0] * len(_AVERAGES)
+        for name, value in zip(_AVERAGES, averages):
+            setattr(self, name, value)
 
     @property
     def sqr(self) -> float:
@@ -90,19 +123,53 @@ class NoiseScale:
             return None
         return self.init_batch * self.var / self.sqr
 
-    def gain(self, batch: int) -> float:
-        """AdaScale's gain (Johnson et al., 2020): how many steps at `init_batch` one at `batch` is worth, 1 to S.
+    @property
+    def samples(self) -> float:
+        """How many measurements of equal weight the average is worth (Kish's effective sample size)."""
+        return self.weight**2 / self.weight_square if self.weight_square else 0.0
 
-        r = (var + sqr) / (var / S + sqr)
+    @property
+    def sure_phi(self) -> float:
+        """A lower bound of phi; 0 where the measurements are too few to tell."""
+        if self.samples <= 1:
+            return 0.0
+        sqr_error = self._error(self.sqr_square, self.sqr_mean)
+        if self.sqr > SURE * sqr_error:
+            # The error of a ratio: what moves both, as the gradient's scale does over a training, leaves it as it is.
+            ratio = self.var / self.sqr
+            spread = self.var_square - 2 * ratio * self.product + ratio**2 * self.sqr_square
+            error = float(np.sqrt(max(0.0, spread / self.weight) / (self.samples - 1))) / self.sqr
+            return self.init_batch * ratio * float(np.exp(-SURE * error / ratio))
+        var = self.var - SURE * self._error(self.var_square, self.var_mean)
+        return self.init_batch * max(0.0, var) / (self.sqr + SURE * sqr_error + SMALLEST_VAR)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the gradient stands out of its noise. Near convergence it drowns: then any phi might be true, and a
+        larger batch with its larger learning rate would be a guess."""
+        return self.samples >= SURE_SAMPLES and self.sqr > SURE * self._error(self.sqr_square, self.sqr_mean)
+
+    def _error(self, square: float, mean: float) -> float:
+        """Standard error of an average."""
+        spread = square / self.weight - (mean / self.weight) ** 2
+        return float(np.sqrt(max(0.0, spread) / (self.samples - 1)))
+
+    def gain(self, batch: int) -> float:
+        """AdaScale's gain (Johnson et al., 2020): how many steps at `init_batch` one at `batch` is worth, 1 to S; by
+        the lower bound of phi, so at least as many.
+
+            r = (var + sqr) / (var / S + sqr) = S (phi + M0) / (phi + M)
         """
-        scale = batch / self.init_batch
-        return (self.var + self.sqr) / (self.var / scale + self.sqr)
+        phi = self.sure_phi
+        return batch / self.init_batch * (phi + self.init_batch) / (phi + batch)
 
 
 def learning_rate_factor(rule: str, noise: NoiseScale, batch: int) -> float:
-    """By what the learning rate for M0 is multiplied at `batch`: `adascale`, `sqrt`, `linear` or `none`."""
+    """By what the learning rate for M0 is multiplied at `batch`: `adascale`, `sqrt`, `linear` or `none`. The first two
+    never by more than the steps that the batch is surely worth."""
     scale = batch / noise.init_batch
-    rules = {"adascale": noise.gain(batch), "sqrt": float(np.sqrt(scale)), "linear": scale, "none": 1.0}
+    gain = noise.gain(batch)
+    rules = {"adascale": gain, "sqrt": min(float(np.sqrt(scale)), gain), "linear": scale, "none": 1.0}
     if rule not in rules:
         raise ValueError(f"there is no rule {rule!r}; valid: {', '.join(rules)}")
     return rules[rule]

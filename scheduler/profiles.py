@@ -306,7 +306,7 @@ def make_profile(
     """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms. `noise`: the noise scale
     to go by, if the row tells none."""
     # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
-    from schedulearn.metrics.goodput import BatchBounds, Goodput
+    from schedulearn.metrics.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
     from schedulearn.metrics.throughput import StepTimeModel, fit, rms_relative_error
 
     by_type: dict[str, list[Any]] = {}
@@ -320,5 +320,6 @@ def make_profile(
         errors[gpu_type] = rms_relative_error(models[gpu_type], seen)
     bounds = BatchBounds(row.init_batch, row.max_batch, row.min_local, row.max_local, row.accumulate)
     # Without a noise scale no batch but the smallest is known to be worth its samples.
-    goodput = Goodput(models, next((n for n in (noise, row.noise_scale) if n is not None), 0.0), bounds)
+    phi = next((n for n in (noise, row.noise_scale) if n is not None), 0.0)
+    goodput = Goodput(models, phi, bounds, min_efficiency=SAFE_EFFICIENCY)  # as the worker chooses its batch
     return JobProfile(goodput, max(o.num_gpus for mine in by_type.values() for o in mine), errors, resize_seconds)

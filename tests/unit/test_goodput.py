@@ -99,6 +99,19 @@ def test_speedup_starts_at_one_and_stays_below_the_number_of_gpus() -> None:
     assert all(table[k] <= k * 1.001 for k in table)
 
 
+def test_a_least_efficiency_bounds_the_batch_but_not_what_the_gpus_need() -> None:
+    base = goodput("cifar10")
+    bounds = BatchBounds(64, 1024, min_local=8)
+    careful = Goodput(base.models, 500.0, bounds, min_efficiency=0.9)
+    k = np.arange(1, 129)
+    choice = careful.best(-(-k // 4), k)
+    total = k * choice.atomic_batch * (choice.accumulation + 1)
+    assert (choice.goodput > 0).all()
+    assert (total <= np.maximum(126, 8 * k)).all()
+    assert total[1] > 100
+    assert Goodput(base.models, 500.0, bounds)(1, 4) > careful(1, 4)
+
+
 def test_efficiency_is_one_at_the_initial_batch_and_falls() -> None:
     values = efficiency(1000.0, 128, np.array([128, 256, 4096]))
     assert values[0] == 1.0
@@ -154,12 +167,57 @@ def test_nothing_is_known_before_the_first_step_or_when_the_gradient_drowns() ->
     assert noise.phi is None
 
 
+def measured(seed: int, count: int, *, true: float, sigma: float, size: int = 200, replicas: int = 4) -> NoiseScale:
+    """Of gradients of 64 samples: around `true` in each of `size` directions, with standard deviation `sigma`."""
+    random, noise = np.random.default_rng(seed), NoiseScale(64)
+    for _ in range(count):
+        each = true + sigma * np.sqrt(replicas) * random.standard_normal((replicas, size))
+        noise.update(float((each**2).sum(axis=1).mean()), float((each.mean(axis=0) ** 2).sum()), replicas, 64)
+    return noise
+
+
+@pytest.mark.parametrize(("count", "share"), [(20, 0.3), (100, 0.6), (500, 0.8)])
+def test_what_is_taken_for_sure_of_the_noise_scale_is_hardly_ever_too_much(count: int, share: float) -> None:
+    true, sigma = 0.1, 0.4
+    phi = 64 * sigma**2 / true**2
+    found = [measured(seed, count, true=true, sigma=sigma) for seed in range(60)]
+    assert sum(noise.sure_phi <= phi for noise in found) >= 56
+    assert np.median([noise.sure_phi for noise in found]) > share * phi
+    assert all(noise.is_sure for noise in found if count >= 100)
+
+
+def test_nothing_is_sure_of_a_gradient_that_drowns() -> None:
+    """Near convergence: a noise scale of a million times the batch is an accident."""
+    found = [measured(seed, 400, true=0.0, sigma=1.0) for seed in range(60)]
+    assert sum(noise.is_sure for noise in found) <= 4
+    assert all(not noise.is_sure for seed in range(60) for noise in [measured(seed, 15, true=0.1, sigma=0.1)])
+    assert any((noise.phi or 0) > 64 * 300 for noise in found)
+    assert max(noise.sure_phi for noise in found) < 64 * 300
+
+
+def test_the_learning_rate_hardly_follows_while_little_is_known() -> None:
+    noise = NoiseScale(64)
+    for rule in ("adascale", "sqrt"):
+        assert learning_rate_factor(rule, noise, 256) == 1
+    noise.update(2.0, 1.5, 4, 64)
+    assert learning_rate_factor("adascale", noise, 256) == 1
+    assert learning_rate_factor("adascale", measured(0, 400, true=0.1, sigma=0.4), 256) == pytest.approx(3.4, abs=0.2)
+
+
+def test_averages_are_restored_and_those_of_another_version_are_not() -> None:
+    noise, other = measured(0, 50, true=0.1, sigma=0.4), NoiseScale(64)
+    other.restore(noise.averages())
+    assert (other.sure_phi, other.phi, other.samples) == (noise.sure_phi, noise.phi, noise.samples)
+    other.restore([1.0, 2.0, 0.5])
+    assert (other.sure_phi, other.phi, other.samples) == (0.0, None, 0.0)
+
+
 def test_learning_rates_follow_their_rule() -> None:
-    noise = NoiseScale(8)
-    noise.update(2.0, 1.5, 4, 8)
-    assert 1 < learning_rate_factor("adascale", noise, 32) < 4
-    assert learning_rate_factor("sqrt", noise, 32) == 2
-    assert learning_rate_factor("linear", noise, 32) == 4
+    noise = measured(0, 400, true=0.1, sigma=3.0)
+    assert noise.init_batch == 64
+    assert 1 < learning_rate_factor("adascale", noise, 256) < 4
+    assert learning_rate_factor("sqrt", noise, 256) == 2
+    assert learning_rate_factor("linear", noise, 256) == 4
     assert learning_rate_factor("none", noise, 32) == 1
     with pytest.raises(ValueError, match="adascale"):
         learning_rate_factor("magic", noise, 32)

@@ -170,7 +170,7 @@ class Numbers(Run):
         for epoch in self.loop(epochs):
             while self.position < self.samples:
                 order = permutation(0, epoch, 12)[self.position :]
-                this = next(iter(steps(order, 0, 0, 1, self.batch.atomic, 0)))
+                this = next(iter(steps(order, 0, 0, 1, *self.batch.shape)))
                 self.begin_pass(this)
                 self.number += 1
                 self.stopping = self.number == stop_at

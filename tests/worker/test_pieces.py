@@ -20,7 +20,6 @@ from schedulearn.metrics.goodput import BatchBounds
 from schedulearn.scheduler.digest import PREEMPTED as WHAT_THE_SERVICE_READS
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.worker import PREEMPTED
-from schedulearn.worker.batch import Batch
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.keras_trap import warn_of_scripts, warn_of_trap
@@ -57,21 +56,22 @@ def test_the_sdk_is_imported_with_numpy_alone(tmp_path: Path) -> None:
 
 @given(
     samples=st.integers(8, 300),
-    shape=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 40), st.integers(0, 3)), min_size=1, max_size=6),
+    shape=st.lists(st.tuples(st.integers(1, 8), st.integers(8, 320), st.integers(1, 4)), min_size=1, max_size=6),
     cuts=st.lists(st.integers(1, 5), min_size=6, max_size=6),
 )
 def test_every_sample_comes_once_however_often_workers_and_batch_change(
     samples: int, shape: list[tuple[int, int, int]], cuts: list[int]
 ) -> None:
     order, position, seen = permutation(0, 3, samples), 0, Counter[int]()
-    for index, (workers, atomic, accumulation) in enumerate(shape):
-        for_all = [list(steps(order, position, rank, workers, atomic, accumulation)) for rank in range(workers)]
+    for index, (workers, batch, most_passes) in enumerate(shape):
+        for_all = [list(steps(order, position, rank, workers, batch, most_passes)) for rank in range(workers)]
         assert len({len(passes) for passes in for_all}) == 1, "a worker would wait for ever"
         done = 0
         for passes in zip(*for_all, strict=True):
             assert len({p.samples for p in passes}) == len({(p.first, p.last, p.passes) for p in passes}) == 1
             assert sum(p.weight for p in passes) == pytest.approx(workers)
-            assert all(1 <= len(p.indices) <= atomic + 1 for p in passes)
+            assert passes[0].samples <= batch + workers
+            assert max(len(p.indices) for p in passes) - min(len(p.indices) for p in passes) <= 1
             for each in passes:
                 if each.weight > 0:
                     seen.update(each.indices.tolist())
@@ -90,31 +90,6 @@ def test_epochs_have_orders_of_their_own_that_are_the_same_everywhere() -> None:
     assert (permutation(1, 2, 50) == permutation(1, 2, 50)).all()
     assert (permutation(1, 2, 50) != permutation(1, 3, 50)).any()
     assert sorted(permutation(1, 2, 50).tolist()) == list(range(50))
-
-
-# --- batch ---
-
-MODEL = {"alpha_grad": 0.02, "beta_grad": 1e-4, "alpha_local": 0.02, "beta_local": 1e-3, "alpha_node": 0.1,
-         "beta_node": 0.01, "gamma": 1.5}  # fmt: skip
-
-
-def test_the_batch_grows_with_the_noise_and_says_why() -> None:
-    batch = Batch(BatchBounds(64, 2048, min_local=8, max_local=128), 1, 4)
-    assert (batch.atomic, batch.accumulation) == (16, 0)
-    answer = {"models": {"gpu": MODEL}, "gpu_type": "gpu", "use_efficiency": True}
-    assert batch.best(answer, 10.0) is None or batch.best(answer, 10.0).atomic < 40  # type: ignore[union-attr]
-    choice = batch.best(answer, 5000.0)
-    assert choice is not None
-    assert choice.atomic > 64
-    assert "noise scale of 5000" in choice.why
-    assert batch.best(answer, None) is None, "without a noise scale nothing is known of larger batches"
-    assert batch.best({"models": {}}, 5000.0) is None
-
-
-def test_a_batch_that_does_not_fit_is_accumulated() -> None:
-    batch = Batch(BatchBounds(256, 256, max_local=48), 1, 1)
-    assert (batch.atomic, batch.accumulation) == (43, 5)
-    assert batch.best({"models": {"gpu": MODEL}}, 1e6) is None, "max_batch is the first one: it stays"
 
 
 # --- measurements ---

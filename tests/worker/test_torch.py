@@ -57,7 +57,8 @@ def test_outside_schedulearn_nothing_is_written_and_the_optimizer_is_horovods_ow
         "import horovod.torch as hvd, torch, signal; hvd.init(); import schedulearn.worker.torch as w; "
         "m = torch.nn.Linear(2, 2); run = w.Run(4, 64); "
         "o = run.optimizer(torch.optim.SGD(m.parameters(), lr=1), m); "
-        "assert 'step' not in vars(o) and run.instruments is None; "
+        "assert 'step' not in vars(o) and run.instruments is None and run.scaling == 'adascale'; "
+        "other = w.Run(4, 64); other.optimizer(torch.optim.Adam(m.parameters()), m); assert other.scaling == 'sqrt'; "
         "assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL; run.log(loss=1.0); print(list(run.epochs(2)))"
     )
     assert "[0, 1]" in python.run("horovod", 1, "-c", code)

@@ -2,61 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
+from schedulearn.metrics.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
+
+LEAST_EFFICIENCY = 0.8
+"""A batch with less shrinks at once. Below SAFE_EFFICIENCY, so that it does not grow and shrink in turns."""
 
 
 class Batch:
-    """`atomic` samples a worker in one pass, `accumulation` passes before the one that updates, and `why`."""
+    """`total` samples a step over all workers: at most `atomic` a worker in one pass, with `accumulation` passes before
+    the one that updates, and `why`."""
 
     def __init__(self, bounds: BatchBounds, num_nodes: int, workers: int) -> None:
         self.bounds = bounds
         self.num_nodes = num_nodes
         self.workers = workers
-        self.atomic = self.accumulation = 0
+        self.chosen = self.total = self.atomic = self.accumulation = 0
         self.why = ""
-        first = "the first batch" if bounds.max_batch > bounds.init_batch else "fixed: no larger one is allowed"
-        self.keep_total(bounds.init_batch, first)
+        first = "the first batch" if self.may_change else "fixed: no larger one is allowed"
+        self.choose(bounds.init_batch, first)
 
     @property
-    def total(self) -> int:
-        """Samples of one step."""
-        return self.workers * self.atomic * (self.accumulation + 1)
+    def may_change(self) -> bool:
+        return self.bounds.max_batch > self.bounds.init_batch
 
-    def keep_total(self, total: int, why: str) -> None:
-        """The nearest to `total` that these workers can do."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(samples of a step, passes of a step), as `order.steps` takes them."""
+        return self.total, self.accumulation + 1
+
+    def choose(self, total: int, why: str) -> None:
+        """`total` samples a step, or the nearest that these workers can do; it is remembered for when others can."""
         bounds = self.bounds
-        local = max(1, bounds.min_local, -(-total // self.workers))
+        self.chosen, self.why = max(bounds.init_batch, min(total, bounds.max_batch)), why
+        local = max(1, bounds.min_local, -(-self.chosen // self.workers))
         passes = 1
         if bounds.max_local is not None and local > bounds.max_local:
             passes = -(-local // bounds.max_local) if bounds.accumulate else 1
             local = min(bounds.max_local, -(-local // passes))
-        self.atomic, self.accumulation, self.why = local, passes - 1, why
+        self.atomic, self.accumulation = local, passes - 1
+        least, most = self.workers * max(1, bounds.min_local), self.workers * local * passes
+        self.total = min(max(self.chosen, least), most)
 
     def resize(self, workers: int) -> None:
-        """The same batch, as near as it can be, on another number of workers."""
-        total, self.workers = self.total, workers
-        self.keep_total(total, self.why)
+        """The same batch on another number of workers."""
+        self.workers = workers
+        self.choose(self.chosen, self.why)
 
-    def best(self, answer: dict[str, Any], phi: float | None) -> Choice | None:
-        """A better batch by what the service knows of the job's speed, `answer`, at noise scale `phi`; else None."""
-        if self.bounds.max_batch == self.bounds.init_batch or phi is None or not answer.get("models"):
+    def best(self, answer: dict[str, Any], phi: float | None, largest: int) -> Choice | None:
+        """A better batch of at most `largest` samples by what the service knows of the job's speed, `answer`, at a
+        noise scale of at least `phi`; None if there is none."""
+        if not self.may_change or phi is None or not answer.get("models"):
             return None
         models = {name: StepTimeModel(**model) for name, model in answer["models"].items()}
-        goodput = Goodput(models, phi, self.bounds, use_efficiency=answer.get("use_efficiency", True))
-        gpu_type = answer.get("gpu_type")
-        choice = goodput.keep_or_change(self.num_nodes, self.workers, self.atomic, self.accumulation, gpu_type)
-        if choice == (self.atomic, self.accumulation):
+        bounds = replace(self.bounds, max_batch=max(self.bounds.init_batch, min(self.bounds.max_batch, largest)))
+        goodput = Goodput(
+            models, phi, bounds,
+            use_efficiency=answer.get("use_efficiency", True), min_efficiency=SAFE_EFFICIENCY,
+        )  # fmt: skip
+        gpu_type, where = answer.get("gpu_type"), (self.num_nodes, self.workers)
+        now = (self.atomic, self.accumulation)
+        if wasteful := self.total > efficient_batch(phi, bounds.init_batch):
+            found = goodput.best(*where, gpu_type)
+            choice = int(found.atomic_batch), int(found.accumulation)
+        else:
+            choice = goodput.keep_or_change(*where, *now, gpu_type)
+        total = self.workers * choice[0] * (choice[1] + 1)
+        if choice == now or choice[0] < 1 or (wasteful and total >= self.total):
             return None
-        old = float(goodput.at(self.num_nodes, self.workers, self.atomic, self.accumulation, gpu_type))
-        new = float(goodput.at(self.num_nodes, self.workers, choice[0], choice[1], gpu_type))
-        return Choice(
-            choice[0],
-            choice[1],
-            f"goodput {new:.4g} instead of {old:.4g} samples/s on {self.workers} GPUs, at a noise scale of {phi:.4g}",
-        )
+        new = float(goodput.at(*where, *choice, gpu_type))
+        old = float(goodput.at(*where, *now, gpu_type))
+        at = f"on {self.workers} GPUs, at a noise scale of at least {phi:.4g}"
+        if wasteful:
+            return Choice(total, f"smaller: a sample would be worth too little in a larger batch {at}")
+        return Choice(total, f"goodput {new:.4g} instead of {old:.4g} samples/s {at}")
 
     def report(self) -> dict[str, Any]:
         bounds = self.bounds
@@ -73,7 +95,14 @@ class Batch:
 
 
 class Choice:
-    def __init__(self, atomic: int, accumulation: int, why: str) -> None:
-        self.atomic = atomic
-        self.accumulation = accumulation
+    """`restore`: with the weights from before the batch grew last."""
+
+    def __init__(self, total: int, why: str, restore: bool = False) -> None:
+        self.total = total
         self.why = why
+        self.restore = restore
+
+
+def efficient_batch(phi: float, init_batch: int) -> float:
+    """The largest batch at which a sample is worth LEAST_EFFICIENCY of one at the first."""
+    return (phi + init_batch) / LEAST_EFFICIENCY - phi

@@ -21,7 +21,7 @@ class InPlaceRun(Run):
     in_place = True
 
     def __init__(
-        self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int, membership: Membership | None
+        self, workers: Alone, bounds: BatchBounds, scaling: str | None, seed: int, membership: Membership | None
     ) -> None:
         self.membership = membership
         self._partly_told_at: float | None = None
@@ -106,6 +106,7 @@ class InPlaceRun(Run):
         self.membership.enter(roster)
         self.workers = self.join()
         self.batch.resize(self.workers.size)
+        self.guard.begin(self.batch.total)
         if self.instruments is not None:
             self.instruments.regroup()
         self._warm = 0

@@ -139,7 +139,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self._batches is None and self.params.get("steps"):
-            self._run.samples = self.params["steps"] * self._run.batch.total
+            self._run.samples = self.params["steps"] * self._run.workers.size * self._run.batch.atomic
         self._began = time.perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -147,10 +147,10 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if self._batches is not None:
             self._this = self._batches.passes[batch]
         else:
-            mine = np.arange(run.batch.atomic)
-            self._this = Pass(mine, first=True, last=True, passes=1, weight=1.0, samples=run.batch.total)
+            mine, whole = np.arange(run.batch.atomic), run.workers.size * run.batch.atomic
+            self._this = Pass(mine, first=True, last=True, passes=1, weight=1.0, samples=whole)
             if not self.params.get("steps"):  # fit can't tell before the first epoch's end
-                run.samples = run.position + 2 * run.batch.total
+                run.samples = run.position + 2 * whole
         run.begin_pass(self._this)
         run.averaging.begin(self._this.weight)
 
@@ -187,7 +187,7 @@ def _batches(run: Run, data: tuple[Any, ...]) -> Any:
         def begin(self) -> Any:
             order = permutation(run.seed, run.epoch, run.samples)
             workers = run.workers
-            self.passes = list(steps(order, run.position, workers.rank, workers.size, run.batch.atomic, 0))
+            self.passes = list(steps(order, run.position, workers.rank, workers.size, *run.batch.shape))
             self._epoch = run.epoch
             return self
 

@@ -45,7 +45,7 @@ class Loader:
 
     def _until_change(self, order: Any) -> Iterator[Any]:
         run = self.run
-        workers, shape = run.workers, (run.batch.atomic, run.batch.accumulation)
+        workers, shape = run.workers, run.batch.shape
         coming: deque[Pass] = deque()
 
         def batches() -> Iterator[Sequence[int]]:
@@ -60,7 +60,7 @@ class Loader:
             run.begin_pass(this)
             yield data
             run.end_pass(this, time.perf_counter() - began)
-            if this.last and (workers is not run.workers or shape != (run.batch.atomic, run.batch.accumulation)):
+            if this.last and (workers is not run.workers or shape != run.batch.shape):
                 return
             self.settle()
             began = time.perf_counter()

@@ -2,7 +2,7 @@
 
     import schedulearn.worker.mxnet as worker
 
-    run = worker.Run(batch_size=64, max_batch=512)        # after hvd.init()
+    run = worker.Run(batch_size=64)                       # after hvd.init()
     loader = run.loader(train_set)                        # in place of gluon.data.DataLoader and a share of the data
     trainer = run.trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})   # in place of hvd.DistributedTrainer
     for epoch in run.epochs(20, net=net):                 # goes on where the attempt before stopped
@@ -35,8 +35,8 @@ from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
 class Run(common.Run):
     """One training run, over all its attempts. `batch_size`: of all workers together; `max_batch`: how large it may
     become (None: it stays); `min_local`, `max_local`: bounds of one worker's part, since Gluon accumulates nothing;
-    `scaling` of the learning rate with the batch: adascale, sqrt (for Adam), linear, none. Raises ValueError for bounds
-    that hold no batch."""
+    `scaling` of the learning rate with the batch: adascale (None with sgd and nag), sqrt (None with adam and all
+    others), linear, none. Raises ValueError for bounds that hold no batch."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Run(common.Run):
         *,
         min_local: int = 1,
         max_local: int | None = None,
-        scaling: str = "adascale",
+        scaling: str | None = None,
         seed: int = 0,
     ) -> None:
         bounds = BatchBounds(batch_size, max_batch or batch_size, min_local, max_local, accumulate=False)
@@ -60,6 +60,9 @@ class Run(common.Run):
 
     def trainer(self, params: Any, optimizer: Any, optimizer_params: Any = None, **options: Any) -> Any:
         """As hvd.DistributedTrainer, with `options` for it; in Schedulearn it measures too."""
+        if self.scaling is None:
+            name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+            self.scaling = "adascale" if name.lower() in ("sgd", "nag") else "sqrt"
         if self.env is not None:
             self.instruments = Instruments(self, MXNetNoiseMeter(self.batch.bounds.init_batch))
         if isinstance(self.workers, HorovodWorkers):

@@ -50,6 +50,13 @@ class NoiseMeter:
         return LARGEST * self.noise.init_batch if phi is None else min(phi, LARGEST * self.noise.init_batch)
 
     @property
+    def sure_phi(self) -> float | None:
+        """Samples: phi is surely as large as that; None while the measurements can't tell."""
+        if self.noise.weight < ENOUGH:
+            return None
+        return min(self.noise.sure_phi, LARGEST * self.noise.init_batch) or None
+
+    @property
     def due(self) -> bool:
         """Whether the next step is measured; the same on all workers."""
         return self._wait <= 0 or self._previous is not None

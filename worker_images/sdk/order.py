@@ -38,13 +38,12 @@ def step_size(left: int, batch: int, workers: int) -> int:
     return left if left - batch < workers else batch
 
 
-def steps(
-    order: Indices, position: int, rank: int, workers: int, atomic_batch: int, accumulation: int
-) -> Iterator[Pass]:
-    """The passes of worker `rank` from `position` of an epoch to its end."""
+def steps(order: Indices, position: int, rank: int, workers: int, batch: int, passes: int) -> Iterator[Pass]:
+    """The passes of worker `rank` from `position` of an epoch to its end, in steps of `batch` samples over all workers,
+    which need not divide by their number."""
     while position < len(order):
-        taken = step_size(len(order) - position, workers * atomic_batch * (accumulation + 1), workers)
-        yield from _step(order[position : position + taken], rank, workers, accumulation + 1)
+        taken = step_size(len(order) - position, batch, workers)
+        yield from _step(order[position : position + taken], rank, workers, passes)
         position += taken
 
 

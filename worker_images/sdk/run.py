@@ -14,9 +14,10 @@ from typing import Any, BinaryIO, Iterator
 import numpy as np
 
 from schedulearn.metrics.goodput import BatchBounds
-from schedulearn.metrics.noise_scale import learning_rate_factor
 from schedulearn.worker import PREEMPTED
-from schedulearn.worker.batch import Batch, Choice
+from schedulearn.worker.batch import Batch
+from schedulearn.worker.batch_changes import BatchChanges
+from schedulearn.worker.batch_guard import BatchGuard
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.instruments import Instruments
@@ -39,7 +40,7 @@ class Run:
     in_place = False
     """Whether its workers may come and go while it trains."""
 
-    def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str, seed: int) -> None:
+    def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str | None, seed: int) -> None:
         self.env = Environment.read()
         self.workers = workers
         if self.env is not None:
@@ -49,8 +50,10 @@ class Run:
         if not self.adapts:
             bounds = replace(bounds, max_batch=bounds.init_batch)
         self.batch = Batch(bounds, self.env.num_nodes if self.env else 1, self.workers.size)
+        self.guard = BatchGuard(bounds.init_batch)
         self.seed = seed
         self.scaling = scaling
+        """Of the learning rate with the batch; None: by the optimizer."""
         self.epoch = 0
         self.total_epochs: int | None = None
         self.position = 0
@@ -63,7 +66,7 @@ class Run:
         self.stopping = False
         self.instruments: Instruments | None = None
         self._measurements = Measurements()
-        self._choice: Choice | None = None
+        self._changes = BatchChanges(self)
         self._answer: dict[str, Any] | None = None
         self._warm = 0
         self._saved_at = time.monotonic()
@@ -98,7 +101,11 @@ class Run:
             self.close()
 
     def log(self, **values: float) -> None:
-        """Metrics, for the page and the API. Rank 0's count."""
+        """Metrics, for the page and the API. Rank 0's count. By one named `loss`, a batch that does harm is noticed."""
+        if self.env is None:
+            return
+        if "loss" in values:
+            self.guard.see_loss(float(values["loss"]))
         if self._reporter is not None:
             for name, value in values.items():
                 number = float(value)
@@ -117,11 +124,10 @@ class Run:
         return min(1.0, self.progress / self.total_epochs) if self.total_epochs else 0.0
 
     def learning_rate_factor(self) -> float:
-        """By what the script's learning rate is multiplied at the batch of this step."""
+        """By what the script's learning rate is multiplied in this step."""
         if self.instruments is None or self.current is None:
             return 1.0
-        batch = max(self.batch.total, self.batch.bounds.init_batch)
-        return learning_rate_factor(self.scaling, self.instruments.meter.noise, batch)
+        return self._changes.learning_rate_factor(self.current.samples)
 
     # --- what its parts call ---
 
@@ -164,6 +170,7 @@ class Run:
             kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
             self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
         told, save, change, *others = self.instruments.finish_step()
+        self._changes.watch()
         self.has_trained()
         if self._stopped_at is not None:
             self._tell_stall(time.time() - self._stopped_at)
@@ -185,7 +192,7 @@ class Run:
         """What this worker tells all others with each step: whether it is to stop, to save, to change the batch."""
         due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
         save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
-        return [float(self.stopping), float(save), float(self._choice is not None)]
+        return [float(self.stopping), float(save), float(self._changes.pending)]
 
     def save(self, stopping: bool = False) -> None:
         """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
@@ -226,9 +233,10 @@ class Run:
         return {
             **self.capture(),
             "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
-            "batch": self.batch.total,
+            "batch": self.batch.chosen,
             "why": self.batch.why,
-            "noise": [meter.noise.sqr_mean, meter.noise.var_mean, meter.noise.weight] if meter else None,
+            "guard": self.guard.state(),
+            "noise": meter.noise.averages() if meter else None,
             "answer": self._answer,
             "random": random_states,
             "stopped_at": stopped_at,
@@ -243,7 +251,8 @@ class Run:
         if self.workers.rank == 0 and self._checkpoints is not None:
             for step, path in self._checkpoints.newest_first():
                 try:
-                    whole = self.read(path)
+                    with open(path, "rb") as file:
+                        whole = self.read(file)
                     break
                 except Exception as error:
                     print(f"schedulearn: checkpoint {step} is left out: {error}", file=sys.stderr)  # noqa: T201
@@ -258,9 +267,11 @@ class Run:
         self._answer = whole["answer"]
         self._stopped_at = whole["stopped_at"]
         if self.instruments is not None and whole["noise"] is not None:
-            noise = self.instruments.meter.noise
-            noise.sqr_mean, noise.var_mean, noise.weight = whole["noise"]
-        self.batch.keep_total(whole["batch"], whole["why"])
+            self.instruments.meter.noise.restore(whole["noise"])
+        if "guard" in whole:  # else from a version that had none
+            self.guard.restore(whole["guard"])
+        self.batch.choose(whole["batch"], whole["why"])
+        self.guard.begin(self.batch.total)
         self._choose()
         self._change_batch()
         if whole["random"] is None:
@@ -288,18 +299,12 @@ class Run:
                 self._choose()
 
     def _choose(self) -> None:
-        """Rank 0 alone decides; the others hear of it with the next step."""
-        if self._answer is not None and self.workers.rank == 0 and self.instruments is not None:
-            self._choice = self.batch.best(self._answer, self.instruments.meter.phi)
+        if self._answer is not None:
+            self._changes.choose(self._answer)
 
     def _change_batch(self) -> None:
-        choice = self.workers.broadcast(self._choice)
-        self._choice = None
-        if choice is not None:
-            self.batch.atomic, self.batch.accumulation, self.batch.why = choice.atomic, choice.accumulation, choice.why
+        if self._changes.apply():
             self._warm = 0
-            if self.instruments is not None:
-                self.instruments.meter.forget_pair()
 
     def _preempt(self) -> None:
         """Saves, and ends the process: the next attempt goes on from here."""
@@ -317,7 +322,7 @@ class Run:
         self.stopping = True
 
     def _report(self) -> dict[str, Any]:
-        phi = self.instruments.meter.phi if self.instruments is not None else None
+        phi = self.instruments.meter.sure_phi if self.instruments is not None else None
         place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": self.position, "steps": self.step}
         assert self.env is not None
         return {
@@ -340,9 +345,8 @@ class Run:
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         pickle.dump(whole, file, protocol=4)
 
-    def read(self, path: str) -> Any:
-        with open(path, "rb") as file:
-            return pickle.load(file)  # noqa: S301 - our own file, by its checksum
+    def read(self, file: BinaryIO) -> Any:
+        return pickle.load(file)  # noqa: S301 - what `write` wrote
 
     def random_state(self) -> dict[str, Any]:
         return {"python": random.getstate(), "numpy": np.random.get_state()}

@@ -2,7 +2,7 @@
 
     import schedulearn.worker.torch as worker
 
-    run = worker.Run(batch_size=64, max_batch=1024)       # after hvd.init() or init_process_group()
+    run = worker.Run(batch_size=64)                       # after hvd.init() or init_process_group()
     loader = run.loader(train_set)                        # in place of DataLoader and DistributedSampler
     optimizer = run.optimizer(optimizer, model)           # in place of hvd.DistributedOptimizer
     for epoch in run.epochs(20, model=model):             # goes on where the attempt before stopped
@@ -52,7 +52,8 @@ _MEMBERSHIP = _place_of_this_worker()  # when this is imported: the script asks 
 class Run(InPlaceRun):
     """One training run, over all its attempts. `batch_size`: of all workers together; `max_batch`: how large it may
     become (None: it stays); `min_local`, `max_local`: bounds of one worker's pass; `scaling` of the learning rate with
-    the batch: adascale, sqrt (for Adam), linear, none. Raises ValueError for bounds that hold no batch."""
+    the batch: adascale (None: for SGD), sqrt (None: for all others), linear, none. Raises ValueError for bounds that
+    hold no batch."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Run(InPlaceRun):
         min_local: int = 1,
         max_local: int | None = None,
         accumulate: bool = True,
-        scaling: str = "adascale",
+        scaling: str | None = None,
         seed: int = 0,
     ) -> None:
         bounds = BatchBounds(batch_size, max_batch or batch_size, min_local, max_local, accumulate)
@@ -83,6 +84,8 @@ class Run(InPlaceRun):
     def optimizer(self, optimizer: Any, model: Any = None, **options: Any) -> Any:
         """`optimizer`, made to average gradients (under Horovod, with `options` for its DistributedOptimizer) and, in
         Schedulearn, to measure. With torchrun `model` is the DistributedDataParallel."""
+        if self.scaling is None:
+            self.scaling = "adascale" if isinstance(optimizer, torch.optim.SGD) else "sqrt"
         # Its hooks come before Horovod's.
         instruments = TorchInstruments(self, optimizer) if self.env is not None else None
         if isinstance(self.workers, HorovodWorkers):
@@ -126,8 +129,8 @@ class Run(InPlaceRun):
     def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
         torch.save(whole, file)
 
-    def read(self, path: str) -> Any:
-        return _load(path)
+    def read(self, file: BinaryIO) -> Any:
+        return _load(file)
 
     def random_state(self) -> dict[str, Any]:
         state = {**super().random_state(), "torch": torch.get_rng_state()}
@@ -169,11 +172,11 @@ class _Apart:
             self._then(number)
 
 
-def _load(path: str) -> Any:
+def _load(file: BinaryIO) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=False)  # our own file, by its checksum
+        return torch.load(file, map_location="cpu", weights_only=False)  # what `write` wrote
     except TypeError:  # PyTorch before 1.13
-        return torch.load(path, map_location="cpu")
+        return torch.load(file, map_location="cpu")
 
 
 def _load_optimizer(optimizer: Any, state: Any) -> None:

@@ -8,11 +8,25 @@ import torch
 
 from schedulearn.worker.noise_meter import NoiseMeter
 
+FIRST_STEPS = 10
+
 
 class TorchNoiseMeter(NoiseMeter):
     def __init__(self, init_batch: int, optimizer: Any) -> None:
         super().__init__(init_batch)
         self.optimizer = optimizer
+
+    @property
+    def due(self) -> bool:
+        """Not in Adam's first steps, which it scales by what it has hardly seen."""
+        return super().due and (self.optimizer is None or not self._begins())
+
+    def _begins(self) -> bool:
+        group = self.optimizer.param_groups[0]
+        if "betas" not in group:
+            return False
+        state = self.optimizer.state.get(group["params"][0], {})
+        return float(state.get("step", 0)) < FIRST_STEPS
 
     def norms(self, gradients: Sequence[torch.Tensor]) -> float:
         if not gradients:

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { hostsQuery } from "../api/queries";
+import { plural } from "../format/size";
 import classes from "./ClusterStrip.module.css";
 
 /** All GPUs of the cluster on one line, and how many are free. */
@@ -13,7 +14,7 @@ export function ClusterStrip() {
   return (
     <section className={`card ${classes.strip}`} aria-label="Cluster">
       <p className={classes.number}>
-        <strong>{used}</strong> of {gpus.length} GPUs in use
+        <strong>{used}</strong> of {plural(gpus.length, "GPU")} in use
       </p>
       <div className={classes.hosts} aria-hidden>
         {hosts.map((host) => (
@@ -25,7 +26,7 @@ export function ClusterStrip() {
         ))}
       </div>
       <Link to="/hosts" className={classes.more}>
-        {hosts.length} {hosts.length === 1 ? "host" : "hosts"}
+        {plural(hosts.length, "host")}
         {away > 0 && `, ${away} not reachable`}
       </Link>
     </section>

@@ -1,0 +1,80 @@
+"""Details of the page that were wrong once: spans, dates, keys, widths."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from browsing import ENDLESS, Service, assert_clean, open_page
+from playwright.sync_api import Page, Request, expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_hour_is_an_hour_on_a_page_that_is_open_for_five(service: Service, page: Page) -> None:
+    service.submit("holder", ENDLESS)
+    now = datetime.now(UTC)
+    page.clock.install(time=now - timedelta(hours=5))
+    open_page(page, service)
+    back = page.get_by_label("How far back")
+    back.get_by_text("1 h", exact=True).click()
+    expect(page.get_by_label("GPUs in use over the last 1 h", exact=False)).to_be_visible()
+
+    def asks_for_the_last_hour(request: Request) -> bool:
+        asked = parse_qs(urlsplit(request.url).query).get("since") if "/api/v1/timeline" in request.url else None
+        since = datetime.fromisoformat(asked[0]) if asked else now
+        return abs(since - (now - timedelta(hours=1))) < timedelta(minutes=5)
+
+    with page.expect_request(asks_for_the_last_hour):
+        page.clock.fast_forward("05:00:00")
+
+
+def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:
+    job = service.submit("holder", ENDLESS)
+    service.wait(job, "running")
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=events")
+    events = page.get_by_role("region", name="Events")
+    day = page.evaluate("new Date().toLocaleDateString('sv')")
+    expect(events.get_by_role("row").nth(1)).to_contain_text(re.compile(rf"{day} \d\d:\d\d:\d\d"))
+    assert_clean(watch)
+
+
+def test_the_keys_are_shown_where_one_is(service: Service, page: Page) -> None:
+    watch = open_page(page, service, "/ui/jobs")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_text("submit a job")).to_be_in_viewport()
+    expect(keys.get_by_text("settings")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    assert_clean(watch)
+
+
+def test_a_key_that_opens_a_screen_goes_into_it(service: Service, page: Page) -> None:
+    watch = open_page(page, service)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    page.get_by_role("navigation").get_by_role("link", name="Overview").focus()
+    page.keyboard.press("n")
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("typed at once")
+    expect(page.get_by_label("Name")).to_have_value("typed at once")
+    page.get_by_role("heading", level=1).click()
+    for keys in ("gu", "gj"):
+        for key in keys:
+            page.keyboard.press(key)
+        expect(page.locator("#main")).to_be_focused()
+    assert_clean(watch)
+
+
+def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page: Page) -> None:
+    for width in (390, 768, 1024, 1280, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        for path, tiles in (("", "[data-testid=gpu-map] [data-kind]"), ("jobs", "[aria-label=Cluster] [data-used]")):
+            open_page(page, service_of_eight, f"/ui/{path}")
+            expect(page.locator(tiles)).to_have_count(8)
+            tops = page.locator(tiles).evaluate_all("tiles => tiles.map((tile) => tile.getBoundingClientRect().top)")
+            assert len(set(tops)) == 1, f"at {width} px they stand on {len(set(tops))} lines of /ui/{path}"

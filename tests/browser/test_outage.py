@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, STATIC, Service, open_page, wait_for_code
+from browsing import ENDLESS, STATIC, Service, faults, open_page, wait_for_code
 from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
@@ -37,6 +37,9 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
     assert page.get_by_role("alert").count() == 0, "the outage is told once, by the banner"
     colours = page.get_by_test_id(f"job-{holder}").evaluate("row => getComputedStyle(row.closest('#main > *')).filter")
     assert "grayscale" in colours
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        assert faults(page) == [], f"greyed, but to be read: {theme}"
     go(page, "Events")  # not seen yet: nothing to show, but the page is there
     expect(page.get_by_role("heading", level=1)).to_have_text("Events")
     expect(page.get_by_role("status", name="Loading")).to_be_visible()

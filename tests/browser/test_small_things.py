@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browsing import ENDLESS, Service, assert_clean, open_page
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -70,11 +70,20 @@ def test_a_key_that_opens_a_screen_goes_into_it(service: Service, page: Page) ->
     assert_clean(watch)
 
 
+def four_hosts(route: Route) -> None:
+    """As many as make the strip of the jobs narrow."""
+    [host] = route.fetch().json()
+    route.fulfill(json=[{**host, "id": f"{host['id']}-{number}"} for number in range(4)])
+
+
 def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page: Page) -> None:
+    page.route("**/api/v1/hosts", four_hosts)
     for width in (390, 768, 1024, 1280, 1440):
         page.set_viewport_size({"width": width, "height": 800})
         for path, tiles in (("", "[data-testid=gpu-map] [data-kind]"), ("jobs", "[aria-label=Cluster] [data-used]")):
             open_page(page, service_of_eight, f"/ui/{path}")
-            expect(page.locator(tiles)).to_have_count(8)
+            expect(page.locator(tiles)).to_have_count(32)
             tops = page.locator(tiles).evaluate_all("tiles => tiles.map((tile) => tile.getBoundingClientRect().top)")
-            assert len(set(tops)) == 1, f"at {width} px they stand on {len(set(tops))} lines of /ui/{path}"
+            for host in range(4):
+                lines = len(set(tops[8 * host : 8 * host + 8]))
+                assert lines == 1, f"at {width} px they stand on {lines} lines of /ui/{path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, Service, assert_clean, open_page
+from browsing import ENDLESS, Service, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -28,7 +28,7 @@ def test_no_letter_is_lost(service: Service, page: Page) -> None:
     watch = open_page(page, service)
     session = page.context.new_cdp_session(page)
     for path, field in FIELDS.items():
-        page.goto(f"{service.url}{path}")
+        visit(page, f"{service.url}{path}")
         box = page.get_by_label(field, exact=True)
         box.fill("")
         session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})

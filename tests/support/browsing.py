@@ -18,6 +18,7 @@ from typing import Any
 from playwright.sync_api import ConsoleMessage, Error, Page
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
+AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -169,3 +170,14 @@ def wait_for_code(page: Page) -> None:
 def assert_clean(watch: Watch) -> None:
     assert watch.foreign == []
     assert watch.complaints == []
+
+
+def faults(page: Page) -> list[str]:
+    """Serious and critical violations that axe finds, each with where."""
+    page.evaluate(AXE.read_text())
+    found: list[dict[str, Any]] = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{each['id']}: {each['help']} at {[node['target'] for node in each['nodes']][:4]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]

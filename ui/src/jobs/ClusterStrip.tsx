@@ -4,6 +4,9 @@ import { hostsQuery } from "../api/queries";
 import { plural } from "../format/size";
 import classes from "./ClusterStrip.module.css";
 
+/** So many GPUs of a host stand on one line; a host with more has several lines of them. */
+const A_LINE = 8;
+
 /** All GPUs of the cluster on one line, and how many are free. */
 export function ClusterStrip() {
   const { data: hosts } = useQuery(hostsQuery);
@@ -18,7 +21,11 @@ export function ClusterStrip() {
       </p>
       <div className={classes.hosts} aria-hidden>
         {hosts.map((host) => (
-          <span key={host.id} className={classes.host}>
+          <span
+            key={host.id}
+            className={classes.host}
+            style={{ "--columns": Math.min(A_LINE, host.gpus.length) } as React.CSSProperties}
+          >
             {host.gpus.map((gpu) => (
               <span key={gpu.uuid} className={classes.gpu} data-used={gpu.jobs.length > 0} />
             ))}

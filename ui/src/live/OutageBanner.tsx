@@ -13,10 +13,10 @@ export function OutageBanner({ outage }: { outage: Outage }) {
     <div className={classes.banner} data-testid="outage">
       <div className={classes.inner}>
         <Icon name="alert" size={14} />
-        <span role="status">No connection since {since(outage.since, now)}</span>
-        {/* Each second: not to be read out. */}
-        <span className={classes.next} aria-hidden>
-          , {left > 0 ? `retrying in ${left} s` : "retrying now"}
+        <span className={classes.text}>
+          <span role="status">No connection since {since(outage.since, now)}</span>
+          {/* Each second: not to be read out. */}
+          <span aria-hidden>, {left > 0 ? `retrying in ${left} s` : "retrying now"}</span>
         </span>
         <button type="button" className={classes.now} onClick={connection.retryNow}>
           Try now

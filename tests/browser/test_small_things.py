@@ -78,11 +78,11 @@ def four_hosts(route: Route) -> None:
 
 def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page: Page) -> None:
     page.route("**/api/v1/hosts", four_hosts)
-    for width in (390, 768, 1024, 1280, 1440):
-        page.set_viewport_size({"width": width, "height": 800})
-        for path, tiles in (("", "[data-testid=gpu-map] [data-kind]"), ("jobs", "[aria-label=Cluster] [data-used]")):
-            open_page(page, service_of_eight, f"/ui/{path}")
-            expect(page.locator(tiles)).to_have_count(32)
+    for path, tiles in (("", "[data-testid=gpu-map] [data-kind]"), ("jobs", "[aria-label=Cluster] [data-used]")):
+        open_page(page, service_of_eight, f"/ui/{path}")
+        expect(page.locator(tiles)).to_have_count(32)
+        for width in (390, *range(700, 801, 4), 1024, 1280, 1440):
+            page.set_viewport_size({"width": width, "height": 800})
             tops = page.locator(tiles).evaluate_all("tiles => tiles.map((tile) => tile.getBoundingClientRect().top)")
             for host in range(4):
                 lines = len(set(tops[8 * host : 8 * host + 8]))

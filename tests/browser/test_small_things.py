@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,22 +14,29 @@ from playwright.sync_api import Page, Request, Route, expect
 pytestmark = pytest.mark.browser
 
 
-def test_an_hour_is_an_hour_on_a_page_that_is_open_for_five(service: Service, page: Page) -> None:
+def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service: Service, page: Page) -> None:
     service.submit("holder", ENDLESS)
     now = datetime.now(UTC)
+
+    def since(route: str, expected: datetime) -> Callable[[Request], bool]:
+        def asks(request: Request) -> bool:
+            [asked] = parse_qs(urlsplit(request.url).query).get("since", [""]) if route in request.url else [""]
+            return bool(asked) and abs(datetime.fromisoformat(asked) - expected) < timedelta(minutes=5)
+
+        return asks
+
     page.clock.install(time=now - timedelta(hours=5))
     open_page(page, service)
-    back = page.get_by_label("How far back")
-    back.get_by_text("1 h", exact=True).click()
-    expect(page.get_by_label("GPUs in use over the last 1 h", exact=False)).to_be_visible()
-
-    def asks_for_the_last_hour(request: Request) -> bool:
-        asked = parse_qs(urlsplit(request.url).query).get("since") if "/api/v1/timeline" in request.url else None
-        since = datetime.fromisoformat(asked[0]) if asked else now
-        return abs(since - (now - timedelta(hours=1))) < timedelta(minutes=5)
-
-    with page.expect_request(asks_for_the_last_hour):
+    page.get_by_label("How far back").get_by_text("1 h", exact=True).click()
+    expect(page.get_by_label("GPUs in use over the last 1 h")).to_be_visible()
+    with page.expect_request(since("/api/v1/timeline", now - timedelta(hours=1))):
         page.clock.fast_forward("05:00:00")
+
+    open_page(page, service, "/ui/usage?days=7")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Usage")
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    with page.expect_request(since("/api/v1/usage", midnight + timedelta(days=1 - 6))):
+        page.clock.fast_forward("24:00:00")
 
 
 def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:

@@ -30,7 +30,7 @@ export default function UsageScreen() {
   const label = useAddressText("label", "project");
   const price = useAddressText("price");
   // Whole days, so that the address of the file and the query's key stand still until the next one.
-  const today = Math.floor(useNow() / DAY_MS) * DAY_MS;
+  const today = useNow(DAY_MS);
   const choice = {
     since: today - (Number(days) - 1) * DAY_MS,
     by,

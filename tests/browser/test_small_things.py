@@ -49,6 +49,26 @@ def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:
     assert_clean(watch)
 
 
+def test_numbers_in_sentences_are_for_people(service: Service, page: Page) -> None:
+    job = service.submit("waiter", ENDLESS, gpus=99)
+
+    def one_gpu(route: Route) -> None:
+        route.fulfill(json=[{**host, "gpus": host["gpus"][:1]} for host in route.fetch().json()])
+
+    def exponent(route: Route) -> None:
+        found = route.fetch().json()
+        found["items"] = [{**each, "message": "A goodput of 1.033e+04 instead of 2e-05."} for each in found["items"]]
+        route.fulfill(json=found)
+
+    page.route("**/api/v1/hosts", one_gpu)
+    page.route("**/api/v1/jobs?*", exponent)
+    watch = open_page(page, service, "/ui/jobs")
+    expect(page.get_by_label("Cluster")).to_contain_text("0 of 1 GPU in use")
+    expect(page.get_by_test_id(f"job-{job}")).to_contain_text("A goodput of 10,330 instead of 0.00002.")
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)
+
+
 def test_the_keys_are_shown_where_one_is(service: Service, page: Page) -> None:
     watch = open_page(page, service, "/ui/jobs")
     expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")

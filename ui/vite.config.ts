@@ -14,6 +14,8 @@ export default defineConfig({
     // A data: URL would need its own exception in the content security policy.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // All styles with the first screen, some KiB more: one that is missing later would leave a screen undressed.
+    cssCodeSplit: false,
   },
   server: { proxy: { "/api": service } },
 });

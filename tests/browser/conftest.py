@@ -20,6 +20,11 @@ def guarded_service(tmp_path: Path) -> Iterator[Service]:
     yield from _running(Service(tmp_path, token="correct horse"))
 
 
+@pytest.fixture
+def service_of_eight(tmp_path: Path) -> Iterator[Service]:
+    yield from _running(Service(tmp_path, gpus=8))
+
+
 def _running(service: Service) -> Iterator[Service]:
     if CHROMIUM is None:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")

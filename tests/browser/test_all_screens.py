@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, Service, assert_clean, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, Service, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
-AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
     "events of a job": "jobs/{job}?tab=events", "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
@@ -20,17 +18,6 @@ SCREENS = {
     "policy": "policy", "usage": "usage?by=user",
     "events": "events", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
-
-
-def faults(page: Page) -> list[str]:
-    """Serious and critical violations that axe finds, each with where."""
-    page.evaluate(AXE.read_text())
-    found: list[dict[str, Any]] = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [
-        f"{each['id']}: {each['help']} at {[node['target'] for node in each['nodes']][:4]}"
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -48,7 +35,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
-        page.goto(f"{service.url}/ui/{path.format(job=job)}")
+        visit(page, f"{service.url}/ui/{path.format(job=job)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)
@@ -57,7 +44,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         assert over <= 0, f"{name} is {over} px too wide for {width}"
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
     for button in ("Add a webhook", "Create a token"):
-        page.goto(f"{service.url}/ui/settings")
+        visit(page, f"{service.url}/ui/settings")
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("dialog")).to_be_visible()
         page.wait_for_timeout(300)

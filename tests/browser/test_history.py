@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -140,7 +140,7 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     host.get_by_role("button", name="Hide history").click()
     expect(host.locator("canvas")).to_have_count(0)
 
-    page.goto(f"{service.url}/ui/jobs/{job}?tab=training")
+    visit(page, f"{service.url}/ui/jobs/{job}?tab=training")
     utilisation = page.get_by_label("GPU utilisation", exact=True)
     expect(utilisation.locator("canvas")).to_be_visible()
     expect(utilisation.locator(".u-legend")).to_contain_text("GPU 1")

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, STATIC, Service
+from browsing import CHROMIUM, STATIC, Service, visit
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -76,7 +76,7 @@ def frames(page: Page, act: Callable[[], None]) -> float:
 
 
 def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
-    page.goto(f"{URL}/ui/jobs")
+    visit(page, f"{URL}/ui/jobs")
     table = page.get_by_role("table")
     expect(table).to_be_visible()
     smooth(page, lambda: _wheel(page, 40))
@@ -92,16 +92,16 @@ def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
 
 
 def test_eight_hundred_gpus_are_drawn(cluster: None, page: Page) -> None:
-    page.goto(f"{URL}/ui/")
+    visit(page, f"{URL}/ui/")
     expect(page.get_by_test_id("gpu-map").get_by_label("GPU ")).to_have_count(800)
     smooth(page, lambda: _wheel(page, 30))
-    page.goto(f"{URL}/ui/hosts")
+    visit(page, f"{URL}/ui/hosts")
     expect(page.get_by_role("region", name="Host node-099")).to_be_attached()
     smooth(page, lambda: _wheel(page, 40))
 
 
 def test_a_week_of_eight_hundred_gpus_is_panned_and_zoomed(cluster: None, page: Page) -> None:
-    page.goto(f"{URL}/ui/timeline?span=7d")
+    visit(page, f"{URL}/ui/timeline?span=7d")
     box = page.get_by_test_id("timeline").bounding_box()
     assert box is not None
     x, y = box["x"] + 700, box["y"] + 300
@@ -134,7 +134,7 @@ def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service
         script += f'; while [ ! -e {service.data}/go{end} ]; do sleep 0.1; done; seq -f "{line}" {begin + 1} {end}'
     job = service.submit("talker", f"sh -c '{script}'")
     service.wait(job, "running")
-    page.goto(f"{service.url}/ui/jobs/{job}")
+    visit(page, f"{service.url}/ui/jobs/{job}")
     count = page.get_by_test_id("log-count")
     expect(count).to_have_text(f"{ends[0]:,} lines", timeout=120_000)
     rest = iter(ends[1:])

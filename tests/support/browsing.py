@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import ConsoleMessage, Page
+from playwright.sync_api import ConsoleMessage, Error, Page
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
+AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -32,9 +33,9 @@ from pathlib import Path
 import uvicorn
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
-data, port, token, image = sys.argv[1:]
+data, port, token, image, gpus = sys.argv[1:]
 settings = load_settings(
-    data=Path(data), runtime="process", simulate_gpus=4, environments={image: Path("/usr")}, token=token or None
+    data=Path(data), runtime="process", simulate_gpus=int(gpus), environments={image: Path("/usr")}, token=token or None
 )
 uvicorn.run(create_app(settings), port=int(port), log_level="warning", timeout_graceful_shutdown=3)
 """
@@ -47,6 +48,7 @@ class Service:
     data: Path
     token: str = ""
     port: int = 0
+    gpus: int = 4
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -58,7 +60,7 @@ class Service:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 self.port = free.getsockname()[1]
-        command = [sys.executable, "-c", SERVE, str(self.data), str(self.port), self.token, IMAGE]
+        command = [sys.executable, "-c", SERVE, str(self.data), str(self.port), self.token, IMAGE, str(self.gpus)]
         self.process = subprocess.Popen(command, cwd=self.data)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
@@ -138,10 +140,44 @@ class Watch:
 def open_page(page: Page, service: Service, path: str = "/ui/") -> Watch:
     watch = Watch(service.url)
     watch.attach(page)
-    page.goto(f"{service.url}{path}")
+    visit(page, f"{service.url}{path}")
     return watch
+
+
+def visit(page: Page, url: str) -> None:
+    """Opens an address. Chromium cuts off what it loads when a network appears beside it, as those of containers do all
+    the time where other tests run. The page makes its requests again; the document itself only its reader can."""
+    try:
+        page.goto(url)
+    except Error as error:
+        if "ERR_NETWORK_CHANGED" not in error.message:
+            raise
+        page.goto(url)
+
+
+def wait_for_code(page: Page) -> None:
+    """Until the code of every screen is there, which the page fetches when it has nothing else to do."""
+    chunks = sorted(file.name for file in (STATIC / "assets").glob("*Screen-*.js"))
+    page.wait_for_function(
+        """chunks => {
+          const loaded = performance.getEntriesByType("resource").map((each) => each.name);
+          return chunks.every((chunk) => loaded.some((url) => url.endsWith(chunk)));
+        }""",
+        arg=chunks,
+    )
 
 
 def assert_clean(watch: Watch) -> None:
     assert watch.foreign == []
     assert watch.complaints == []
+
+
+def faults(page: Page) -> list[str]:
+    """Serious and critical violations that axe finds, each with where."""
+    page.evaluate(AXE.read_text())
+    found: list[dict[str, Any]] = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{each['id']}: {each['help']} at {[node['target'] for node in each['nodes']][:4]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
-const BUDGET = 300 * 1024;
+const BUDGET = 250 * 1024;
 const out = fileURLToPath(new URL("../../api/static/", import.meta.url));
 
 const bytes = new Map();

@@ -33,7 +33,11 @@ export const queryClient = new QueryClient({
     queries: {
       // Live events make data stale; the time is for what comes while the stream is broken.
       staleTime: 30_000,
+      // Requests wait for a service that is away; what is left are answers that broke off.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status >= 400),
+      // What the browser takes for offline says nothing about a service on this machine.
+      networkMode: "always",
     },
+    mutations: { networkMode: "always" },
   },
 });

@@ -1,8 +1,13 @@
 import createClient from "openapi-fetch";
+import { patientFetch } from "./connection";
 import type { paths } from "./schema";
+import { connection } from "./service";
 import type { Problem } from "./types";
 
-export const client = createClient<paths>({ baseUrl: window.location.origin });
+export const client = createClient<paths>({
+  baseUrl: window.location.origin,
+  fetch: patientFetch(connection),
+});
 
 /** What the service answered instead of what was asked for; status 0 when it did not answer at all. */
 export class ApiError extends Error {

@@ -9,6 +9,9 @@ const UNANNOUNCED_MS = 5_000;
 /** When a job that runs will end is predicted anew without an event as well, about so often. */
 const PREDICTED_MS = 10_000;
 
+/** What moves on with the time, where no event says so. */
+const A_MINUTE_MS = 60_000;
+
 const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 
 /** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
@@ -109,6 +112,8 @@ export const clusterQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
 });
 
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
+
 /** Who had which GPU between two times (epoch ms); null: until now. */
 export function timelineQuery(since: number, until: number | null) {
   return queryOptions({
@@ -131,11 +136,22 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
+/** Who had which GPU over the last `seconds`, whenever it is asked. */
+export function recentTimelineQuery(seconds: number) {
+  return queryOptions({
+    queryKey: [keys.timeline, "last", String(seconds)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/timeline", { params: { query: { since: ago(seconds), limit: 20_000 } }, signal }),
+      ),
+    refetchInterval: A_MINUTE_MS,
+    placeholderData: (before) => before,
+    structuralSharing: false,
+  });
+}
+
 /** What GPUs did is measured every second, and announced by no event. */
 const MEASURED_MS = 10_000;
-const A_MINUTE_MS = 60_000;
-
-const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 
 /** The GPUs of a host over the last `seconds`. */
 export function hostTelemetryQuery(id: string, seconds: number) {

@@ -1,5 +1,6 @@
 import { Skeleton } from "@mantine/core";
-import { lazy, Suspense } from "react";
+import { Part } from "../shell/Part";
+import { parts } from "../shell/screens";
 
 export interface Series {
   name: string;
@@ -35,13 +36,13 @@ export interface ChartProps {
   format?: (value: number) => string;
 }
 
-const Plot = lazy(() => import("./Plot"));
+const Plot = parts.plot.Component;
 
 /** A chart, whose library is loaded with the first one. */
 export function Chart(props: ChartProps) {
   return (
-    <Suspense fallback={<Skeleton height={props.height ?? 200} />}>
+    <Part what="chart" fallback={<Skeleton height={props.height ?? 200} />}>
       <Plot {...props} />
-    </Suspense>
+    </Part>
   );
 }

@@ -3,14 +3,10 @@ import { useComputedColorScheme } from "@mantine/core";
 import { useEffect, useMemo, useRef } from "react";
 import uPlot from "uplot";
 import { seriesColor } from "../format/color";
+import { plainNumber } from "../format/number";
 import type { ChartProps, Marker } from "./Chart";
 import classes from "./Plot.module.css";
 import { timeLabels } from "./ticks";
-
-const plain = (value: number) =>
-  Math.abs(value) >= 1000
-    ? value.toLocaleString(undefined, { maximumFractionDigits: 0 })
-    : String(Number(value.toPrecision(4)));
 
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 
@@ -24,7 +20,7 @@ export default function Plot({
   height = 200,
   fromZero = true,
   whole = false,
-  format = plain,
+  format = plainNumber,
 }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -122,7 +118,7 @@ function pointLabel(x: number | null, time: boolean): string {
   if (x === null) return "–";
   return time
     ? new Date(x * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" })
-    : plain(x);
+    : plainNumber(x);
 }
 
 function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string) {

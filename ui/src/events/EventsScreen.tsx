@@ -1,13 +1,14 @@
 import { Button, Group, NativeSelect, Text, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import { eventsQuery } from "../api/queries";
+import { plainSentence } from "../format/number";
 import { moment } from "../format/time";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { useAddressText, useSetAddress } from "../shell/useAddress";
 import classes from "./EventsScreen.module.css";
 
 const KINDS = [
@@ -22,23 +23,17 @@ const KINDS = [
 
 /** Everything that happened, newest first, and live. */
 export default function EventsScreen() {
-  const [address, setAddress] = useSearchParams();
+  const [address] = useSearchParams();
+  const set = useSetAddress();
+  const text = useAddressText("q");
   const filter = {
-    text: address.get("q") ?? "",
+    text: text.settled.trim(),
     kind: address.get("kind") ?? "",
     job: address.get("job") ?? "",
     host: address.get("host") ?? "",
   };
-  const [text] = useDebouncedValue(filter.text.trim(), 250);
-  const events = useInfiniteQuery(eventsQuery({ ...filter, text }));
+  const events = useInfiniteQuery(eventsQuery(filter));
   const rows = events.data?.pages.flatMap((page) => page.items) ?? [];
-
-  function set(name: string, value: string) {
-    const next = new URLSearchParams(address);
-    if (value) next.set(name, value);
-    else next.delete(name);
-    setAddress(next, { replace: true });
-  }
 
   return (
     <Screen title="Events">
@@ -48,19 +43,19 @@ export default function EventsScreen() {
           aria-label="Sentence contains"
           placeholder="Search"
           leftSection={<Icon name="search" />}
-          value={filter.text}
-          onChange={(event) => set("q", event.currentTarget.value)}
+          value={text.typed}
+          onChange={(event) => text.type(event.currentTarget.value)}
         />
         <NativeSelect
           aria-label="About"
           data={KINDS}
           value={filter.kind}
-          onChange={(event) => set("kind", event.currentTarget.value)}
+          onChange={(event) => set("kind", event.currentTarget.value || null)}
         />
         {(["job", "host"] as const).map(
           (name) =>
             filter[name] && (
-              <Button key={name} size="xs" variant="default" onClick={() => set(name, "")}>
+              <Button key={name} size="xs" variant="default" onClick={() => set(name, null)}>
                 {name} {filter[name]} ×
               </Button>
             ),
@@ -69,8 +64,8 @@ export default function EventsScreen() {
       {events.error && (
         <ErrorNotice title="The events can't be read" error={events.error} retry={events.refetch} />
       )}
-      {events.isPending && !events.error && <Loading />}
-      {events.isSuccess && rows.length === 0 && (
+      {!events.data && !events.error && <Loading />}
+      {events.data && rows.length === 0 && (
         <Text c="dimmed">
           No event matches. {filter.text || filter.kind ? "Search for less." : "Submit a job to see some."}
         </Text>
@@ -84,7 +79,8 @@ export default function EventsScreen() {
               </time>
               <span className={classes.kind}>{event.kind}</span>
               <span className={classes.message}>
-                {event.message} {event.code && <code className={classes.code}>{event.code}</code>}
+                {plainSentence(event.message)}{" "}
+                {event.code && <code className={classes.code}>{event.code}</code>}
               </span>
               <span className={classes.about}>
                 {event.job_id && (

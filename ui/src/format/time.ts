@@ -40,3 +40,9 @@ export function elapsed(start: string | null, end: string | null, now: number): 
   if (start === null) return null;
   return ((end === null ? now : Date.parse(end)) - Date.parse(start)) / 1000;
 }
+
+/** The local time of day, with the date unless it is today's: "14:02:10". */
+export function since(at: number, now: number): string {
+  const [day, time] = moment(new Date(at).toISOString()).split(" ") as [string, string];
+  return moment(new Date(now).toISOString()).startsWith(day) ? time : `${day} ${time}`;
+}

@@ -17,10 +17,7 @@ function subscribe(listener: () => void) {
   };
 }
 
-/** Whole seconds, so that two looks in one render agree. */
-const read = () => Math.floor(Date.now() / 1000) * 1000;
-
-/** Epoch milliseconds, once a second; one timer for the whole page. */
-export function useNow(): number {
-  return useSyncExternalStore(subscribe, read);
+/** Epoch milliseconds, in whole steps, so that two looks in one render agree; one timer for the whole page. */
+export function useNow(stepMs = 1000): number {
+  return useSyncExternalStore(subscribe, () => Math.floor(Date.now() / stepMs) * stepMs);
 }

@@ -1,6 +1,6 @@
 import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { lazy, memo, Suspense } from "react";
+import { memo } from "react";
 import { Link } from "react-router";
 import { returnGpu } from "../api/commands";
 import type { Gpu, Host } from "../api/types";
@@ -9,11 +9,13 @@ import { moment } from "../format/time";
 import { lookOf } from "../overview/gpuLook";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
+import { Part } from "../shell/Part";
+import { parts } from "../shell/screens";
 import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
 import { useAfterChange } from "./useAfterChange";
 
-const HostHistory = lazy(() => import("./HostHistory"));
+const HostHistory = parts.hostHistory.Component;
 
 interface Props {
   host: Host;
@@ -94,9 +96,9 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
         </p>
       )}
       {open && (
-        <Suspense fallback={<Loading />}>
+        <Part what="history" fallback={<Loading />}>
           <HostHistory host={host.id} />
-        </Suspense>
+        </Part>
       )}
       <ul className={classes.gpus}>
         {host.gpus.map((gpu) => (

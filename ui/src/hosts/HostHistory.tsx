@@ -6,25 +6,18 @@ import { GpuChart } from "../gpus/GpuChart";
 import { METRICS, type Metric } from "../gpus/telemetry";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
+import { useSetAddress } from "../shell/useAddress";
 import classes from "./HostCard.module.css";
 
 const SPANS = { "10 min": 600, "1 h": 3_600, "24 h": 86_400, "7 d": 7 * 86_400 };
 
 /** What the GPUs of a host did; what is chosen stands in the address. */
 export default function HostHistory({ host }: { host: string }) {
-  const [address, setAddress] = useSearchParams();
+  const [address] = useSearchParams();
+  const choose = useSetAddress();
   const metric = chosen(METRICS, address.get("metric"), "utilization") as Metric;
   const span = chosen(SPANS, address.get("back"), "10 min") as keyof typeof SPANS;
   const { data, error, refetch } = useQuery(hostTelemetryQuery(host, SPANS[span]));
-  function choose(name: string, value: string) {
-    setAddress(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
-  }
   return (
     <div className={classes.history}>
       <Group justify="space-between" gap={8} mb={8}>

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { jobEventsQuery } from "../api/queries";
+import { plainSentence } from "../format/number";
 import { moment } from "../format/time";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Panel } from "./Panel";
@@ -24,12 +25,10 @@ export function JobEvents({ id }: { id: string }) {
             {data?.items.toReversed().map((event) => (
               <tr key={event.id}>
                 <td className={classes.nowrap}>
-                  <time dateTime={event.at} title={moment(event.at)}>
-                    {new Date(event.at).toLocaleTimeString()}
-                  </time>
+                  <time dateTime={event.at}>{moment(event.at)}</time>
                 </td>
                 <td className={classes.nowrap}>{event.kind.replace(/^job\./, "")}</td>
-                <td>{event.message}</td>
+                <td>{plainSentence(event.message)}</td>
               </tr>
             ))}
           </tbody>

@@ -15,7 +15,8 @@ export function JobGpus({ job }: { job: JobDetail }) {
   const began = job.started_at !== null;
   const { data, error, refetch } = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
   if (!began) return null; // it has held none, and the panel above says so
-  if (error) return <ErrorNotice title="What its GPUs did can't be read" error={error} retry={refetch} />;
+  if (error && !data)
+    return <ErrorNotice title="What its GPUs did can't be read" error={error} retry={refetch} />;
   const empty = over
     ? "Nothing was measured while it held them: it was too short, or its minutes are kept no longer (keep_telemetry)."
     : "Nothing was measured yet. The first points come some seconds after it has begun to run.";

@@ -1,9 +1,9 @@
 import { Progress, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
 import { useParams, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../api/queries";
 import type { JobDetail } from "../api/types";
+import { plainSentence } from "../format/number";
 import { Ends, Starts } from "../jobs/Expected";
 import { StateBadge } from "../jobs/StateBadge";
 import { isOver } from "../jobs/states";
@@ -11,7 +11,9 @@ import { LogView } from "../logs/LogView";
 import { CopyButton } from "../shell/CopyButton";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
+import { Part } from "../shell/Part";
 import { Screen } from "../shell/Screen";
+import { parts } from "../shell/screens";
 import { specOf } from "../submit/values";
 import { Attempts } from "./Attempts";
 import { JobActions } from "./JobActions";
@@ -22,7 +24,7 @@ import { Panel } from "./Panel";
 import panel from "./Panel.module.css";
 import { progressOf } from "./training";
 
-const Training = lazy(() => import("./Training"));
+const Training = parts.training.Component;
 const TABS = { log: "Log", training: "Training", events: "Attempts and events", spec: "Spec" };
 
 export default function JobScreen() {
@@ -61,9 +63,9 @@ export default function JobScreen() {
             <LogView jobId={job.id} running={!isOver(job.state)} />
           </Tabs.Panel>
           <Tabs.Panel value="training">
-            <Suspense fallback={<Loading />}>
+            <Part what="part" fallback={<Loading />}>
               <Training job={job} />
-            </Suspense>
+            </Part>
           </Tabs.Panel>
           <Tabs.Panel value="events" className={panel.stack}>
             <Attempts tasks={job.tasks} />
@@ -88,7 +90,7 @@ function Now({ job }: { job: JobDetail }) {
       <div className={classes.now}>
         <StateBadge state={job.state} />
         <Text component="span" className={classes.message} data-testid="message">
-          {job.message}
+          {plainSentence(job.message)}
         </Text>
         <code className={classes.reason}>{job.reason}</code>
       </div>

@@ -4,7 +4,9 @@ import { jobEventsQuery, profileQuery } from "../api/queries";
 import type { JobDetail, Profile } from "../api/types";
 import { Chart } from "../chart/Chart";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
-import { duration } from "../format/time";
+import { plainNumber, plainSentence } from "../format/number";
+import { plural } from "../format/size";
+import { duration, moment } from "../format/time";
 import { useNow } from "../format/useNow";
 import { isOver } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -18,7 +20,8 @@ import { allocationOf, resizesOf, scalingOf } from "./training";
 /** What the job does with its GPUs: what it reports, what was measured, and what follows from it. */
 export default function Training({ job }: { job: JobDetail }) {
   const { data: profile, error, refetch } = useQuery(profileQuery(job.id, !isOver(job.state)));
-  if (error) return <ErrorNotice title="The measurements can't be read" error={error} retry={refetch} />;
+  if (error && !profile)
+    return <ErrorNotice title="The measurements can't be read" error={error} retry={refetch} />;
   if (!profile) return <Loading />;
   return (
     <div className={classes.stack}>
@@ -75,7 +78,7 @@ function Allocation({ job }: { job: JobDetail }) {
         <ol className={classes.resizes} aria-label="Resizes">
           {resizes.toReversed().map(({ at, why }) => (
             <li key={`${at} ${why}`}>
-              <time>{new Date(at * 1000).toLocaleString()}</time> {why}
+              <time>{moment(new Date(at * 1000).toISOString())}</time> {plainSentence(why)}
             </li>
           ))}
         </ol>
@@ -94,7 +97,7 @@ function MetricChart({ name, points }: { name: string; points: number[][] }) {
   return (
     <Panel title={TITLES[name] ?? name}>
       <Chart
-        label={`${name} by step, last ${last}`}
+        label={`${name} by step, last ${last == null ? "not known" : plainNumber(last)}`}
         data={data}
         xName="Step"
         series={[{ name }]}
@@ -117,7 +120,7 @@ function Scaling({ profile }: { profile: Profile }) {
   return (
     <Panel title="What more GPUs would bring">
       <Chart
-        label={`Predicted throughput and goodput for 1 to ${data[0].length} GPUs; the knee is at ${profile.knee}`}
+        label={`Predicted throughput and goodput for 1 to ${plural(data[0].length, "GPU")}; the knee is at ${profile.knee}`}
         data={data}
         xName="GPUs"
         series={[{ name: "samples/s" }, { name: "goodput" }, { name: "measured", dots: true }]}
@@ -141,9 +144,9 @@ function Batch({ profile }: { profile: Profile }) {
       `${batch.atomic}${batch.accumulation ? ` × ${batch.accumulation + 1} passes` : ""}`,
     ]);
     facts.push(["Bounds of the whole batch", `${batch.init} to ${batch.max}`]);
-    if (batch.why) facts.push(["Why", batch.why]);
+    if (batch.why) facts.push(["Why", plainSentence(batch.why)]);
   }
-  if (noise !== null) facts.push(["Noise scale", `${Math.round(noise).toLocaleString()} samples`]);
+  if (noise !== null) facts.push(["Noise scale", `${plainNumber(Math.round(noise))} samples`]);
   if (progress) facts.push(["Steps", progress.steps.toLocaleString()]);
   for (const fit of fits) {
     facts.push([`Model for ${fit.gpu_type}`, `off by ${(fit.relative_error * 100).toFixed(1)}%`]);

@@ -1,7 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { hostsQuery } from "../api/queries";
+import { plural } from "../format/size";
 import classes from "./ClusterStrip.module.css";
+
+/** So many GPUs of a host stand on one line; a host with more has several lines of them. */
+const A_LINE = 8;
 
 /** All GPUs of the cluster on one line, and how many are free. */
 export function ClusterStrip() {
@@ -13,11 +17,15 @@ export function ClusterStrip() {
   return (
     <section className={`card ${classes.strip}`} aria-label="Cluster">
       <p className={classes.number}>
-        <strong>{used}</strong> of {gpus.length} GPUs in use
+        <strong>{used}</strong> of {plural(gpus.length, "GPU")} in use
       </p>
       <div className={classes.hosts} aria-hidden>
         {hosts.map((host) => (
-          <span key={host.id} className={classes.host}>
+          <span
+            key={host.id}
+            className={classes.host}
+            style={{ "--columns": Math.min(A_LINE, host.gpus.length) } as React.CSSProperties}
+          >
             {host.gpus.map((gpu) => (
               <span key={gpu.uuid} className={classes.gpu} data-used={gpu.jobs.length > 0} />
             ))}
@@ -25,7 +33,7 @@ export function ClusterStrip() {
         ))}
       </div>
       <Link to="/hosts" className={classes.more}>
-        {hosts.length} {hosts.length === 1 ? "host" : "hosts"}
+        {plural(hosts.length, "host")}
         {away > 0 && `, ${away} not reachable`}
       </Link>
     </section>

@@ -3,6 +3,7 @@ import { memo } from "react";
 import { Link } from "react-router";
 import type { Job } from "../api/types";
 import { Ago, Elapsed } from "../format/Elapsed";
+import { plainSentence } from "../format/number";
 import { GpuTiles } from "./GpuTiles";
 import classes from "./JobsTable.module.css";
 import { StateBadge } from "./StateBadge";
@@ -51,7 +52,7 @@ export const JobRow = memo(function JobRow({ job, index, measure, selected, onTo
         {!PLAIN.includes(job.state) && (
           <div className={`${classes.dim} ${classes.why}`}>
             {job.pull_percent !== null && `${Math.round(job.pull_percent)} % · `}
-            {job.message}
+            {plainSentence(job.message)}
           </div>
         )}
       </td>

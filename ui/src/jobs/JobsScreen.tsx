@@ -1,5 +1,4 @@
 import { Button, Group, Text } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
@@ -8,6 +7,7 @@ import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { CancelDialog } from "./CancelDialog";
 import { ClusterStrip } from "./ClusterStrip";
 import { EmptyJobs } from "./EmptyJobs";
@@ -17,12 +17,12 @@ import { JobsTable } from "./JobsTable";
 import { canCancel, GROUPS, groupCount, isGroup, type JobGroup } from "./states";
 
 export default function JobsScreen() {
-  const [address, setAddress] = useSearchParams();
+  const [address] = useSearchParams();
+  const set = useSetAddress();
   const shown = address.get("show");
   const group: JobGroup = isGroup(shown) ? shown : "all";
-  const text = address.get("q") ?? "";
-  const [settled] = useDebouncedValue(text, 250);
-  const query = jobsQuery({ states: GROUPS[group].states, text: settled.trim() });
+  const text = useAddressText("q");
+  const query = jobsQuery({ states: GROUPS[group].states, text: text.settled.trim() });
   const queries = useQueryClient();
   const jobs = useInfiniteQuery({
     ...query,
@@ -41,14 +41,7 @@ export default function JobsScreen() {
   // A job that ended since it was chosen has nothing left to cancel.
   const chosen = rows.filter((job) => selected.has(job.id) && canCancel(job.state));
 
-  function filterBy(key: "show" | "q", value: string) {
-    const next = new URLSearchParams(address);
-    if (value) next.set(key, value);
-    else next.delete(key);
-    setAddress(next, { replace: true });
-  }
-
-  const never = jobs.isSuccess && groupCount("all", counts) === 0;
+  const never = jobs.data && groupCount("all", counts) === 0;
   return (
     <Screen
       title="Jobs"
@@ -60,15 +53,15 @@ export default function JobsScreen() {
     >
       <ClusterStrip />
       {jobs.error && <ErrorNotice title="The jobs can't be read" error={jobs.error} retry={jobs.refetch} />}
-      {jobs.isPending && !jobs.error && <Loading />}
+      {!jobs.data && !jobs.error && <Loading />}
       {never && <EmptyJobs />}
-      {jobs.isSuccess && !never && (
+      {jobs.data && !never && (
         <>
           <JobFilters
             group={group}
-            onGroup={(next) => filterBy("show", next === "all" ? "" : next)}
-            text={text}
-            onText={(next) => filterBy("q", next)}
+            onGroup={(next) => set("show", next === "all" ? null : next)}
+            text={text.typed}
+            onText={text.type}
             counts={counts}
           />
           {chosen.length > 0 && (

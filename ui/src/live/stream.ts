@@ -1,3 +1,5 @@
+import { connection } from "../api/service";
+
 export type LiveState = "connecting" | "live" | "reconnecting" | "stale";
 
 export interface StreamOptions {
@@ -13,14 +15,15 @@ export interface StreamOptions {
 }
 
 const STALE_MS = 10_000;
-const FIRST_RETRY_MS = 1_000;
+const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
 const HIDDEN_MS = 20_000;
 
 /**
- * An EventSource that does not give up. The browser's own reconnects a broken connection by itself, with
- * Last-Event-ID; it stays closed after an HTTP error, which is what a restarting proxy answers with. A page that
- * nobody looks at lets go of its connection: over HTTP/1.1 a browser has six for one origin, for all tabs together.
+ * An EventSource that does not give up. The browser's own stays closed after an HTTP error, which is what a restarting
+ * proxy answers with, and else tries at times of its own; this one comes back from its last position as soon as the
+ * service can be reached. A page that nobody looks at lets go of its connection: over HTTP/1.1 a browser has six for
+ * one origin, for all tabs together.
  */
 export class Stream {
   readonly #options: StreamOptions;
@@ -28,6 +31,7 @@ export class Stream {
   #position: string | null = null;
   #retryMs = FIRST_RETRY_MS;
   #retry: number | undefined;
+  #waiting: AbortController | null = null;
   #stale: number | undefined;
   #hide: number | undefined;
 
@@ -48,11 +52,18 @@ export class Stream {
     this.#disconnect();
   }
 
-  /** Connects again after a while, from the last position. */
+  /** Connects again from the last position, a while after the service can be reached. */
   reconnectSoon() {
     this.#disconnect();
-    this.#retry = window.setTimeout(() => this.#connect(), this.#retryMs);
-    this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    connection.back(waiting.signal).then(
+      () => {
+        this.#retry = window.setTimeout(() => this.#connect(), this.#retryMs);
+        this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS);
+      },
+      () => {}, // nobody waits any more
+    );
   }
 
   #connect() {
@@ -63,16 +74,16 @@ export class Stream {
     source.onopen = () => {
       window.clearTimeout(this.#stale);
       this.#stale = undefined;
+      connection.succeeded();
       this.#options.onState?.("live");
       this.#options.onOpen?.();
     };
     source.onerror = () => {
       if (this.#stale === undefined) this.#options.onState?.("reconnecting");
       this.#expectSoon();
-      if (source.readyState === EventSource.CLOSED) {
-        this.#options.onRefused?.();
-        this.reconnectSoon();
-      }
+      if (source.readyState === EventSource.CLOSED) this.#options.onRefused?.();
+      connection.failed(); // perhaps: the connection finds out
+      this.reconnectSoon();
     };
     for (const [kind, handle] of Object.entries(this.#options.on)) {
       source.addEventListener(kind, (event: MessageEvent<string>) => {
@@ -84,6 +95,7 @@ export class Stream {
   }
 
   #disconnect() {
+    this.#waiting?.abort();
     window.clearTimeout(this.#retry);
     this.#source?.close();
     this.#source = null;
@@ -98,7 +110,7 @@ export class Stream {
     if (document.hidden) {
       this.#hide = window.setTimeout(() => this.#disconnect(), HIDDEN_MS);
     } else if (this.#source === null) {
-      window.clearTimeout(this.#retry);
+      this.#disconnect();
       this.#connect();
     }
   };

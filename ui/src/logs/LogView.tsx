@@ -1,5 +1,6 @@
 import { ActionIcon, Button, Switch, TextInput, Tooltip } from "@mantine/core";
 import { useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from "react";
+import { plural } from "../format/size";
 import { Icon } from "../shell/Icon";
 import { EvenRows, WrappedRows } from "./LogRows";
 import classes from "./LogView.module.css";
@@ -55,8 +56,8 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
           leftSection={<Icon name="search" />}
         />
         <span className={classes.count} data-testid="log-count">
-          {found ? `${count.toLocaleString()} of ${log.count.toLocaleString()}` : count.toLocaleString()}{" "}
-          lines
+          {found && `${count.toLocaleString()} of `}
+          {plural(log.count, "line")}
         </span>
         <Switch
           size="xs"

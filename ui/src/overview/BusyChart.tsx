@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useMemo, useState } from "react";
-import { timelineQuery } from "../api/queries";
+import { type ReactNode, useMemo } from "react";
+import { recentTimelineQuery } from "../api/queries";
 import { Chart } from "../chart/Chart";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -20,10 +20,7 @@ interface Props {
 
 /** GPUs in use over time, with each change of the policy. */
 export function BusyChart({ gpus, seconds, span, action }: Props) {
-  // Fixed while the screen is open, or the query's key would change with the clock; the answer reaches up to now.
-  const [opened] = useState(() => Math.floor(Date.now() / 60_000) * 60_000);
-  const since = opened - seconds * 1000;
-  const { data, error, refetch } = useQuery(timelineQuery(since, null));
+  const { data, error, refetch } = useQuery(recentTimelineQuery(seconds));
   const markers = usePolicyMarkers();
   const chart = useMemo(() => {
     if (!data) return null;

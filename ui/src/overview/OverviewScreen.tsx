@@ -1,6 +1,5 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
 import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import { EmptyJobs } from "../jobs/EmptyJobs";
@@ -8,13 +7,15 @@ import { groupCount } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
+import { Part } from "../shell/Part";
 import { Screen } from "../shell/Screen";
+import { parts } from "../shell/screens";
 import { Figures } from "./Figures";
 import { GpuMap } from "./GpuMap";
 import classes from "./OverviewScreen.module.css";
 import { Queue } from "./Queue";
 
-const PastCharts = lazy(() => import("./PastCharts"));
+const PastCharts = parts.pastCharts.Component;
 
 export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);
@@ -51,9 +52,9 @@ export default function OverviewScreen() {
             <div className={classes.stack}>
               <GpuMap hosts={hosts.data} names={names.data ?? {}} />
               {!never && (
-                <Suspense>
+                <Part what="panel" fallback={null}>
                   <PastCharts gpus={cluster.data.gpus} />
-                </Suspense>
+                </Part>
               )}
             </div>
             <Queue waiting={groupCount("waiting", cluster.data.jobs)} />

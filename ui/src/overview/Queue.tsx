@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { queueQuery } from "../api/queries";
+import { plainSentence } from "../format/number";
 import { plural } from "../format/size";
 import { Starts } from "../jobs/Expected";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -34,7 +35,7 @@ export function Queue({ waiting }: { waiting: number }) {
               {job.eta?.start && " · "}
               <Starts eta={job.eta} />
             </span>
-            <div className={classes.why}>{job.message}</div>
+            <div className={classes.why}>{plainSentence(job.message)}</div>
           </li>
         ))}
       </ol>

@@ -1,6 +1,7 @@
 import { Text } from "@mantine/core";
 import { Link } from "react-router";
 import type { Change, Preview, Totals } from "../api/types";
+import { plainSentence } from "../format/number";
 import { plural } from "../format/size";
 import { duration, moment } from "../format/time";
 import { Icon, type IconName } from "../shell/Icon";
@@ -57,7 +58,7 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
         At once:{" "}
         {changes.length === 0
           ? "nothing"
-          : `${plural(changes.length, "job")}; ${preview.unchanged.toLocaleString()} go on as they are`}
+          : `${plural(changes.length, "job")}; ${preview.unchanged === 1 ? "1 goes on as it is" : `${preview.unchanged.toLocaleString()} go on as they are`}`}
       </h3>
       <ul className={classes.changes}>
         {changes.slice(0, MOST).map((change) => (
@@ -69,9 +70,9 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
               {change.name}
             </Link>
             <span className={classes.gpus}>
-              {gpusOf(change.before)} → {gpusOf(change.after)} GPUs
+              {gpusOf(change.before)} → {plural(gpusOf(change.after), "GPU")}
             </span>
-            {change.reason && <span className={classes.reason}>{change.reason}</span>}
+            {change.reason && <span className={classes.reason}>{plainSentence(change.reason)}</span>}
           </li>
         ))}
       </ul>

@@ -4,8 +4,8 @@ import { Link } from "react-router";
 import { healthQuery } from "../api/queries";
 import { Fact, Panel } from "../job/Panel";
 import panel from "../job/Panel.module.css";
+import { KeyList } from "../shell/KeyList";
 import { Screen } from "../shell/Screen";
-import { SHORTCUTS } from "../shell/shortcuts";
 import { DataSets } from "./DataSets";
 import classes from "./SettingsScreen.module.css";
 import { Tokens } from "./Tokens";
@@ -63,20 +63,7 @@ export default function SettingsScreen() {
           </Text>
         </Panel>
         <Panel title="Keys">
-          <dl className={panel.facts}>
-            {SHORTCUTS.map(({ keys, does }) => (
-              <Fact
-                key={keys}
-                name={keys.split(" ").map((key) => (
-                  <kbd key={key} className={classes.key}>
-                    {key}
-                  </kbd>
-                ))}
-              >
-                {does}
-              </Fact>
-            ))}
-          </dl>
+          <KeyList />
         </Panel>
       </div>
     </Screen>

@@ -1,23 +1,24 @@
-import { lazy, Suspense, useSyncExternalStore } from "react";
-import { Route, Routes } from "react-router";
+import { useEffect, useSyncExternalStore } from "react";
+import { Route, Routes, useLocation } from "react-router";
 import { access } from "../api/access";
 import { LiveProvider } from "../live/LiveProvider";
 import OverviewScreen from "../overview/OverviewScreen";
 import { Loading } from "./Loading";
 import { Missing } from "./Missing";
+import { Part } from "./Part";
 import { Shell } from "./Shell";
-import { screens } from "./screens";
+import { prefetchWhenIdle, screens } from "./screens";
 import { TokenForm } from "./TokenForm";
 
-const JobsScreen = lazy(screens.jobs);
-const JobScreen = lazy(screens.job);
-const UsageScreen = lazy(screens.usage);
-const EventsScreen = lazy(screens.events);
-const SettingsScreen = lazy(screens.settings);
-const SubmitScreen = lazy(screens.submit);
-const TimelineScreen = lazy(screens.timeline);
-const HostsScreen = lazy(screens.hosts);
-const PolicyScreen = lazy(screens.policy);
+const JobsScreen = screens.jobs.Component;
+const JobScreen = screens.job.Component;
+const UsageScreen = screens.usage.Component;
+const EventsScreen = screens.events.Component;
+const SettingsScreen = screens.settings.Component;
+const SubmitScreen = screens.submit.Component;
+const TimelineScreen = screens.timeline.Component;
+const HostsScreen = screens.hosts.Component;
+const PolicyScreen = screens.policy.Component;
 
 export function App() {
   const tokenNeeded = useSyncExternalStore(access.subscribe, access.isNeeded);
@@ -25,22 +26,31 @@ export function App() {
   return (
     <LiveProvider>
       <Shell>
-        <Suspense fallback={<Loading />}>
-          <Routes>
-            <Route index element={<OverviewScreen />} />
-            <Route path="jobs" element={<JobsScreen />} />
-            <Route path="jobs/:id" element={<JobScreen />} />
-            <Route path="submit" element={<SubmitScreen />} />
-            <Route path="timeline" element={<TimelineScreen />} />
-            <Route path="hosts" element={<HostsScreen />} />
-            <Route path="policy" element={<PolicyScreen />} />
-            <Route path="usage" element={<UsageScreen />} />
-            <Route path="events" element={<EventsScreen />} />
-            <Route path="settings" element={<SettingsScreen />} />
-            <Route path="*" element={<Missing />} />
-          </Routes>
-        </Suspense>
+        <Screens />
       </Shell>
     </LiveProvider>
+  );
+}
+
+/** The screen at the present address. Each address has its own: one that fails leaves the others alone. */
+function Screens() {
+  const { pathname } = useLocation();
+  useEffect(prefetchWhenIdle, []);
+  return (
+    <Part key={pathname} what="screen" reloads fallback={<Loading />}>
+      <Routes>
+        <Route index element={<OverviewScreen />} />
+        <Route path="jobs" element={<JobsScreen />} />
+        <Route path="jobs/:id" element={<JobScreen />} />
+        <Route path="submit" element={<SubmitScreen />} />
+        <Route path="timeline" element={<TimelineScreen />} />
+        <Route path="hosts" element={<HostsScreen />} />
+        <Route path="policy" element={<PolicyScreen />} />
+        <Route path="usage" element={<UsageScreen />} />
+        <Route path="events" element={<EventsScreen />} />
+        <Route path="settings" element={<SettingsScreen />} />
+        <Route path="*" element={<Missing />} />
+      </Routes>
+    </Part>
   );
 }

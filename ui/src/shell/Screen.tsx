@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from "react";
+import { useLocation } from "react-router";
 import classes from "./Screen.module.css";
 
 interface Props {
@@ -13,6 +14,14 @@ export function Screen({ title, actions, children }: Props) {
   useEffect(() => {
     document.title = `${title} · Schedulearn`;
   }, [title]);
+  const { key, state } = useLocation();
+  const byKey = (state as { byKey?: boolean } | null)?.byKey === true;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another key is another visit.
+  useEffect(() => {
+    if (!byKey) return;
+    const main = document.getElementById("main");
+    (main?.querySelector<HTMLElement>("[data-first]") ?? main)?.focus();
+  }, [key, byKey]);
 
   return (
     <>

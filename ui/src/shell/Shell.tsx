@@ -1,11 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, NavLink, useLocation } from "react-router";
 import { policyQuery } from "../api/queries";
 import { LiveBadge } from "../live/LiveBadge";
+import { OutageBanner } from "../live/OutageBanner";
+import { useOutage } from "../live/useOutage";
 import { ColorScheme } from "./ColorScheme";
+import { Part } from "./Part";
 import classes from "./Shell.module.css";
+import { parts } from "./screens";
 import { useShortcuts } from "./useShortcuts";
+
+const KeysDialog = parts.keys.Component;
 
 const SCREENS = [
   { to: "/", name: "Overview" },
@@ -20,7 +26,9 @@ const SCREENS = [
 ];
 
 export function Shell({ children }: { children: ReactNode }) {
-  useShortcuts();
+  const [keysShown, setKeysShown] = useState(false);
+  useShortcuts(() => setKeysShown(true));
+  const outage = useOutage();
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   // Where the screens' names do not all fit, that of the present one is to be seen.
@@ -57,10 +65,16 @@ export function Shell({ children }: { children: ReactNode }) {
             <ColorScheme />
           </div>
         </div>
+        {outage && <OutageBanner outage={outage} />}
       </header>
-      <main id="main" className={classes.main} tabIndex={-1}>
+      <main id="main" className={classes.main} tabIndex={-1} data-old={outage !== null}>
         {children}
       </main>
+      {keysShown && (
+        <Part what="list of keys" fallback={null}>
+          <KeysDialog onClose={() => setKeysShown(false)} />
+        </Part>
+      )}
     </>
   );
 }

@@ -1,21 +1,53 @@
 import { queryClient } from "../api/access";
 import { clusterQuery, hostsQuery, jobQuery, jobsQuery, runningNamesQuery } from "../api/queries";
 import { GROUPS } from "../jobs/states";
+import { Code } from "./code";
 
-/** The code of each screen but the first; fetched when it is wanted. */
+/** The code of each screen but the first. */
 export const screens = {
-  jobs: () => import("../jobs/JobsScreen"),
-  job: () => import("../job/JobScreen"),
-  submit: () => import("../submit/SubmitScreen"),
-  timeline: () => import("../timeline/TimelineScreen"),
-  hosts: () => import("../hosts/HostsScreen"),
-  policy: () => import("../policy/PolicyScreen"),
-  usage: () => import("../usage/UsageScreen"),
-  events: () => import("../events/EventsScreen"),
-  settings: () => import("../settings/SettingsScreen"),
+  jobs: new Code("jobs", () => import("../jobs/JobsScreen")),
+  job: new Code("job", () => import("../job/JobScreen")),
+  submit: new Code("submit", () => import("../submit/SubmitScreen")),
+  timeline: new Code("timeline", () => import("../timeline/TimelineScreen")),
+  hosts: new Code("hosts", () => import("../hosts/HostsScreen")),
+  policy: new Code("policy", () => import("../policy/PolicyScreen")),
+  usage: new Code("usage", () => import("../usage/UsageScreen")),
+  events: new Code("events", () => import("../events/EventsScreen")),
+  settings: new Code("settings", () => import("../settings/SettingsScreen")),
+};
+
+/** The code of what screens show only sometimes, or after the rest. */
+export const parts = {
+  keys: new Code("keys", () => import("./KeysDialog")),
+  plot: new Code("plot", () => import("../chart/Plot")),
+  pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
+  training: new Code("training", () => import("../job/Training")),
+  hostHistory: new Code("host history", () => import("../hosts/HostHistory")),
 };
 
 const isScreen = (name: string): name is keyof typeof screens => name in screens;
+
+const FIRST_MS = 1_500;
+
+/** Fetches all code when there is nothing else to do, one after the other: a screen opens at once, and also when the
+ * service has stopped. Gives back what ends it. */
+export function prefetchWhenIdle(): () => void {
+  const rest = [...Object.values(screens), ...Object.values(parts)];
+  let ended = false;
+  function next() {
+    if (ended) return;
+    const code = rest.shift();
+    if (code) whenIdle(() => void code.prefetch().then(next));
+  }
+  const timer = setTimeout(next, FIRST_MS);
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}
+
+/** Safari has no requestIdleCallback. */
+const whenIdle = (act: () => void) => (window.requestIdleCallback ?? ((then) => setTimeout(then, 100)))(act);
 
 /** Fetches the code and the data of the screen at an address at the same time, before anything is drawn. What fails
  * here is fetched again, and told, by the screen itself. */
@@ -25,10 +57,10 @@ export function begin({ pathname, search }: Pick<Location, "pathname" | "search"
     void queryClient.prefetchQuery(clusterQuery);
     void queryClient.prefetchQuery(hostsQuery);
   } else if (name === "jobs" && id) {
-    screens.job().catch(() => {});
+    void screens.job.prefetch();
     void queryClient.prefetchQuery(jobQuery(id));
   } else if (isScreen(name)) {
-    screens[name]().catch(() => {});
+    void screens[name].prefetch();
     if (name === "jobs" && !search) {
       void queryClient.prefetchInfiniteQuery(jobsQuery({ states: GROUPS.all.states, text: "" }));
     }

@@ -10,7 +10,7 @@ export const SHORTCUTS = [
   { keys: "g u", does: "usage", to: "/usage" },
   { keys: "g e", does: "events", to: "/events" },
   { keys: "g s", does: "settings", to: "/settings" },
-  { keys: "?", does: "these keys", to: "/settings" },
+  { keys: "?", does: "these keys", to: "" },
 ] as const;
 
 const PAUSE_MS = 1_500;

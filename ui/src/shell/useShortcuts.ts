@@ -1,12 +1,17 @@
-import { useEffect } from "react";
+import { useEffect, useRef } from "react";
 import { useNavigate } from "react-router";
 import { Keys } from "./shortcuts";
 
 const FIELDS = "input, textarea, select, [contenteditable], [role=dialog], [role=application]";
 
-/** The page's keys, for as long as the shell is shown. */
-export function useShortcuts() {
+/** What a screen that is opened by a key is told in its address' state: whoever uses keys goes on in it. */
+export const BY_KEY = { byKey: true };
+
+/** The page's keys, for as long as the shell is shown. `showKeys`: lists them. */
+export function useShortcuts(showKeys: () => void) {
   const navigate = useNavigate();
+  const show = useRef(showKeys);
+  show.current = showKeys;
   useEffect(() => {
     const keys = new Keys();
     function onKey(event: KeyboardEvent) {
@@ -16,7 +21,11 @@ export function useShortcuts() {
       if (!found) return;
       event.preventDefault();
       if (found.to) {
-        navigate(found.to);
+        navigate(found.to, { state: BY_KEY });
+        return;
+      }
+      if (found.keys === "?") {
+        show.current();
         return;
       }
       // The screen's own search, where it has one.
@@ -24,7 +33,7 @@ export function useShortcuts() {
         '#main input[placeholder="Search"], #main [data-search]',
       );
       if (field) field.focus();
-      else navigate("/jobs");
+      else navigate("/jobs", { state: BY_KEY });
     }
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);

@@ -13,6 +13,7 @@ export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {
         <TextInput
           label="Name"
           description="For people; need not be unique"
+          data-first
           {...form.getInputProps("name")}
         />
         <TextInput

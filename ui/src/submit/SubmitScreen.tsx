@@ -25,7 +25,7 @@ export default function SubmitScreen() {
 /** The form filled in with what another job was. */
 function FromJob({ id }: { id: string }) {
   const { data, error, refetch } = useQuery({ ...jobQuery(id), refetchInterval: false });
-  if (error)
+  if (error && !data)
     return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
   if (!data) return <Loading />;
   const { body, hidden } = specOf(data);

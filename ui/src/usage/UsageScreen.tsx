@@ -1,13 +1,13 @@
 import { Button, Group, NativeSelect, NumberInput, SegmentedControl, Text, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { type UsageChoice, usageFile, usageQuery } from "../api/queries";
+import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { UsageTable } from "./UsageTable";
 
 const DAY_MS = 86_400_000;
@@ -22,29 +22,23 @@ const GROUPS = {
 };
 
 export default function UsageScreen() {
-  const [address, setAddress] = useSearchParams();
+  const [address] = useSearchParams();
+  const set = useSetAddress();
   const days = SPANS.includes(address.get("days") ?? "") ? (address.get("days") as string) : "30";
   const group = Object.hasOwn(GROUPS, address.get("by") ?? "") ? (address.get("by") as string) : "user";
   const by = group.split(",") as UsageChoice["by"];
-  const label = address.get("label") ?? "project";
-  // Whole days, so that the address of the file and the query's key stand still.
-  const [today] = useState(() => Math.floor(Date.now() / DAY_MS) * DAY_MS);
-  const given = {
+  const label = useAddressText("label", "project");
+  const price = useAddressText("price");
+  // Whole days, so that the address of the file and the query's key stand still until the next one.
+  const today = useNow(DAY_MS);
+  const choice = {
     since: today - (Number(days) - 1) * DAY_MS,
     by,
-    label,
-    price: Number(address.get("price")) || 0,
+    label: label.settled,
+    price: Number(price.settled) || 0,
   };
-  const [choice] = useDebouncedValue(given, 250);
-  const needsLabel = by.includes("label") && !label.trim();
+  const needsLabel = by.includes("label") && !label.settled.trim();
   const { data, error, refetch } = useQuery({ ...usageQuery(choice), enabled: !needsLabel });
-
-  function set(name: string, value: string) {
-    const next = new URLSearchParams(address);
-    if (value) next.set(name, value);
-    else next.delete(name);
-    setAddress(next, { replace: true });
-  }
 
   return (
     <Screen
@@ -52,7 +46,7 @@ export default function UsageScreen() {
       actions={
         <Button
           component="a"
-          href={usageFile(given)}
+          href={usageFile(choice)}
           download="usage.csv"
           variant="default"
           leftSection={<Icon name="download" />}
@@ -77,13 +71,9 @@ export default function UsageScreen() {
         {by.includes("label") && (
           <TextInput
             label="Label"
-            value={label}
-            error={needsLabel && "Which one?"}
-            onChange={(event) => {
-              const next = new URLSearchParams(address);
-              next.set("label", event.currentTarget.value);
-              setAddress(next, { replace: true });
-            }}
+            value={label.typed}
+            error={!label.typed.trim() && "Which one?"}
+            onChange={(event) => label.type(event.currentTarget.value)}
           />
         )}
         <NumberInput
@@ -92,8 +82,8 @@ export default function UsageScreen() {
           min={0}
           decimalScale={4}
           placeholder="0"
-          value={given.price || ""}
-          onChange={(value) => set("price", String(value || ""))}
+          value={price.typed}
+          onChange={(value) => price.type(String(value))}
         />
       </Group>
       {error && <ErrorNotice title="The usage can't be read" error={error} retry={refetch} />}

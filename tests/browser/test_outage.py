@@ -1,0 +1,211 @@
+"""What is shown is never lost: the service stops, code of the page is missing, requests are cut off, a screen fails."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from browsing import ENDLESS, STATIC, Service, faults, open_page, wait_for_code
+from playwright.sync_api import Page, Route, expect
+
+pytestmark = pytest.mark.browser
+
+SCREENS = ("Jobs", "Timeline", "Hosts", "Policy", "Usage", "Events", "Submit", "Settings", "Overview")
+CUT_OFF = "internetdisconnected"
+"""As good as ERR_NETWORK_CHANGED, which a test can't ask for: the request ends without an answer."""
+
+
+def go(page: Page, name: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+
+
+def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page: Page) -> None:
+    holder = service.submit("holder", ENDLESS, gpus=4)
+    waiter = service.submit("waiter", ENDLESS)  # a list with a job that waits is asked for again and again
+    open_page(page, service, "/ui/jobs")
+    expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("running")
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    expect(page.get_by_test_id("outage")).to_have_count(0)
+    wait_for_code(page)
+
+    service.stop()
+    outage = page.get_by_test_id("outage")
+    expect(outage).to_contain_text(re.compile(r"No connection since \d\d:\d\d:\d\d, retrying in \d+ s"))
+    expect(outage).to_contain_text(re.compile(r"retrying in [5-8] s"), timeout=30_000)  # it has tried a few times
+    for row in (holder, waiter):
+        expect(page.get_by_test_id(f"job-{row}")).to_be_visible()
+    assert page.get_by_role("alert").count() == 0, "the outage is told once, by the banner"
+    colours = page.get_by_test_id(f"job-{holder}").evaluate("row => getComputedStyle(row.closest('#main > *')).filter")
+    assert "grayscale" in colours
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        assert faults(page) == [], f"greyed, but to be read: {theme}"
+    go(page, "Events")  # not seen yet: nothing to show, but the page is there
+    expect(page.get_by_role("heading", level=1)).to_have_text("Events")
+    expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    go(page, "Jobs")
+    expect(page.get_by_test_id(f"job-{waiter}")).to_be_visible()
+    go(page, "Events")
+
+    service.start()
+    outage.get_by_role("button", name="Try now").click()
+    expect(page.get_by_test_id("events").get_by_role("link", name=holder).first).to_be_visible()
+    expect(outage).to_have_count(0)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    go(page, "Jobs")
+    later = service.submit("after the outage", ENDLESS)
+    expect(page.get_by_test_id(f"job-{later}")).to_be_visible()
+
+
+def test_every_screen_opens_after_the_service_has_stopped(service: Service, page: Page) -> None:
+    open_page(page, service)
+    wait_for_code(page)
+    service.stop()
+    for name in SCREENS:
+        go(page, name)
+        expect(page.get_by_role("heading", level=1)).to_have_text(name if name != "Submit" else "Submit a job")
+        expect(page.get_by_test_id("outage")).to_be_visible()
+    service.start()
+
+
+def test_code_that_is_wanted_during_an_outage_comes_after_it(service: Service, page: Page) -> None:
+    page.route("**/assets/PolicyScreen-*.js", lambda route: route.abort(CUT_OFF))
+    open_page(page, service)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    service.stop()
+    expect(page.get_by_test_id("outage")).to_be_visible()
+    go(page, "Policy")
+    expect(page.get_by_role("status", name="Loading")).to_be_visible()
+    page.unroute_all()
+    service.start()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Policy", timeout=30_000)
+
+
+def documents_of(page: Page) -> list[str]:
+    """Grows with each load of the page itself."""
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url) if request.is_navigation_request() else None)
+    return loaded
+
+
+def test_missing_code_reloads_the_page_once_and_is_then_told(service: Service, page: Page) -> None:
+    page.route("**/assets/PolicyScreen-*.js", lambda route: route.fulfill(status=404, body="gone"))
+    loaded = documents_of(page)
+    open_page(page, service)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    go(page, "Policy")
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("This screen's code could not be loaded", timeout=30_000)
+    assert len(loaded) == 2, "once when it was opened, once for the code"
+    go(page, "Jobs")  # the others go on
+    expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    expect(told).to_have_count(0)
+    go(page, "Policy")
+    expect(told).to_be_visible(timeout=30_000)
+    assert len(loaded) == 2, "no loop"
+
+    page.unroute_all()
+    told.get_by_role("button", name="Reload").click()
+    expect(page.get_by_test_id("algorithm")).to_have_text("fifo")
+    assert len(loaded) == 3
+
+
+def test_a_page_left_open_over_an_upgrade_fetches_the_new_one(service: Service, page: Page) -> None:
+    loaded = documents_of(page)
+
+    def answer(route: Route) -> None:
+        if len(loaded) == 1:  # the old page asks for code that the new service has not
+            route.fulfill(status=404, body="gone")
+        else:
+            route.continue_()
+
+    page.route("**/assets/*Screen-*.js", answer)
+    open_page(page, service)
+    go(page, "Policy")
+    expect(page.get_by_test_id("algorithm")).to_have_text("fifo", timeout=30_000)
+    assert len(loaded) == 2
+
+
+def test_a_chart_without_its_code_takes_nothing_else_away(service: Service, page: Page) -> None:
+    service.submit("holder", ENDLESS)
+    page.route("**/assets/Plot-*.js", lambda route: route.fulfill(status=404, body="gone"))
+    loaded = documents_of(page)
+    open_page(page, service)
+    past = page.get_by_label("GPUs in use over time", exact=True)
+    expect(past.get_by_role("alert")).to_contain_text("This chart's code could not be loaded", timeout=30_000)
+    expect(page.get_by_test_id("gpu-map")).to_be_visible()
+    assert len(loaded) == 1, "only a screen that shows nothing reloads by itself"
+
+
+def test_a_screen_that_fails_says_so_and_the_others_go_on(service: Service, page: Page) -> None:
+    page.route("**/api/v1/usage?*", lambda route: route.fulfill(json=[{"user": None}]))
+    open_page(page, service)
+    go(page, "Usage")
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("This screen failed")
+    expect(told).to_contain_text("TypeError")
+    expect(told.get_by_role("button", name="Reload")).to_be_visible()
+    go(page, "Jobs")
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
+
+
+def test_an_error_of_the_service_erases_nothing_either(service: Service, page: Page) -> None:
+    holder = service.submit("holder", ENDLESS, gpus=4)
+    service.submit("waiter", ENDLESS)
+    open_page(page, service, "/ui/jobs")
+    row = page.get_by_test_id(f"job-{holder}")
+    expect(row).to_be_visible()
+    page.route("**/api/v1/jobs?*", lambda route: route.fulfill(status=500, json={"detail": "a fault", "code": "x"}))
+    expect(page.get_by_role("alert")).to_contain_text("a fault")
+    expect(row).to_be_visible()
+    page.unroute_all()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def entry() -> str:
+    [found] = re.findall(r'src="/ui/(assets/[^"]+\.js)"', (STATIC / "index.html").read_text())
+    return f"**/{found}"
+
+
+def test_requests_that_a_change_of_the_network_cuts_off_are_made_again(service: Service, page: Page) -> None:
+    job = service.submit("there", ENDLESS)
+    for what in (entry(), "**/assets/*.css", "**/assets/jsx-runtime-*.js", "**/assets/JobsScreen-*.js",
+                 "**/api/v1/jobs?*", "**/api/v1/events"):  # fmt: skip
+        cut = cut_off_twice(page, what)
+        open_page(page, service, "/ui/jobs")
+        expect(page.locator("body")).to_have_css("background-color", "rgb(245, 244, 239)")  # its style is there
+        expect(page.get_by_test_id(f"job-{job}")).to_be_visible()
+        expect(page.get_by_test_id("live")).to_have_text("live")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert len(cut) == 2, what
+        page.unroute_all()
+        page.evaluate("sessionStorage.clear()")  # as a minute later
+
+
+def cut_off_twice(page: Page, what: str) -> list[str]:
+    """The requests that it has cut off."""
+    cut: list[str] = []
+
+    def answer(route: Route) -> None:
+        if len(cut) < 2:
+            cut.append(route.request.url)
+            route.abort(CUT_OFF)
+        else:
+            route.continue_()
+
+    page.route(what, answer)
+    return cut
+
+
+def test_a_page_whose_code_never_comes_is_not_white(service: Service, page: Page) -> None:
+    loaded = documents_of(page)
+    page.route(entry(), lambda route: route.fulfill(status=404, body="gone"))
+    open_page(page, service)
+    told = page.get_by_text("The page's code could not be loaded")
+    expect(told).to_be_visible(timeout=30_000)
+    tries = len(loaded)
+    assert 1 < tries < 6, "some tries, no loop"
+    page.unroute_all()
+    page.get_by_role("link", name="Reload").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    assert len(loaded) == tries + 1

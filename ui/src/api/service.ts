@@ -1,0 +1,18 @@
+import { Connection } from "./connection";
+
+const PROBE_MS = 5_000;
+
+/** Asks for what costs the service nothing and needs no token. */
+async function probe(): Promise<boolean> {
+  const answer = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(PROBE_MS) });
+  return answer.ok;
+}
+
+/** The page's one connection. */
+export const connection = new Connection({ probe });
+
+// After these a try may succeed at once.
+window.addEventListener("online", connection.retryNow);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) connection.retryNow();
+});

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { plainNumber, plainSentence } from "./number";
+import { plural } from "./size";
+import { since } from "./time";
+
+test.each([
+  [10_330, "10,330"],
+  [1e21, "1,000,000,000,000,000,000,000"],
+  [0.12345678, "0.1235"],
+  [1.033e-7, "0.0000001033"],
+  [-0.5, "-0.5"],
+  [0, "0"],
+])("%d is written without an exponent: %s", (value, text) => {
+  expect(plainNumber(value)).toBe(text);
+});
+
+test("a sentence has numbers for people, and what only looks like one stays", () => {
+  expect(plainSentence("goodput 1.033e+04 instead of 987.5 samples/s, at a noise scale of 2e-05")).toBe(
+    "goodput 10,330 instead of 987.5 samples/s, at a noise scale of 0.00002",
+  );
+  const names = "job 2e10, image train:1.2e-05x, a3e+04";
+  expect(plainSentence(names)).toBe(names);
+});
+
+test("one of a thing is one", () => {
+  expect([plural(1, "GPU"), plural(0, "GPU"), plural(1, "line")]).toEqual(["1 GPU", "0 GPUs", "1 line"]);
+});
+
+test("an outage since yesterday says so", () => {
+  const at = new Date(2026, 4, 1, 14, 2, 10).getTime();
+  expect(since(at, at + 5_000)).toBe("14:02:10");
+  expect(since(at, at + 86_400_000)).toBe("2026-05-01 14:02:10");
+});

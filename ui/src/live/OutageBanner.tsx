@@ -1,0 +1,27 @@
+import type { Outage } from "../api/connection";
+import { connection } from "../api/service";
+import { since } from "../format/time";
+import { useNow } from "../format/useNow";
+import { Icon } from "../shell/Icon";
+import classes from "./OutageBanner.module.css";
+
+/** Tells once, for the whole page, that what it shows is old. */
+export function OutageBanner({ outage }: { outage: Outage }) {
+  const now = useNow();
+  const left = outage.retryAt === null ? 0 : Math.ceil((outage.retryAt - now) / 1000);
+  return (
+    <div className={classes.banner} data-testid="outage">
+      <div className={classes.inner}>
+        <Icon name="alert" size={14} />
+        <span className={classes.text}>
+          <span role="status">No connection since {since(outage.since, now)}</span>
+          {/* Each second: not to be read out. */}
+          <span aria-hidden>, {left > 0 ? `retrying in ${left} s` : "retrying now"}</span>
+        </span>
+        <button type="button" className={classes.now} onClick={connection.retryNow}>
+          Try now
+        </button>
+      </div>
+    </div>
+  );
+}

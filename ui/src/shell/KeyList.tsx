@@ -1,0 +1,23 @@
+import { Fact } from "../job/Panel";
+import panel from "../job/Panel.module.css";
+import classes from "./KeyList.module.css";
+import { SHORTCUTS } from "./shortcuts";
+
+export function KeyList() {
+  return (
+    <dl className={panel.facts}>
+      {SHORTCUTS.map(({ keys, does }) => (
+        <Fact
+          key={keys}
+          name={keys.split(" ").map((key) => (
+            <kbd key={key} className={classes.key}>
+              {key}
+            </kbd>
+          ))}
+        >
+          {does}
+        </Fact>
+      ))}
+    </dl>
+  );
+}

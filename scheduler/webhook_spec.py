@@ -36,7 +36,10 @@ class WebhookSpec(BaseModel):
 
     url: str = Field(max_length=2000, description="http:// or https://, without a user name or password")
     events: list[str] = Field(
-        default=["job.ended", "host.lost", "gpu.unhealthy"], min_length=1, description=f"any of {', '.join(EVENTS)}"
+        default=["job.ended", "host.lost", "gpu.unhealthy"],
+        min_length=1,
+        max_length=100,
+        description=f"any of {', '.join(EVENTS)}",
     )
     secret: str = Field(
         default="",

@@ -23,6 +23,7 @@ from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
@@ -41,6 +42,7 @@ class Database:
         self.engine = _engine(url)
         self.after_commit = after_commit
         migrate(self.engine, url)
+        _mend(self.engine, url)
         self._queue: queue.SimpleQueue[tuple[Change, Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
@@ -194,6 +196,14 @@ def migrate(engine: Engine, url: str) -> None:
         upgrade(engine)
     except CommandError as error:
         raise StoreError(f"the database {url} belongs to a newer version of Schedulearn: {error}") from error
+    except DatabaseError as error:
+        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+
+
+def _mend(engine: Engine, url: str) -> None:
+    try:
+        with engine.connect() as connection:
+            mend_instants(connection)
     except DatabaseError as error:
         raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
 

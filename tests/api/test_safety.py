@@ -23,7 +23,7 @@ def guarded(tmp_path: Path) -> Iterator[Api]:
 
 
 def all_routes() -> list[tuple[str, str]]:
-    document = create_app(load_settings()).app.app.openapi()  # type: ignore[attr-defined]
+    document = create_app(load_settings()).app.app.app.openapi()  # type: ignore[attr-defined]
     return [
         (method.upper(), path.replace("{", "").replace("}", ""))
         for path, methods in document["paths"].items()

@@ -15,7 +15,7 @@ from sqlmodel import col
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers import JsonResponse
-from schedulearn.api.problems import parse_body
+from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.schemas import (
     Batch,
     EtaOut,
@@ -33,6 +33,7 @@ from schedulearn.api.schemas import (
 )
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
+from schedulearn.scheduler.env_masking import with_values_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.explain import why_waiting
 from schedulearn.scheduler.retries import why_resting
@@ -71,9 +72,20 @@ def idempotency_key(request: Request) -> str | None:
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_PROBLEMS, openapi_extra=json_body(JobSpec))
-async def submit(request: Request) -> Response:
+async def submit(
+    request: Request,
+    env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
+        None
+    ),
+) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
+    if request.scope["query_string"]:  # by hand: see `app._submission_routes`
+        refuse_unknown(request, ["env_from"])
+        env_from = request.query_params.get("env_from")
     spec = parse_body(_JOB, JobSpec, await request.body())
+    if env_from is not None:
+        source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
+        spec = with_values_of(spec, source._asdict())
     return await _stored(request, [spec], lambda rows: job_view(rows[0]))
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.api.instants import iso
+from schedulearn.scheduler.env_masking import masked
 from schedulearn.scheduler.instants import late_deadline
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
-
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|PRIVATE|CREDENTIAL|API_?KEY|ACCESS_?KEY|AUTH", re.IGNORECASE)
-MASK = "********"
 
 RowId = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 """An id that the database may have given."""
@@ -99,7 +96,7 @@ class JobOut(BaseModel):
     batch_size: int | None
     max_batch_size: int | None
     epochs: int | None
-    env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
+    env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
     shm_size: int
     cpus: float | None
     memory: int | None = Field(description="bytes; null: as its share of the host's GPUs")
@@ -340,10 +337,6 @@ class PriorityIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     priority: int = Field(ge=0, le=100)
-
-
-def masked(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: MASK if _SECRET.search(name) else value for name, value in env.items()}
 
 
 _AS_THEY_ARE = (

@@ -14,7 +14,7 @@ from schedulearn.api.instants import iso
 from schedulearn.api.schemas import Problem, RowId
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.store import webhooks as store
-from schedulearn.scheduler.webhook_spec import MEANINGS, WebhookSpec
+from schedulearn.scheduler.webhook_spec import MEANINGS, WebhookSpec, shown_url
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"])
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
@@ -30,7 +30,7 @@ class LastTry(BaseModel):
 
 class WebhookOut(BaseModel):
     id: int
-    url: str
+    url: str = Field(description="without its query and without long parts of its path: those may be secrets")
     events: list[str]
     signed: bool = Field(description="whether it has a secret, which is never shown")
     active: bool
@@ -107,7 +107,7 @@ def _view(row: Any) -> dict[str, Any]:
     last = {"at": iso(row.last_at), "event": row.last_event, "status": row.last_status, "error": row.last_error}
     return {
         "id": row.id,
-        "url": row.url,
+        "url": shown_url(row.url),
         "events": row.events,
         "signed": bool(row.secret),
         "active": row.active,

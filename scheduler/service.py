@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
+from schedulearn.scheduler.env_masking import check_no_mask
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.instants import late_deadline
 from schedulearn.scheduler.policy import Policy, canonical_name, make_policy, policy_of
@@ -111,7 +112,8 @@ class Service:
         return future
 
     def _check(self, spec: JobSpec) -> None:
-        """Raises InvalidError for what the operator does not give."""
+        """Raises InvalidError for what the operator does not give, and for what is no value."""
+        check_no_mask(spec.env)
         if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
             raise InvalidError(
                 f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",

@@ -22,6 +22,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models
 from schedulearn.scheduler.store.mending import mend_instants
 
@@ -42,6 +43,7 @@ class Database:
         self.engine = _engine(url)
         self.after_commit = after_commit
         migrate(self.engine, url)
+        _close_to_others(self.engine)
         _mend(self.engine, url)
         self._queue: queue.SimpleQueue[tuple[Change, Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
@@ -167,6 +169,14 @@ def _engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
     return engine
+
+
+def _close_to_others(engine: Engine) -> None:
+    """A database of an older version, or anywhere but in the data folder, is for our user only, too."""
+    file = engine.url.database
+    if engine.dialect.name == "sqlite" and file and file != ":memory:":
+        for suffix in ("", "-wal", "-shm"):
+            close_path(Path(file + suffix))
 
 
 def sqlite_url(directory: Path) -> str:

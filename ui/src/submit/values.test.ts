@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../api/types";
-import { EMPTY, fromBody, fromJson, parsePairs, hiddenIn, specOf, toBody } from "./values";
+import { EMPTY, fromBody, fromJson, hiddenIn, parsePairs, specOf, toBody } from "./values";
 
 const FIVE = {
   ...EMPTY,

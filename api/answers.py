@@ -10,4 +10,9 @@ from starlette.responses import JSONResponse
 
 class JsonResponse(JSONResponse):
     def render(self, content: Any) -> bytes:
-        return to_json(content)
+        return json_bytes(content)
+
+
+def json_bytes(content: Any) -> bytes:
+    """A number that JSON has no word for becomes null."""
+    return to_json(content, inf_nan_mode="null")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +30,7 @@ from schedulearn.api import (
     webhooks,
 )
 from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.page import CSP
 from schedulearn.api.reach import report_url
@@ -97,6 +98,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # both load scripts from other origins
         redoc_url=None,
+        dependencies=[Depends(problems.check_query)],
     )
     app.state.tokens, app.state.token_required = named, settings.token is not None
     problems.install(app)
@@ -109,7 +111,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
         app.include_router(module.router)
     _session(app, settings, named)
     _describe_bodies(app)
-    return Guard(_Headers(app), settings.token, named)
+    return _Headers(LastResort(Guard(app, settings.token, named)))
 
 
 def _submission_routes(app: FastAPI) -> None:

@@ -41,8 +41,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        name = self._named(headers)
-        refusal = self._refusal(scope, headers, name is not None)
+        malformed = _malformed(headers)
+        name = None if malformed else self._named(headers)
+        refusal = malformed or self._refusal(scope, headers, name is not None)
         if refusal is None:
             await self.app(scope, receive, send if name is None else self._while_known(name, send))
         elif scope["type"] == "websocket":
@@ -98,6 +99,16 @@ class Guard:
         if origin is not None and urlsplit(origin).netloc != headers.get("host"):
             return 403, "foreign_origin", f"pages of {origin} may not use this service"
         return None
+
+
+def _malformed(headers: Headers) -> tuple[int, str, str] | None:
+    """Why a request can't be answered whatever it asks for; after this both headers can be taken apart."""
+    for name, prefix in (("host", "//"), ("origin", "")):
+        try:
+            _ = urlsplit(prefix + headers.get(name, "")).port
+        except ValueError:
+            return 400, "bad_request", f"the header {name.title()} is no address"
+    return None
 
 
 def _carried(headers: Headers) -> list[str]:

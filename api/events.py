@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.jobs import last_event_id, sse_response, wants_sse
-from schedulearn.api.schemas import EventPage, event_view
+from schedulearn.api.schemas import EventPage, RowId, event_view
 from schedulearn.api.state import cluster_of, pulse_of
 from schedulearn.api.stream import event_stream
 from schedulearn.scheduler.store import history, repository
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/v1", tags=["events"])
 @router.get("/events", response_model=EventPage)
 async def list_events(
     request: Request,
-    after: Annotated[int | None, Query(ge=0, description="only events with a larger id")] = None,
+    after: Annotated[RowId | None, Query(description="only events with a larger id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     """The newest events, or those after an id, oldest first. As server-sent events for a client that accepts those:
@@ -40,7 +40,7 @@ def search(
     kind: Annotated[list[str] | None, Query(description="beginnings of kinds, e.g. `job.`")] = None,
     job: Annotated[str | None, Query(description="id of a job")] = None,
     host: str | None = None,
-    before: Annotated[int | None, Query(ge=0, description="only events with a smaller id")] = None,
+    before: Annotated[RowId | None, Query(description="only events with a smaller id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Events that match all of it, newest first. Without `job` the last 100,000 are searched."""

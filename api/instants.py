@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
+
+from schedulearn.scheduler.instants import shown
 
 
 def iso(seconds: float | None) -> str | None:
-    """Epoch seconds as ISO 8601 with milliseconds."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Epoch seconds as ISO 8601; see `shown`."""
+    return None if seconds is None else shown(seconds)
 
 
 def epoch(given: datetime | None, default: float) -> float:
-    """What a request gives, in seconds; UTC if it names no zone."""
-    if given is None:
-        return default
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+    """What a request gives (an `Instant`), in seconds."""
+    return default if given is None else given.timestamp()

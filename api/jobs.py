@@ -15,6 +15,7 @@ from sqlmodel import col
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers import JsonResponse
+from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.schemas import (
     Batch,
     EtaOut,
@@ -24,6 +25,7 @@ from schedulearn.api.schemas import (
     JobPage,
     PriorityIn,
     Problem,
+    RowId,
     eta_view,
     event_view,
     job_view,
@@ -31,9 +33,11 @@ from schedulearn.api.schemas import (
 )
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
+from schedulearn.scheduler.env_masking import with_values_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.explain import why_waiting
 from schedulearn.scheduler.retries import why_resting
+from schedulearn.scheduler.service import Answer, JobRows
 from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store import repository
@@ -42,7 +46,7 @@ from schedulearn.scheduler.store.usage import Service, live_service
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-_BATCH = TypeAdapter(list[JobSpec])
+_JOB, _BATCH = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec])
 _BATCH_LIMIT = 10_000
 _PROBLEMS: dict[int | str, dict[str, Any]] = {422: {"model": Problem}, 409: {"model": Problem}}
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
@@ -68,11 +72,21 @@ def idempotency_key(request: Request) -> str | None:
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_PROBLEMS, openapi_extra=json_body(JobSpec))
-async def submit(request: Request) -> Response:
+async def submit(
+    request: Request,
+    env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
+        None
+    ),
+) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
-    spec = JobSpec.model_validate_json(await request.body())
-    rows = await asyncio.wrap_future(cluster_of(request).service.submit([spec], idempotency_key(request)))
-    return JsonResponse(job_view(rows[0]), status_code=201)
+    if request.scope["query_string"]:  # by hand: see `app._submission_routes`
+        refuse_unknown(request, ["env_from"])
+        env_from = request.query_params.get("env_from")
+    spec = parse_body(_JOB, JobSpec, await request.body())
+    if env_from is not None:
+        source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
+        spec = with_values_of(spec, source._asdict())
+    return await _stored(request, [spec], lambda rows: job_view(rows[0]))
 
 
 @router.post(
@@ -80,11 +94,20 @@ async def submit(request: Request) -> Response:
 )
 async def submit_batch(request: Request) -> Response:
     """Stores many jobs, all or none."""
-    specs = _BATCH.validate_json(await request.body())
+    specs = parse_body(_BATCH, list[JobSpec], await request.body())
     if not 1 <= len(specs) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
-    rows = await asyncio.wrap_future(cluster_of(request).service.submit(specs, idempotency_key(request)))
-    return JsonResponse({"items": [job_view(row) for row in rows]}, status_code=201)
+    return await _stored(request, specs, lambda rows: {"items": [job_view(row) for row in rows]})
+
+
+async def _stored(request: Request, specs: Sequence[JobSpec], view: Callable[[JobRows], dict[str, Any]]) -> Response:
+    """The answer is written before the jobs are stored: what can't be shown is not kept."""
+
+    def answer(rows: JobRows) -> JsonResponse:
+        return JsonResponse(view(rows), status_code=201)
+
+    service = cluster_of(request).service
+    return await asyncio.wrap_future(service.submit(specs, idempotency_key(request), answer))
 
 
 @router.post("/jobs:preview", response_model=EtaOut, responses=_PROBLEMS)
@@ -142,15 +165,15 @@ async def get_job(request: Request, job_id: str) -> Response:
 
 @router.patch("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
-    cluster_of(request).service.set_priority(job_id, body.priority)
-    return _detail(cluster_of(request), job_id)
+    cluster = cluster_of(request)
+    return cluster.service.set_priority(job_id, body.priority, _detail(cluster))
 
 
 @router.post("/jobs/{job_id}/cancel", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
 def cancel(request: Request, job_id: str) -> Response:
     """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
-    cluster_of(request).service.cancel(job_id)
-    return _detail(cluster_of(request), job_id)
+    cluster = cluster_of(request)
+    return cluster.service.cancel(job_id, _detail(cluster))
 
 
 @router.delete("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
@@ -161,7 +184,7 @@ def delete(request: Request, job_id: str) -> Response:
 
 @router.get("/jobs/{job_id}/events", response_model=EventPage, responses=_UNKNOWN)
 async def job_events(
-    request: Request, job_id: str, after: int = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
+    request: Request, job_id: str, after: RowId = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
 ) -> Response:
     """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
     db = cluster_of(request).db
@@ -177,7 +200,7 @@ def job_logs(
     request: Request,
     job_id: str,
     follow: bool = False,
-    offset: Annotated[int, Query(ge=0, description="bytes of the log to leave out")] = 0,
+    offset: Annotated[RowId, Query(description="bytes of the log to leave out")] = 0,
 ) -> Response:
     """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text, then `end`) if the
     client accepts those. The event id is the offset to resume from."""
@@ -208,9 +231,8 @@ async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> A
         yield sse({}, event="end")
 
 
-def _detail(cluster: Cluster, job_id: str) -> Response:
-    with cluster.db.read() as db:
-        return JsonResponse(job_detail(cluster, db, job_id))
+def _detail(cluster: Cluster) -> Answer[Response]:
+    return lambda db, job: JsonResponse(job_detail(cluster, db, job.id))
 
 
 def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:

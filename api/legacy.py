@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, WebSocket
+from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
@@ -20,6 +21,11 @@ from schedulearn.scheduler.spec import JobSpec
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(tags=["original routes"])
+
+
+class Message(BaseModel):
+    message: str
+
 
 router.add_api_route(
     "/jobs",
@@ -40,22 +46,22 @@ def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 10
         return JsonResponse(jobs.job_views(cluster, db, repository.list_jobs(db, limit=limit)))
 
 
-@router.delete("/jobs/{job_id}")
-def kill_job(request: Request, job_id: str) -> dict[str, Any]:
+@router.delete("/jobs/{job_id}", response_model=Message)
+def kill_job(request: Request, job_id: str) -> Response:
     """Cancels the job."""
-    cluster_of(request).service.cancel(job_id)
-    return {"message": "Job cancelled"}
+    return cluster_of(request).service.cancel(job_id, lambda db, job: JsonResponse({"message": "Job cancelled"}))
 
 
-@router.put("/algorithm/{algorithm}")
+@router.put("/algorithm/{algorithm}", response_model=Message)
 def change_algorithm(request: Request, algorithm: str) -> Response:
     """`PUT /api/v1/policy` without parameters."""
     cluster = cluster_of(request)
     try:
-        row = cluster.service.set_policy(algorithm)
+        return cluster.service.set_policy(
+            algorithm, answer=lambda db, row: JsonResponse({"message": f"Algorithm changed to {row.algorithm}"})
+        )
     except UnknownPolicyError as error:
         return problem_response(400, error.code, error.detail)
-    return JsonResponse({"message": f"Algorithm changed to {row.algorithm}"})
 
 
 @router.websocket("/jobs/{job_id}/logs")

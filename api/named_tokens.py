@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.store import tokens as store
 from schedulearn.scheduler.store.db import Database
+
+T = TypeVar("T")
 
 PREFIX = "sl_"
 _USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
@@ -42,13 +48,18 @@ class NamedTokens:
     def knows(self, digest: str) -> bool:
         return digest in self._ids
 
-    def create(self, db: Database, name: str) -> tuple[Any, str]:
-        """(its row, the token itself): it can't be shown again. Raises ConflictError for a name that is taken."""
+    def create(self, db: Database, name: str, answer: Callable[[Row[Any], str], T]) -> T:
+        """The `answer` to its row and the token itself, which can't be shown again: if it fails, there is no token.
+        Raises ConflictError for a name that is taken."""
         token = PREFIX + secrets.token_urlsafe(32)
         digest, now = _digest(token), time.time()
-        row = db.write(lambda connection: store.add_token(connection, name, digest, now))
-        self._ids[digest] = row.id
-        return row, token
+
+        def change(connection: Connection) -> tuple[int, T]:
+            row = store.add_token(connection, name, digest, now)
+            return row.id, answer(row, token)
+
+        self._ids[digest], answered = db.write(change)
+        return answered
 
     def revoke(self, db: Database, token_id: int) -> None:
         """It opens nothing any more, and what it has opened ends. Raises NotFoundError."""

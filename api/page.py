@@ -34,8 +34,8 @@ async def root() -> Response:
 @router.get("/ui/{path:path}")
 async def page(request: Request, path: str) -> Response:
     """A file of the built page; any other path is a deep link, which the page itself resolves."""
-    file = (STATIC / path).resolve()
-    if path not in ("", "index.html") and file.is_relative_to(STATIC.resolve()) and file.is_file():
+    file = _file(path)
+    if file is not None:
         plain, packed = _contents(file, file.stat().st_mtime_ns)
         lasting = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
         headers = {"cache-control": lasting, "vary": "accept-encoding"}
@@ -46,6 +46,17 @@ async def page(request: Request, path: str) -> Response:
     if (STATIC / "index.html").is_file():
         return _index()
     return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")
+
+
+def _file(path: str) -> Path | None:
+    """The file of the page with this path, if there is one."""
+    if path in ("", "index.html"):
+        return None
+    try:
+        file = (STATIC / path).resolve()
+        return file if file.is_relative_to(STATIC.resolve()) and file.is_file() else None
+    except (OSError, ValueError):
+        return None  # no file can be called so
 
 
 @lru_cache(_FILES)

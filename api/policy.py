@@ -10,15 +10,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from sqlalchemy import Row
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view
-from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.observations import load_past
-from schedulearn.scheduler.policy import POLICIES, canonical_name, make_policy, metrics_of, parameters_of
+from schedulearn.scheduler.policy import POLICIES, canonical_name, metrics_of, parameters_of, policy_of
 from schedulearn.scheduler.profiles import kinds
 from schedulearn.scheduler.replay import trace
 from schedulearn.scheduler.service import DEFAULT_POLICY
@@ -34,33 +35,37 @@ router = APIRouter(prefix="/api/v1", tags=["policy"])
 @router.get("/policy", response_model=PolicyOut)
 def get_policy(request: Request) -> Response:
     """The policy in force, and all that there are with their parameters."""
-    return JsonResponse(policy_view(cluster_of(request)))
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        row = repository.current_policy(db)
+    return JsonResponse(policy_view(row, cluster.service.policy_problem or cluster.loop.stats.policy_error))
 
 
 @router.put("/policy", response_model=PolicyOut, responses={422: {"model": Problem}})
 def put_policy(request: Request, body: PolicyIn) -> Response:
     """In force at the next decision, stored, and kept over restarts. Running jobs run on."""
     cluster = cluster_of(request)
-    cluster.service.set_policy(body.algorithm, body.metric, body.params)
-    return JsonResponse(policy_view(cluster))
+    return cluster.service.set_policy(
+        body.algorithm, body.metric, body.params, lambda db, row: JsonResponse(policy_view(row, problem=""))
+    )
 
 
 @router.get("/policy/preview", response_model=PreviewOut, responses={422: {"model": Problem}})
 def preview(
     request: Request,
-    algorithm: str,
-    metric: str = "default",
+    algorithm: Annotated[str, Query(max_length=200)],
+    metric: Annotated[str, Query(max_length=200)] = "default",
     params: Annotated[str, Query(max_length=10_000, description="a JSON object, as the PUT takes it")] = "{}",
 ) -> Response:
     """What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
     seconds at most. Lengths that nobody knows are guessed: see `basis`."""
     try:
         given = json.loads(params)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidError(f"params is not JSON: {error}", field="params") from error
     if not isinstance(given, dict):
         raise InvalidError("params must be a JSON object", field="params")
-    found, facts = cluster_of(request).outlook.preview(make_policy(algorithm, metric, **given))
+    found, facts = cluster_of(request).outlook.preview(policy_of(algorithm, metric, given))
     return JsonResponse(
         {
             "algorithm": canonical_name(algorithm),
@@ -118,15 +123,14 @@ def _totals(totals: Totals, forecast: Forecast) -> dict[str, Any]:
     return {**asdict(totals), "until": until, "cut": forecast.cut}
 
 
-def policy_view(cluster: Cluster) -> dict[str, Any]:
-    with cluster.db.read() as db:
-        row = repository.current_policy(db)
+def policy_view(row: Row[Any] | None, problem: str) -> dict[str, Any]:
+    """`row`: of the policy in force; None: nobody has chosen one yet."""
     return {
         "algorithm": row.algorithm if row else DEFAULT_POLICY,
         "metric": row.metric if row else "default",
         "params": row.params if row else {},
         "since": iso(row.at) if row else None,
-        "problem": cluster.service.policy_problem or cluster.loop.stats.policy_error,
+        "problem": problem,
         "available": [
             {
                 "name": name,

@@ -2,65 +2,138 @@
 
 from __future__ import annotations
 
-import logging
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.api.body_keys import keys_at
+from schedulearn.scheduler.errors import InvalidError, SchedulearnError
+from schedulearn.scheduler.suggestions import did_you_mean
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_TOLD = 50  # errors in one answer
+_IN_DETAIL = 5
+_LONGEST, _LONGEST_SENTENCE = 200, 2000  # characters that may be somebody else's
 
 
 class ProblemResponse(JSONResponse):
     media_type = "application/problem+json"
 
+    def render(self, content: Any) -> bytes:
+        """Whatever text a request held: a lone surrogate is written as its escape."""
+        return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+
+
+class InvalidBody(Exception):
+    """A body that is not what its route takes; `kind` is the type that it should have."""
+
+    def __init__(self, error: ValidationError, kind: Any) -> None:
+        super().__init__(str(error))
+        self.errors = error.errors(include_url=False, include_input=False)
+        self.kind = kind
+
 
 def problem_response(
     status: int, code: str, detail: str, errors: list[dict[str, str]] | None = None
 ) -> ProblemResponse:
-    body: dict[str, Any] = {
+    body = _problem(status, code, detail)
+    if errors is not None:
+        body["errors"] = errors
+    return ProblemResponse(body, status_code=status)
+
+
+def unforeseen_problem(reference: str) -> dict[str, Any]:
+    detail = f"a fault of Schedulearn; its log has the details under the reference {reference}"
+    return {**_problem(500, "internal", detail), "reference": reference}
+
+
+def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
+    return {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,
     }
-    if errors is not None:
-        body["errors"] = errors
-    return ProblemResponse(body, status_code=status)
 
 
-def validation_problem(error: ValidationError | RequestValidationError, status: int = 422) -> ProblemResponse:
+def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
+    """Raises InvalidBody."""
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise InvalidBody(error, kind) from error
+
+
+async def check_query(connection: HTTPConnection) -> None:
+    """Refuses what the route does not know: a filter with a typing error would be no filter at all. A dependency of
+    all routes; those of the page are not described, and their queries are its own."""
+    route = connection.scope["route"] if connection.scope["query_string"] else None
+    if route is not None and getattr(route, "include_in_schema", True):
+        refuse_unknown(connection, [field.alias for field in route.dependant.query_params])
+
+
+def refuse_unknown(connection: HTTPConnection, known: Iterable[str]) -> None:
+    """Raises InvalidError for a query parameter that is not known."""
+    known = list(known)
+    for name in connection.query_params:
+        if name not in known:
+            valid = ", ".join(known) or "none"
+            hint = did_you_mean(name, known)
+            detail = f"there is no query parameter {_short(name)!r}{hint}; this route takes: {valid}"
+            raise InvalidError(detail, field=name)
+
+
+def _validation_problem(found: Sequence[Mapping[str, Any]], kind: Any = None) -> ProblemResponse:
     """Names each field that is wrong. The input itself is not repeated: it may hold secrets, or not be text at all."""
-    found = error.errors(include_url=False) if isinstance(error, ValidationError) else error.errors()
     errors = []
-    for item in found:
-        where = ".".join(str(part) for part in item["loc"] if part != "body")
+    for item in found[:_TOLD]:
+        place = [part for part in item["loc"] if part != "body"]
         message = str(item["msg"]).removeprefix("Value error, ")
-        errors.append({"field": where, "message": message, "type": str(item["type"])})
-    detail = "; ".join(f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:5])
-    return problem_response(status, "invalid", detail, errors)
+        if item["type"] == "extra_forbidden" and place:
+            message = f"there is no such key{did_you_mean(str(place[-1]), keys_at(kind, place[:-1]))}"
+        where = ".".join(_short(str(part)) for part in place)
+        errors.append({"field": where, "message": _short(message, _LONGEST_SENTENCE), "type": str(item["type"])})
+    told = [f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:_IN_DETAIL]]
+    if len(found) > _IN_DETAIL:
+        told.append(f"and {len(found) - _IN_DETAIL} more")
+    return problem_response(422, "invalid", "; ".join(told), errors)
+
+
+def _short(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _body_kind(request: Request) -> Any:
+    """What the body of a route should be, where FastAPI parses it."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    return field.field_info.annotation if field is not None else None
 
 
 def install(app: FastAPI) -> None:
     @app.exception_handler(SchedulearnError)
     async def _ours(_: Request, error: SchedulearnError) -> Response:
-        errors = [{"field": error.field, "message": error.detail, "type": error.code}] if error.field else None
-        return problem_response(error.http_status, error.code, error.detail, errors)
+        detail = _short(error.detail, _LONGEST_SENTENCE)
+        field = _short(error.field) if error.field else None
+        errors = [{"field": field, "message": detail, "type": error.code}] if field else None
+        return problem_response(error.http_status, error.code, detail, errors)
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        return validation_problem(error)
+    async def _invalid(request: Request, error: RequestValidationError) -> Response:
+        return _validation_problem(error.errors(), _body_kind(request))
 
-    @app.exception_handler(ValidationError)
-    async def _invalid_body(_: Request, error: ValidationError) -> Response:
-        return validation_problem(error)
+    @app.exception_handler(InvalidBody)
+    async def _invalid_body(_: Request, error: InvalidBody) -> Response:
+        return _validation_problem(error.errors, error.kind)
 
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> Response:
@@ -68,6 +141,5 @@ def install(app: FastAPI) -> None:
         return problem_response(error.status_code, code, str(error.detail))
 
     @app.exception_handler(Exception)
-    async def _ours_to_mend(request: Request, error: Exception) -> Response:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return problem_response(500, "internal", "a fault of Schedulearn; its log has the details")
+    async def _to_the_last_resort(_: Request, error: Exception) -> Response:
+        raise error

@@ -7,12 +7,13 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
+from schedulearn.api.problems import parse_body
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.api.stream import Pulse
@@ -26,6 +27,7 @@ router = APIRouter(prefix="/api/v1", tags=["reports"])
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {code: {"model": Problem} for code in (401, 404, 409, 422)}
 _LIMIT = 256 << 10  # bytes of a report
+_REPORT, _MEMBERSHIP = TypeAdapter(ReportIn), TypeAdapter(MembershipIn)
 
 
 def _body(schema: str) -> dict[str, Any]:
@@ -112,7 +114,7 @@ async def report(request: Request) -> Response:
     known of the job's speed, for the choice of its batch."""
     cluster = cluster_of(request)
     job_id, body = await _of_a_worker(request, cluster)
-    given = ReportIn.model_validate_json(body)
+    given = parse_body(_REPORT, ReportIn, body)
     now = cluster.service.clock()
     if await asyncio.wrap_future(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
         cluster.profiles.touch(job_id)
@@ -132,7 +134,7 @@ async def membership(request: Request) -> Response:
     cluster = cluster_of(request)
     pulse: Pulse = request.app.state.pulse
     job_id, body = await _of_a_worker(request, cluster)
-    said = MembershipIn.model_validate_json(body)
+    said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
     if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: hear(db, job_id, said, now))):
         cluster.loop.wake()

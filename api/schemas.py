@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.api.instants import iso
+from schedulearn.scheduler.env_masking import masked
+from schedulearn.scheduler.instants import late_deadline
 from schedulearn.scheduler.states import JobStatus
 from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta
 
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|PRIVATE|CREDENTIAL|API_?KEY|ACCESS_?KEY|AUTH", re.IGNORECASE)
-MASK = "********"
+RowId = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+"""An id that the database may have given."""
 
 
 class Problem(BaseModel):
@@ -29,6 +30,7 @@ class Problem(BaseModel):
     detail: str
     code: str
     errors: list[dict[str, str]] | None = None
+    reference: str | None = Field(default=None, description="of a fault of Schedulearn: its log has the same")
 
 
 class GpuRef(BaseModel):
@@ -94,7 +96,7 @@ class JobOut(BaseModel):
     batch_size: int | None
     max_batch_size: int | None
     epochs: int | None
-    env: dict[str, str] = Field(description="values of variables that look like secrets are masked")
+    env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
     shm_size: int
     cpus: float | None
     memory: int | None = Field(description="bytes; null: as its share of the host's GPUs")
@@ -320,8 +322,8 @@ class ReplayOut(BaseModel):
 class PolicyIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    algorithm: str
-    metric: str = "default"
+    algorithm: str = Field(max_length=200)
+    metric: str = Field(default="default", max_length=200)
     params: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -335,10 +337,6 @@ class PriorityIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     priority: int = Field(ge=0, le=100)
-
-
-def masked(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: MASK if _SECRET.search(name) else value for name, value in env.items()}
 
 
 _AS_THEY_ARE = (
@@ -382,7 +380,8 @@ def job_view(
     view["run_seconds"] += served.run_seconds
     view["gpu_seconds"] += served.gpu_seconds
     if waiting is not None and (job["status"] == JobStatus.QUEUED or (waiting[0], job["status"]) in _PAUSES):
-        view["reason"], view["message"] = waiting
+        view["reason"] = waiting[0]
+        view["message"] = f"{waiting[1]} {late_deadline(job['deadline'], job['submitted_at'])}".rstrip()
     allocation: dict[str, int] = {}
     for gpu in gpus or ():
         allocation[gpu["host"]] = allocation.get(gpu["host"], 0) + 1

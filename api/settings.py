@@ -106,7 +106,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _absolute(self) -> Self:
-        self.data = self.data.expanduser().absolute()
+        try:
+            self.data = self.data.expanduser().absolute()
+        except RuntimeError as error:
+            raise ValueError(f"data: {error}") from error
         return self
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from schedulearn.api.answers import json_bytes
 from schedulearn.api.schemas import event_view
 from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.store import repository
@@ -66,8 +66,8 @@ def sse(data: Any, *, event: str | None = None, event_id: int | None = None) -> 
     lines = [f"id: {event_id}"] if event_id is not None else []
     if event is not None:
         lines.append(f"event: {event}")
-    lines.append(f"data: {json.dumps(data, separators=(',', ':'))}")
-    return ("\n".join(lines) + "\n\n").encode()
+    lines.append("data: ")
+    return "\n".join(lines).encode() + json_bytes(data) + b"\n\n"
 
 
 async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | None = None) -> AsyncIterator[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -18,6 +17,7 @@ from schedulearn.api.instants import epoch, iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history, hosts, repository
 from schedulearn.scheduler.store.models import Gpu
@@ -28,8 +28,8 @@ _REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 422: {"mod
 _YEAR_S = 366 * 86_400.0
 
 Span = tuple[float, float]
-From = Annotated[datetime | None, Query(alias="from", description="default: 10 minutes ago, or the start of the job")]
-To = Annotated[datetime | None, Query(alias="to", description="default: now, or the end of the job")]
+From = Annotated[Instant | None, Query(alias="from", description="default: 10 minutes ago, or the start of the job")]
+To = Annotated[Instant | None, Query(alias="to", description="default: now, or the end of the job")]
 
 
 class GpuSeries(BaseModel):
@@ -68,8 +68,8 @@ class UtilityOut(BaseModel):
 @router.get("/cluster/utility", response_model=UtilityOut, responses={422: _REFUSED[422]})
 def cluster_utility(
     request: Request,
-    since: Annotated[datetime | None, Query(alias="from", description="default: a day ago")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="default: now")] = None,
+    since: Annotated[Instant | None, Query(alias="from", description="default: a day ago")] = None,
+    until: Annotated[Instant | None, Query(alias="to", description="default: now")] = None,
 ) -> Response:
     """Speedups of all jobs together over the GPUs, minute by minute, kept for `keep_telemetry` days."""
     end = epoch(until, time.time())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -15,6 +14,7 @@ from schedulearn.api.instants import epoch, iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store import history
 
 router = APIRouter(prefix="/api/v1", tags=["timeline"])
@@ -56,8 +56,8 @@ class TimelineOut(BaseModel):
 @router.get("/timeline", response_model=TimelineOut, responses=_REFUSED)
 def timeline(
     request: Request,
-    since: Annotated[datetime | None, Query(description="default: a day ago")] = None,
-    until: Annotated[datetime | None, Query(description="default: now")] = None,
+    since: Annotated[Instant | None, Query(description="default: a day ago")] = None,
+    until: Annotated[Instant | None, Query(description="default: now")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_SPANS)] = 5000,
 ) -> Response:
     """Which jobs held which GPUs at some time between the two."""

@@ -6,12 +6,13 @@ from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from sqlalchemy import Row
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.named_tokens import NamedTokens
-from schedulearn.api.schemas import Problem
+from schedulearn.api.schemas import Problem, RowId
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.store import tokens as store
 
@@ -60,12 +61,15 @@ def list_tokens(request: Request) -> Response:
 )
 def create_token(request: Request, body: TokenIn) -> Response:
     """A token that may do what the service's own may. The answer is the only place where it ever stands."""
-    row, token = _tokens_of(request).create(cluster_of(request).db, body.name)
-    return JsonResponse({**_view(row), "token": token}, status_code=201, headers={"cache-control": "no-store"})
+
+    def answer(row: Row[Any], token: str) -> Response:
+        return JsonResponse({**_view(row), "token": token}, status_code=201, headers={"cache-control": "no-store"})
+
+    return _tokens_of(request).create(cluster_of(request).db, body.name, answer)
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses={404: {"model": Problem}})
-def revoke_token(request: Request, token_id: int) -> Response:
+def revoke_token(request: Request, token_id: RowId) -> Response:
     """It opens nothing any more; streams that it has opened end."""
     _tokens_of(request).revoke(cluster_of(request).db, token_id)
     return Response(status_code=204)

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import time
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -18,6 +17,7 @@ from schedulearn.api.instants import epoch
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store.usage import Usage, usage
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])
@@ -40,8 +40,8 @@ class UsageOut(BaseModel):
 @router.get("/usage", response_model=list[UsageOut], responses=_REFUSED)
 def get_usage(
     request: Request,
-    since: Annotated[datetime | None, Query(description="default: 30 days ago")] = None,
-    until: Annotated[datetime | None, Query(description="default: now")] = None,
+    since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,
+    until: Annotated[Instant | None, Query(description="default: now")] = None,
     by: Annotated[list[Literal["day", "user", "label"]] | None, Query(description="default: user")] = None,
     label: Annotated[str, Query(description="which label `by=label` goes by")] = "",
     gpu_hour_price: Annotated[float, Query(ge=0, le=1e6, allow_inf_nan=False)] = 0.0,

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
-from schedulearn.api.schemas import Problem
+from schedulearn.api.schemas import Problem, RowId
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.store import webhooks as store
-from schedulearn.scheduler.webhook_spec import MEANINGS, WebhookSpec
+from schedulearn.scheduler.webhook_spec import MEANINGS, WebhookSpec, shown_url
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"])
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
@@ -30,7 +30,7 @@ class LastTry(BaseModel):
 
 class WebhookOut(BaseModel):
     id: int
-    url: str
+    url: str = Field(description="without its query and without long parts of its path: those may be secrets")
     events: list[str]
     signed: bool = Field(description="whether it has a secret, which is never shown")
     active: bool
@@ -71,22 +71,24 @@ def list_webhooks(request: Request) -> Response:
 def add_webhook(request: Request, body: WebhookSpec) -> Response:
     """From now on its URL gets what happens, at least once and in order. See docs/webhooks.md."""
     cluster = cluster_of(request)
-    row = cluster.db.write(lambda db: store.add_webhook(db, body, time.time()))
+    answer = cluster.db.write(lambda db: JsonResponse(_view(store.add_webhook(db, body, time.time())), status_code=201))
     cluster.webhooks.refresh()
-    return JsonResponse(_view(row), status_code=201)
+    return answer
 
 
 @router.patch("/webhooks/{webhook_id}", response_model=WebhookOut, responses={**_UNKNOWN, 422: {"model": Problem}})
-def change_webhook(request: Request, webhook_id: int, body: WebhookChange) -> Response:
+def change_webhook(request: Request, webhook_id: RowId, body: WebhookChange) -> Response:
     """Pauses it, or takes it up again; what happens in between is not sent."""
     cluster = cluster_of(request)
-    row = cluster.db.write(lambda db: store.set_active(db, webhook_id, body.active, time.time()))
+    answer = cluster.db.write(
+        lambda db: JsonResponse(_view(store.set_active(db, webhook_id, body.active, time.time())))
+    )
     cluster.webhooks.refresh()
-    return JsonResponse(_view(row))
+    return answer
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, responses=_UNKNOWN)
-def remove_webhook(request: Request, webhook_id: int) -> Response:
+def remove_webhook(request: Request, webhook_id: RowId) -> Response:
     cluster = cluster_of(request)
     cluster.db.write(lambda db: store.remove_webhook(db, webhook_id, time.time()))
     cluster.webhooks.refresh()
@@ -94,7 +96,7 @@ def remove_webhook(request: Request, webhook_id: int) -> Response:
 
 
 @router.post("/webhooks/{webhook_id}/test", response_model=DeliveryOut, responses=_UNKNOWN)
-def test_webhook(request: Request, webhook_id: int) -> Response:
+def test_webhook(request: Request, webhook_id: RowId) -> Response:
     """Sends a made-up event at once, also to one that is paused, and tells what the receiver said."""
     delivery = cluster_of(request).webhooks.test(webhook_id)
     ok, seconds = not delivery.error, round(delivery.seconds, 3)
@@ -105,7 +107,7 @@ def _view(row: Any) -> dict[str, Any]:
     last = {"at": iso(row.last_at), "event": row.last_event, "status": row.last_status, "error": row.last_error}
     return {
         "id": row.id,
-        "url": row.url,
+        "url": shown_url(row.url),
         "events": row.events,
         "signed": bool(row.secret),
         "active": row.active,

@@ -27,6 +27,7 @@ from schedulearn.scheduler.loop import SchedulerLoop
 from schedulearn.scheduler.monitor import ClusterStanding, Monitor
 from schedulearn.scheduler.outlook import Outlook
 from schedulearn.scheduler.parking import Parking
+from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.probes import Probe
 from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
@@ -71,7 +72,7 @@ class Cluster:
         make_probe: MakeProbe | None = None,
     ) -> None:
         check_data_sets(data_sets or {})
-        data_dir.mkdir(parents=True, exist_ok=True)
+        close_to_others(data_dir)
         self.data_dir = data_dir
         self._lock = _lock(data_dir)
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)

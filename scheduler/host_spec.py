@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from schedulearn.scheduler.texts import Pairs
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SCHEMES = ("ssh", "tcp", "unix")
 TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
@@ -22,13 +24,15 @@ class HostSpec(BaseModel):
     address: str = Field(
         max_length=500, description="ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock"
     )
-    name: str = Field(default="", description="its id; default: the host name in the address")
+    name: str = Field(default="", max_length=200, description="its id; default: the host name in the address")
     simulate_gpus: int | None = Field(
         default=None, ge=0, le=1024, description="so many pretended GPUs instead of what its probe finds"
     )
-    labels: dict[str, str] = Field(default_factory=dict, max_length=100, description="for people and policies")
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="for people and policies")
     tls: str = Field(
-        default="", description="folder on the service's machine with ca.pem, cert.pem and key.pem, for tcp://"
+        default="",
+        max_length=4000,
+        description="folder on the service's machine with ca.pem, cert.pem and key.pem, for tcp://",
     )
     network: str = Field(
         default="",
@@ -71,8 +75,17 @@ class HostSpec(BaseModel):
         if self.tls:
             if url.scheme != "tcp":
                 raise ValueError("tls is for tcp:// addresses only")
-            folder = Path(self.tls).expanduser().absolute()
-            if missing := [name for name in TLS_FILES if not (folder / name).is_file()]:
-                raise ValueError(f"the folder {folder} has no {', '.join(missing)}")
-            self.tls = str(folder)
+            self.tls = _tls_folder(self.tls)
         return self
+
+
+def _tls_folder(given: str) -> str:
+    """Raises ValueError where the files are not there."""
+    try:
+        folder = Path(given).expanduser().absolute()
+        missing = [name for name in TLS_FILES if not (folder / name).is_file()]
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"tls names no folder: {error}") from error
+    if missing:
+        raise ValueError(f"the folder {folder} has no {', '.join(missing)}")
+    return str(folder)

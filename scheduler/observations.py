@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.instants import EARLIEST, LATEST
 from schedulearn.scheduler.replay import Past
 from schedulearn.scheduler.spec import MAX_GPUS
 from schedulearn.scheduler.states import JobStatus
@@ -82,7 +83,7 @@ class MetricIn(Strict):
     name: str = Field(min_length=1, max_length=64, pattern=r"^[\w./ -]+$")
     step: int = Field(ge=0, le=1 << 53)
     value: float
-    at: float = Field(gt=0, le=1e11, description="seconds since the epoch")
+    at: float = Field(gt=EARLIEST, le=LATEST, description="seconds since the epoch")
 
 
 class ReportIn(Strict):

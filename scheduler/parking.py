@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Set
 from typing import Any
 
+from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.scaling import Standing, Step, steps
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.db import Database
@@ -133,7 +134,9 @@ class Parking:
                 urllib.request.urlopen(request, timeout=HOOK_S).close()  # noqa: S310
                 return ""
             command = [*shlex.split(self._hook), action, host_id, address]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=HOOK_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=HOOK_S, check=False, umask=umask_of_user()
+            )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             return str(error)
         return "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"

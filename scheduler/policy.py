@@ -7,9 +7,10 @@ A policy is a pure function of a snapshot. To write one, see docs/policies.md: o
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, cast
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Protocol, TypeGuard, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,6 +30,7 @@ from schedulearn.scheduler.policies.priority import Priority
 from schedulearn.scheduler.policies.round_robin import RoundRobin
 from schedulearn.scheduler.policies.srtf import ShortestRemainingTimeFirst
 from schedulearn.scheduler.policies.tiresias import Tiresias
+from schedulearn.scheduler.suggestions import did_you_mean
 
 
 class Policy(Protocol):
@@ -58,6 +60,10 @@ POLICIES: dict[str, type[Policy]] = {
     "tiresias": Tiresias,
 }
 
+_MOST_VALUES = 100  # of one parameter, nested ones and all
+_LARGEST = 1 << 53  # a whole number that a float holds exactly
+_LONGEST = 1000
+
 ALIASES: Mapping[str, str] = {
     "afsl": "afs-l",
     "elastic-srjf": "elastic-srtf",
@@ -74,7 +80,12 @@ def canonical_name(algorithm: str) -> str:
 
 
 def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Policy:
-    """The policy `algorithm` with its parameters checked.
+    """The policy `algorithm` with its parameters checked. Raises as `policy_of`."""
+    return policy_of(algorithm, metric, params)
+
+
+def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
+    """`make_policy` with parameters of any name, as a request gives them.
 
     Raises UnknownPolicyError (with the valid names) or InvalidError (naming the metric or parameter).
     """
@@ -89,22 +100,62 @@ def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Polic
             f"the policy {cls.name!r} has no metric {metric!r}; valid: {', '.join(metrics)}", field="metric"
         )
     known = parameters_of(cls)
-    for key in params:
+    for key, value in params.items():
         if key not in known:
             valid = ", ".join(sorted(known)) or "it takes none"
+            hint = did_you_mean(key, known)
             raise InvalidError(
-                f"the policy {cls.name!r} has no parameter {key!r}; valid: {valid}", field=f"params.{key}"
+                f"the policy {cls.name!r} has no parameter {key!r}{hint}; valid: {valid}", field=f"params.{key}"
             )
-    if len(metrics) > 1:
-        params = {**params, "metric": metric}
+        _check_parameter(cls, key, value)
     if not dataclasses.is_dataclass(cls):
         return cls()
+    given = {**params, "metric": metric} if len(metrics) > 1 else params
     try:
-        return cast(Policy, TypeAdapter(cls).validate_python(params))
+        return cast(Policy, TypeAdapter(cls).validate_python(given))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "params"
         raise InvalidError(f"parameter {where!r} of {cls.name!r}: {first['msg']}", field=f"params.{where}") from error
+
+
+def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
+    """Raises InvalidError for what can't be stored and shown as JSON, or is too large to."""
+    left, todo = _MOST_VALUES, [value]
+    while todo and left:
+        left -= 1
+        part = todo.pop()
+        if isinstance(part, float | str) and _is_endless(part):
+            fault = "must be a finite number"
+        elif isinstance(part, int) and abs(part) > _LARGEST:
+            fault = f"must lie between -{_LARGEST} and {_LARGEST}"
+        elif isinstance(part, str) and (len(part) > _LONGEST or not _encodable(part)):
+            fault = f"must be text of at most {_LONGEST} characters"
+        else:
+            todo += [*part, *part.values()] if isinstance(part, Mapping) else part if _many(part) else []
+            continue
+        raise InvalidError(f"parameter {key!r} of {cls.name!r}: {fault}", field=f"params.{key}")
+    if todo:
+        raise InvalidError(
+            f"parameter {key!r} of {cls.name!r}: holds more than {_MOST_VALUES} values", field=f"params.{key}"
+        )
+
+
+def _many(value: object) -> TypeGuard[Collection[object]]:
+    return isinstance(value, (list, tuple, set, frozenset))
+
+
+def _is_endless(value: float | str) -> bool:
+    """Whether it is, or would become, an infinite number or NaN."""
+    try:
+        return not math.isfinite(float(value[:_LONGEST] if isinstance(value, str) else value))
+    except ValueError:
+        return False
+
+
+def _encodable(text: str) -> bool:
+    """A lone surrogate, as JSON may hold, is no text."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def metrics_of(cls: type[Policy]) -> tuple[str, ...]:

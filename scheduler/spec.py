@@ -9,22 +9,25 @@ import re
 import secrets
 import threading
 import time
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.families import MOST, family_of
+from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.launch import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.limits import check_target
 from schedulearn.scheduler.runtimes.base import GIB
+from schedulearn.scheduler.texts import Pairs, Text
 
 MAX_GPUS = 4096
+MAX_SPEC = 1 << 20  # bytes of all text of a job: Linux starts no program with twice as much
 MAX_BATCH = (1 << 31) - 1  # of an integer column
 GRACE_S = 10.0
 ELASTIC_GRACE_S = 60.0
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LONGEST_SIZE = 40  # characters: whatever is longer is no size that a float can hold
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -32,36 +35,23 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def parse_size(value: object) -> object:
     """Bytes of `"512m"`, `"1g"`, `"1.5 GiB"` or a plain number (powers of 1024, as Docker counts)."""
     if isinstance(value, str):
-        match = _SIZE.fullmatch(value)
+        match = _SIZE.fullmatch(value) if len(value) <= _LONGEST_SIZE else None
         if match is None:
             raise ValueError('must be a size such as "512m", "1g" or a number of bytes')
         return int(float(match[1]) * _UNITS[match[2].lower()])
     return value
 
 
-def _plain(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("must not contain a NUL character")
-    return text
-
-
-def _as_text(value: Any) -> Any:
-    """Numbers in `env` and `labels` are what people write in JSON: they mean their text."""
-    if isinstance(value, dict):
-        return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in value.items()}
-    return value
-
-
 def _as_targets(value: Any) -> Any:
     """A list of data sets means each below /data."""
     if isinstance(value, list):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("must be a list of the names of data sets, or name -> path in the container")
         return {name: f"/data/{name}" for name in value}
     return value
 
 
-Text = Annotated[str, AfterValidator(_plain)]
 ImageName = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$")]
-Texts = Annotated[dict[Text, Text], BeforeValidator(_as_text)]
 
 
 class JobSpec(BaseModel):
@@ -89,7 +79,11 @@ class JobSpec(BaseModel):
     max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default: no bound")
     priority: int = Field(default=50, ge=0, le=100, description="higher first")
     weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
-    deadline: datetime | None = Field(default=None, description="when it should be done, for deadline policies")
+    deadline: Instant | None = Field(
+        default=None,
+        description="when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the "
+        "past is taken, and the job's message says so",
+    )
     max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
     max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
     launcher: Literal["horovod", "torchrun", "none"] = "horovod"
@@ -106,7 +100,7 @@ class JobSpec(BaseModel):
         default=None, ge=1, le=MAX_BATCH, description="how large the batch may become where the script lets it adapt"
     )
     epochs: int | None = Field(default=None, ge=1, le=10**6, description="in place of the training script's")
-    env: Texts = Field(default_factory=dict, max_length=1000, description="environment variables")
+    env: Pairs = Field(default_factory=dict, max_length=1000, description="environment variables, of 128 KiB at most")
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
     )
@@ -119,13 +113,13 @@ class JobSpec(BaseModel):
         le=1 << 50,
         description='bytes, or e.g. "64g"; default: as its share of the host\'s GPUs',
     )
-    mounts: Annotated[dict[Text, Text], BeforeValidator(_as_targets)] = Field(
+    mounts: Annotated[Pairs, BeforeValidator(_as_targets)] = Field(
         default_factory=dict,
         max_length=100,
         description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
         "name -> path in the container",
     )
-    labels: Texts = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100)
     family: Text | None = Field(
         default=None,
@@ -163,13 +157,10 @@ class JobSpec(BaseModel):
             raise ValueError("two data sets can't be at one path")
         return found
 
-    @field_validator("deadline")
-    @classmethod
-    def _aware(cls, deadline: datetime | None) -> datetime | None:
-        return deadline.replace(tzinfo=UTC) if deadline is not None and deadline.tzinfo is None else deadline
-
     @model_validator(mode="after")
     def _bounds(self) -> Self:
+        if _size(self) > MAX_SPEC:
+            raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
         if not self.elastic:
             for bound in ("min_gpus", "max_gpus"):
                 if getattr(self, bound) not in (None, self.required_gpus):
@@ -192,6 +183,16 @@ class JobSpec(BaseModel):
                 f"and max_gpus ({self.max_gpus})"
             )
         return self
+
+
+def _size(spec: JobSpec) -> int:
+    """Bytes of its text, at most: four for each character, where it could matter at all."""
+    texts = [spec.command]
+    for pairs in (spec.env, spec.labels, spec.mounts):
+        texts += [*pairs, *pairs.values()]
+    if sum(map(len, texts)) <= MAX_SPEC // 4:
+        return 0
+    return sum(len(text.encode()) for text in texts)
 
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

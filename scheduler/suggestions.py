@@ -13,5 +13,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
     names = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), names, n=1)
+    lower = name.lower()
+    close = difflib.get_close_matches(lower, names, n=1)
+    close = close or [each for each in names if len(lower) > 2 and lower in each]
     return f"; did you mean {names[close[0]]!r}?" if close else ""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from schedulearn.scheduler.env_masking import MASK
+
+_SECRET_LENGTH = 20  # of a part of a path that nobody wrote by hand
 
 EVENTS: dict[str, tuple[str, ...]] = {
     "job.running": ("job.running",),
@@ -36,7 +40,10 @@ class WebhookSpec(BaseModel):
 
     url: str = Field(max_length=2000, description="http:// or https://, without a user name or password")
     events: list[str] = Field(
-        default=["job.ended", "host.lost", "gpu.unhealthy"], min_length=1, description=f"any of {', '.join(EVENTS)}"
+        default=["job.ended", "host.lost", "gpu.unhealthy"],
+        min_length=1,
+        max_length=100,
+        description=f"any of {', '.join(EVENTS)}",
     )
     secret: str = Field(
         default="",
@@ -68,6 +75,13 @@ class WebhookSpec(BaseModel):
         if unknown := [name for name in events if name not in EVENTS]:
             raise ValueError(f"there is no event {unknown[0]!r}: choose from {', '.join(EVENTS)}")
         return list(dict.fromkeys(events))
+
+
+def shown_url(url: str) -> str:
+    """What everybody may see of a URL: many receivers know their senders by a secret in it."""
+    parts = urlsplit(url)
+    path = "/".join(MASK if len(part) >= _SECRET_LENGTH else part for part in parts.path.split("/"))
+    return urlunsplit(parts._replace(path=path, query=MASK if parts.query else "", fragment=""))
 
 
 def kinds_of(events: Sequence[str]) -> tuple[str, ...]:

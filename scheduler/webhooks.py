@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.instants import shown
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database
@@ -176,7 +176,7 @@ class Webhooks:
         self._db.write(change)
 
     def _send(self, row: Row[Any], body: Mapping[str, Any]) -> Delivery:
-        data = to_json({**body, "webhook": row.id})
+        data = to_json({**body, "webhook": row.id}, inf_nan_mode="null")
         headers = {
             "content-type": "application/json",
             "user-agent": "Schedulearn",
@@ -208,7 +208,7 @@ def payload(
     return {
         "event": event["kind"],
         "id": event["id"],
-        "at": datetime.fromtimestamp(event["at"], UTC).isoformat(timespec="milliseconds"),
+        "at": shown(event["at"]),
         "code": event["code"],
         "message": event["message"],
         "text": f"Schedulearn: {about}: {event['message']}" if about else f"Schedulearn: {event['message']}",

@@ -27,6 +27,7 @@ from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
+from schedulearn.scheduler.private_files import restrict_umask
 
 _DRAIN_S = 1  # for answers under way, once the streams have been ended
 _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
@@ -38,6 +39,7 @@ def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    restrict_umask()
     try:
         settings = load_settings(config, **flags)
         made_token = not settings.loopback and settings.token is None

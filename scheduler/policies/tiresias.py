@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from typing import ClassVar
 
 from schedulearn.scheduler.domain import JobView, Plan, Snapshot
@@ -33,8 +34,8 @@ class Queues:
 
     def __post_init__(self) -> None:
         numbers = _numbers(self.thresholds)
-        if any(number <= 0 for number in numbers) or list(numbers) != sorted(set(numbers)):
-            raise ValueError(f"thresholds must be above 0 and ascending, not {self.thresholds}")
+        if not all(0 < number < inf for number in numbers) or list(numbers) != sorted(set(numbers)):
+            raise ValueError(f"thresholds must be finite, above 0 and ascending, not {self.thresholds}")
         if self.promote <= 0:
             raise ValueError(f"promote must be above 0, not {self.promote}")
 

@@ -47,6 +47,9 @@ def probe_image() -> str:
 
 
 def write_probe_files(folder: Path) -> None:
+    """Readable for whatever user the image has, however private the service's own files are."""
     for path, content in probe_files().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
+    for made in folder.rglob("*"):
+        made.chmod(0o755 if made.is_dir() else 0o644)

@@ -24,6 +24,7 @@ from schedulearn import scheduler
 from schedulearn.scheduler import runtimes
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.logs import DEFAULT_CAP, LogStore
+from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs, shim
 from schedulearn.scheduler.runtimes.base import (
     Disk,
@@ -267,6 +268,7 @@ class ProcessRuntime:
                     cwd=directory,
                     env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
                     start_new_session=True,
+                    umask=umask_of_user(),  # what a job writes elsewhere is as readable as its user likes
                 ) as launcher,
             ):
                 try:

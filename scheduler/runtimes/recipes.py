@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes.base import ImageProgress
 
 PACKAGE = "schedulearn.worker_images"
@@ -77,6 +78,7 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
             stderr=errors,
             env={**os.environ, **env},
             start_new_session=True,
+            umask=umask_of_user(),  # an image's own user must be able to read what is put into it
         )
         assert process.stdout is not None
         try:

@@ -22,7 +22,9 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
@@ -41,6 +43,8 @@ class Database:
         self.engine = _engine(url)
         self.after_commit = after_commit
         migrate(self.engine, url)
+        _close_to_others(self.engine)
+        _mend(self.engine, url)
         self._queue: queue.SimpleQueue[tuple[Change, Future[Any]] | None] = queue.SimpleQueue()
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
@@ -167,6 +171,14 @@ def _engine(url: str) -> Engine:
     return engine
 
 
+def _close_to_others(engine: Engine) -> None:
+    """A database of an older version, or anywhere but in the data folder, is for our user only, too."""
+    file = engine.url.database
+    if engine.dialect.name == "sqlite" and file and file != ":memory:":
+        for suffix in ("", "-wal", "-shm"):
+            close_path(Path(file + suffix))
+
+
 def sqlite_url(directory: Path) -> str:
     return f"sqlite:///{directory / 'schedulearn.db'}"
 
@@ -194,6 +206,14 @@ def migrate(engine: Engine, url: str) -> None:
         upgrade(engine)
     except CommandError as error:
         raise StoreError(f"the database {url} belongs to a newer version of Schedulearn: {error}") from error
+    except DatabaseError as error:
+        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+
+
+def _mend(engine: Engine, url: str) -> None:
+    try:
+        with engine.connect() as connection:
+            mend_instants(connection)
     except DatabaseError as error:
         raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
 

@@ -20,11 +20,24 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
+from schedulearn.scheduler.instants import bounded
 from schedulearn.scheduler.states import JobStatus
 
 _STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
+
+
+class InstantColumn(TypeDecorator[float]):
+    """Seconds since the epoch, never out of the bounds that every answer can show."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        return None if value is None else bounded(value)
 
 
 def _json() -> Any:
@@ -67,7 +80,7 @@ class Job(SQLModel, table=True):
     elastic: bool
     priority: int
     weight: float
-    deadline: float | None
+    deadline: float | None = Field(sa_type=InstantColumn)
     max_duration: float | None
     max_restarts: int
     launcher: str
@@ -98,9 +111,9 @@ class Job(SQLModel, table=True):
     """Restarts after failures of the command, which `max_restarts` bounds; `restarts` counts all."""
     losses: int = 0
     exit_code: int | None = None
-    submitted_at: float
-    started_at: float | None = None
-    finished_at: float | None = None
+    submitted_at: float = Field(sa_type=InstantColumn)
+    started_at: float | None = Field(default=None, sa_type=InstantColumn)
+    finished_at: float | None = Field(default=None, sa_type=InstantColumn)
     run_seconds: float = 0.0
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
@@ -119,7 +132,7 @@ class Job(SQLModel, table=True):
     """The last generation that was seen to train."""
     meeting: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Where the workers of this generation meet, as their first one says; empty: it has not yet."""
-    forming_at: float | None = None
+    forming_at: float | None = Field(default=None, sa_type=InstantColumn)
     """Since when training stands still for a change of workers; None: it does not."""
     target: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
     """What it will hold when it starts again after a resize, as a policy sees it; None: it is not being resized by
@@ -161,16 +174,16 @@ class Task(SQLModel, table=True):
     gpu_uuids: list[str] = Field(sa_column=_json())
     state: str = "wanted"
     stop: bool = False
-    created_at: float
-    started_at: float | None = None
-    finished_at: float | None = None
+    created_at: float = Field(sa_type=InstantColumn)
+    started_at: float | None = Field(default=None, sa_type=InstantColumn)
+    finished_at: float | None = Field(default=None, sa_type=InstantColumn)
     exit_code: int | None = None
     outcome: str = ""
     """Why it ended, for machines: a `Reason`; empty while it lives."""
     error: str = Field(default="", sa_type=Text)
     image: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """What it ran, by digest or id, where its engine tells."""
-    paused_at: float | None = None
+    paused_at: float | None = Field(default=None, sa_type=InstantColumn)
     """Since when it pauses; None while it does not."""
     paused_seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
     """Of its pauses that have ended: they count neither as run time nor as service."""
@@ -201,11 +214,11 @@ class Host(SQLModel, table=True):
     """Folder with ca.pem, cert.pem and key.pem for a tcp:// address; empty: no TLS."""
     network: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Address or name of the interface by which the other hosts reach it; empty: found out."""
-    drain_until: float | None = None
+    drain_until: float | None = Field(default=None, sa_type=InstantColumn)
     """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
     parking: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
-    lost_at: float | None = None
+    lost_at: float | None = Field(default=None, sa_type=InstantColumn)
     """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
 
 
@@ -225,7 +238,7 @@ class Gpu(SQLModel, table=True):
     numa: int | None = None
     occupied: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Who computes on it without having it from us; empty: nobody."""
-    cleared_at: float | None = None
+    cleared_at: float | None = Field(default=None, sa_type=InstantColumn)
     """Xid errors up to then are forgiven, by the clock of its host: an operator returned it."""
     ecc_accepted: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """So many uncorrected errors are forgiven likewise."""
@@ -237,7 +250,7 @@ class Lease(SQLModel, table=True):
     gpu_uuid: str = Field(sa_column=Column(String, ForeignKey("gpu.uuid"), primary_key=True))
     slot: int = Field(primary_key=True)
     task_id: str = Field(sa_column=Column(String, ForeignKey("task.id"), nullable=False, index=True))
-    claimed_at: float
+    claimed_at: float = Field(sa_type=InstantColumn)
 
 
 class PortLease(SQLModel, table=True):
@@ -284,7 +297,7 @@ class Event(SQLModel, table=True):
     __table_args__ = (Index("event_by_job", "job_id", "id"), {"sqlite_autoincrement": True})
 
     id: int | None = Field(default=None, primary_key=True)
-    at: float
+    at: float = Field(sa_type=InstantColumn)
     kind: str
     job_id: str | None = None
     host_id: str | None = None
@@ -299,7 +312,7 @@ class PolicyChoice(SQLModel, table=True):
     __tablename__ = "policy"
 
     id: int | None = Field(default=None, primary_key=True)
-    at: float
+    at: float = Field(sa_type=InstantColumn)
     algorithm: str
     metric: str
     params: dict[str, Any] = Field(sa_column=_json())
@@ -310,7 +323,7 @@ class Profile(SQLModel, table=True):
 
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
     attempt: int
-    reported_at: float
+    reported_at: float = Field(sa_type=InstantColumn)
     init_batch: int
     max_batch: int
     min_local: int
@@ -343,7 +356,7 @@ class Observation(SQLModel, table=True):
     """Passes that the means stand for, at most `observations.COUNT_CAP`: newer ones keep weight."""
     grad_time: float
     iter_time: float
-    at: float
+    at: float = Field(sa_type=InstantColumn)
 
 
 class Metric(SQLModel, table=True):
@@ -367,14 +380,14 @@ class Webhook(SQLModel, table=True):
     secret: str = Field(default="", sa_type=Text)
     """What deliveries are signed with; empty: they are not."""
     active: bool = True
-    created_at: float
+    created_at: float = Field(sa_type=InstantColumn)
     position: int
     """Id of the last event that was delivered, or given up. It is what makes delivery go on after a restart."""
     tries: int = 0
     """Of the event after it, that have failed."""
     delivered: int = 0
     given_up: int = 0
-    last_at: float | None = None
+    last_at: float | None = Field(default=None, sa_type=InstantColumn)
     last_event: str = ""
     last_status: int | None = None
     """Of HTTP; None: there was no answer."""
@@ -392,8 +405,8 @@ class ApiToken(SQLModel, table=True):
     name: str = Field(unique=True)
     hash: str = Field(unique=True)
     """SHA-256, in hexadecimal."""
-    created_at: float
-    last_used_at: float | None = None
+    created_at: float = Field(sa_type=InstantColumn)
+    last_used_at: float | None = Field(default=None, sa_type=InstantColumn)
 
 
 METADATA = SQLModel.metadata

@@ -174,7 +174,7 @@ def test_paused_it_gets_nothing_and_removed_it_is_gone(api: Api, receiver: Recei
         ({"url": "https://x/" + "a" * 2000}, "url", "2000"),
         ({"url": "https://x/", "events": []}, "events", "at least 1"),
         ({"url": "https://x/", "events": ["job.vanished"]}, "events", "choose from job.running, job.ended"),
-        ({"url": "https://x/", "sekret": "x"}, "sekret", "not permitted"),
+        ({"url": "https://x/", "sekret": "x"}, "sekret", "did you mean 'secret'"),
         ({}, "url", "required"),
     ],
 )

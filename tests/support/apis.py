@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import uvicorn
 from clusters import wait_for
+from fastapi import FastAPI
 from probes import FakeProbe
 
 from schedulearn.api.app import create_app
@@ -28,6 +29,23 @@ FIVE_KEYS: dict[str, Any] = {
     "command": "python examples/digits/train.py",
     "required_gpus": 2,
 }
+
+
+def openapi() -> dict[str, Any]:
+    """The description of the API that the service serves."""
+    app: Any = create_app(load_settings())
+    while not isinstance(app, FastAPI):
+        app = app.app
+    return app.openapi()
+
+
+def described_routes() -> list[tuple[str, str]]:
+    """(method, path with the names of its parameters as their values) of each route."""
+    return [
+        (method.upper(), path.replace("{", "").replace("}", ""))
+        for path, methods in openapi()["paths"].items()
+        for method in methods
+    ]
 
 
 @dataclass

@@ -7,11 +7,12 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,11 @@ class Service:
     def job(self, job_id: str) -> dict[str, Any]:
         found: dict[str, Any] = self.api("GET", f"/api/v1/jobs/{job_id}").json()
         return found
+
+    def stored_env(self, job_id: str) -> Any:
+        """A job's variables with their values, which no answer shows."""
+        with closing(sqlite3.connect(self.data / "schedulearn.db", timeout=10)) as db:
+            return json.loads(db.execute("SELECT env FROM job WHERE id = ?", (job_id,)).fetchone()[0])
 
     def wait(self, job_id: str, *states: str) -> dict[str, Any]:
         return wait_for(

@@ -40,9 +40,13 @@ export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory">> & {
 };
 
 /** Stores a job. Sent again with the same key, it is still one job. */
-export function submitJob({ body, key }: { body: JobBody; key: string }): Promise<Job> {
+/** `envFrom`: id of the job whose values stand for masks in `env`. */
+export function submitJob(job: { body: JobBody; key: string; envFrom?: string }): Promise<Job> {
   return unwrap(
-    client.POST("/api/v1/jobs", { body: body as JobSpec, params: { header: { "Idempotency-Key": key } } }),
+    client.POST("/api/v1/jobs", {
+      body: job.body as JobSpec,
+      params: { header: { "Idempotency-Key": job.key }, query: { env_from: job.envFrom } },
+    }),
   );
 }
 

@@ -1483,7 +1483,7 @@ export interface components {
             elastic: boolean;
             /**
              * Env
-             * @description values of variables that look like secrets are masked
+             * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
              */
             env: {
                 [key: string]: string;
@@ -1633,7 +1633,7 @@ export interface components {
             elastic: boolean;
             /**
              * Env
-             * @description values of variables that look like secrets are masked
+             * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
              */
             env: {
                 [key: string]: string;
@@ -1806,7 +1806,7 @@ export interface components {
             cpus?: number | null;
             /**
              * Deadline
-             * @description when it should be done, for deadline policies
+             * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
              */
             deadline?: string | null;
             /**
@@ -1817,7 +1817,7 @@ export interface components {
             elastic?: boolean;
             /**
              * Env
-             * @description environment variables
+             * @description environment variables, of 128 KiB at most
              */
             env?: {
                 [key: string]: string;
@@ -2023,6 +2023,11 @@ export interface components {
              */
             trained: number;
         };
+        /** Message */
+        Message: {
+            /** Message */
+            message: string;
+        };
         /** MetricIn */
         MetricIn: {
             /**
@@ -2219,6 +2224,11 @@ export interface components {
             errors?: {
                 [key: string]: string;
             }[] | null;
+            /**
+             * Reference
+             * @description of a fault of Schedulearn: its log has the same
+             */
+            reference?: string | null;
             /** Status */
             status: number;
             /** Title */
@@ -2667,7 +2677,10 @@ export interface components {
              * @description whether it has a secret, which is never shown
              */
             signed: boolean;
-            /** Url */
+            /**
+             * Url
+             * @description without its query and without long parts of its path: those may be secrets
+             */
             url: string;
         };
         /**
@@ -2723,7 +2736,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["Message"];
                 };
             };
             /** @description Validation Error */
@@ -3419,7 +3432,10 @@ export interface operations {
     };
     submit_api_v1_jobs_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description id of a job that runs the same; its values stand for masks */
+                env_from?: string | null;
+            };
             header?: {
                 "Idempotency-Key"?: string;
             };
@@ -3451,7 +3467,7 @@ export interface operations {
                     cpus?: number | null;
                     /**
                      * Deadline
-                     * @description when it should be done, for deadline policies
+                     * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
                     deadline?: string | null;
                     /**
@@ -3462,7 +3478,7 @@ export interface operations {
                     elastic?: boolean;
                     /**
                      * Env
-                     * @description environment variables
+                     * @description environment variables, of 128 KiB at most
                      */
                     env?: {
                         [key: string]: string;
@@ -4761,7 +4777,10 @@ export interface operations {
     };
     submit_jobs_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description id of a job that runs the same; its values stand for masks */
+                env_from?: string | null;
+            };
             header?: {
                 "Idempotency-Key"?: string;
             };
@@ -4793,7 +4812,7 @@ export interface operations {
                     cpus?: number | null;
                     /**
                      * Deadline
-                     * @description when it should be done, for deadline policies
+                     * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
                     deadline?: string | null;
                     /**
@@ -4804,7 +4823,7 @@ export interface operations {
                     elastic?: boolean;
                     /**
                      * Env
-                     * @description environment variables
+                     * @description environment variables, of 128 KiB at most
                      */
                     env?: {
                         [key: string]: string;
@@ -4933,6 +4952,15 @@ export interface operations {
                     "application/json": components["schemas"]["JobOut"];
                 };
             };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
         };
     };
     get_job_jobs__job_id__get: {
@@ -4983,9 +5011,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["Message"];
                 };
             };
             /** @description Validation Error */

@@ -12,7 +12,7 @@ import { copyText } from "../shell/CopyButton";
 import { Icon } from "../shell/Icon";
 import { asCommand, asCurl, asPython } from "../submit/copies";
 import { idempotencyKey } from "../submit/idempotencyKey";
-import { specOf } from "../submit/values";
+import { hiddenIn, specOf } from "../submit/values";
 
 const COPIES = { "as curl": asCurl, "as a command": asCommand, "as Python": asPython };
 
@@ -22,7 +22,7 @@ export function JobActions({ job }: { job: JobDetail }) {
   const [priority, setWanted] = useState(job.priority);
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const { body, hidden } = specOf(job);
+  const body = specOf(job);
   const onError = (error: Error) => notifications.show({ color: "red", message: error.message });
   const again = useMutation({
     mutationFn: submitJob,
@@ -55,15 +55,16 @@ export function JobActions({ job }: { job: JobDetail }) {
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Item
-            disabled={hidden.length > 0 || again.isPending}
-            onClick={() => again.mutate({ body, key: idempotencyKey() })}
+            disabled={again.isPending}
+            onClick={() =>
+              again.mutate({
+                body,
+                key: idempotencyKey(),
+                envFrom: hiddenIn(body.env).length > 0 ? job.id : undefined,
+              })
+            }
           >
             Resubmit as it is
-            {hidden.length > 0 && (
-              <Text size="xs" c="dimmed">
-                {hidden.join(", ")} is hidden: clone it instead
-              </Text>
-            )}
           </Menu.Item>
           {!isOver(job.state) && (
             <Menu.Item

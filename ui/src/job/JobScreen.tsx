@@ -128,7 +128,7 @@ function Now({ job }: { job: JobDetail }) {
 }
 
 function Spec({ job }: { job: JobDetail }) {
-  const text = JSON.stringify(specOf(job).body, null, 2);
+  const text = JSON.stringify(specOf(job), null, 2);
   return (
     <Panel title="What was asked for" action={<CopyButton text={text} />}>
       <pre className={`${panel.code} ${classes.spec}`}>{text}</pre>

@@ -15,7 +15,7 @@ import { idempotencyKey } from "./idempotencyKey";
 import { OptionalFields } from "./OptionalFields";
 import { Outlook } from "./Outlook";
 import classes from "./SubmitForm.module.css";
-import { EMPTY, fromJson, parsePairs, toBody, type Values } from "./values";
+import { EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "./values";
 
 /** Says what is wrong with a field of NAME=value lines. */
 function pairsFault(text: string): string | null {
@@ -27,7 +27,9 @@ function pairsFault(text: string): string | null {
   }
 }
 
-export function SubmitForm({ initial, hidden }: { initial: Values; hidden: string[] }) {
+/** `from`: id of the job that is submitted again, whose hidden values the service knows. */
+export function SubmitForm({ initial, from }: { initial: Values; from?: string }) {
+  const hidden = hiddenIn(toBody(initial).env);
   const form = useForm<Values>({ initialValues: initial, validate: { env: pairsFault, labels: pairsFault } });
   const [folded, setFolded] = useState(hidden.length === 0);
   // null: the form is shown, else the JSON as it is typed.
@@ -71,7 +73,11 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
     // Pressed again after a broken connection it is the same submission, after a change another one.
     if (sent.current.text !== text) sent.current = { text, key: idempotencyKey() };
     setGeneral("");
-    submit.mutate({ body, key: sent.current.key });
+    submit.mutate({
+      body,
+      key: sent.current.key,
+      envFrom: hiddenIn(body.env).length > 0 ? from : undefined,
+    });
   }
 
   /** The values of the JSON, which the form takes over; null, and the reason shown, if it is no job. */
@@ -110,7 +116,8 @@ export function SubmitForm({ initial, hidden }: { initial: Values; hidden: strin
       <Stack gap="md">
         {hidden.length > 0 && (
           <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
-            The values of {hidden.join(", ")} are hidden: fill them in again under Environment.
+            The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the command,
+            the launcher, the data sets and the environment do; else fill them in again under Environment.
           </Alert>
         )}
         <SegmentedControl

@@ -15,8 +15,8 @@ export default function SubmitScreen() {
   return (
     <Screen title="Submit a job">
       <Presets chosen={from} />
-      {from === "" && <SubmitForm key="" initial={EMPTY} hidden={[]} />}
-      {from === "example" && <SubmitForm key="example" initial={EXAMPLE} hidden={[]} />}
+      {from === "" && <SubmitForm key="" initial={EMPTY} />}
+      {from === "example" && <SubmitForm key="example" initial={EXAMPLE} />}
       {from !== "" && from !== "example" && <FromJob key={from} id={from} />}
     </Screen>
   );
@@ -28,6 +28,5 @@ function FromJob({ id }: { id: string }) {
   if (error && !data)
     return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
   if (!data) return <Loading />;
-  const { body, hidden } = specOf(data);
-  return <SubmitForm initial={fromBody(body)} hidden={hidden} />;
+  return <SubmitForm initial={fromBody(specOf(data))} from={id} />;
 }

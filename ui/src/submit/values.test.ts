@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../api/types";
-import { EMPTY, fromBody, fromJson, parsePairs, specOf, toBody } from "./values";
+import { EMPTY, fromBody, fromJson, hiddenIn, parsePairs, specOf, toBody } from "./values";
 
 const FIVE = {
   ...EMPTY,
@@ -35,7 +35,7 @@ test("a line without a name is refused by its number", () => {
   expect(() => parsePairs("=1")).toThrow("Line 1");
 });
 
-test("a job submitted again is the same job, without the secrets that nobody shows", () => {
+test("a job submitted again is the same job, with masks for the values that nobody is shown", () => {
   const job = {
     ...toBody(FIVE),
     launcher: "none",
@@ -51,12 +51,11 @@ test("a job submitted again is the same job, without the secrets that nobody sho
     labels: {},
     user: "",
   } as unknown as Job;
-  const { body, hidden } = specOf(job);
-  const values = fromBody(body);
-  expect(hidden).toEqual(["HF_TOKEN"]);
+  const values = fromBody(specOf(job));
+  expect(hiddenIn(toBody(values).env)).toEqual(["HF_TOKEN"]);
   expect(toBody(values)).toMatchObject({
     ...toBody(FIVE),
-    env: { HF_TOKEN: "", LR: "0.1" },
+    env: { HF_TOKEN: "********", LR: "0.1" },
     shm_size: "1073741824",
   });
   expect(toBody(values)).not.toHaveProperty("min_gpus");

@@ -75,6 +75,7 @@ const OPTIONAL_NUMBERS = [
   "epochs",
   "cpus",
 ] as const;
+/** What the service shows in place of a value that may be a secret. */
 const MASK = "********";
 
 /** Data sets, one a line: NAME, which is then below /data, or NAME=path in the container. */
@@ -131,10 +132,14 @@ export function toBody(values: Values): JobBody {
   return body;
 }
 
-/** A job as it was asked for, and the names of the variables whose values are hidden. */
-export function specOf(job: Job): { body: JobBody; hidden: string[] } {
-  const hidden = Object.keys(job.env).filter((name) => job.env[name] === MASK);
-  const body: JobBody = {
+/** The names of the variables whose values are hidden. */
+export function hiddenIn(env: Record<string, unknown> = {}): string[] {
+  return Object.keys(env).filter((name) => env[name] === MASK);
+}
+
+/** A job as it was asked for; the service knows the values that it hides, and takes them from this job. */
+export function specOf(job: Job): JobBody {
+  return {
     name: job.name,
     type: job.type,
     container_image: job.container_image,
@@ -157,14 +162,11 @@ export function specOf(job: Job): { body: JobBody; hidden: string[] } {
     ...(job.memory !== null && { memory: job.memory }),
     ...(Object.keys(job.mounts ?? {}).length > 0 && { mounts: job.mounts }),
     ...(job.elastic && { resize: job.resize as JobBody["resize"] }),
-    env: Object.fromEntries(
-      Object.entries(job.env).map(([name, value]) => [name, hidden.includes(name) ? "" : value]),
-    ),
+    env: job.env,
     labels: job.labels,
     user: job.user,
     family: job.family,
   };
-  return { body, hidden };
 }
 
 /** A job's JSON as the form; throws an Error with a sentence if it is none or has a key that no job has. */

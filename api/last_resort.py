@@ -1,0 +1,64 @@
+"""What nobody foresaw becomes a problem document with a reference; the log has the same reference and all details."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from contextlib import suppress
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schedulearn.api.problems import ProblemResponse, unforeseen_problem
+
+log = logging.getLogger(__name__)
+
+_INTERNAL_ERROR = 1011  # the code that ends a socket
+
+
+class LastResort:
+    """Around all that answers requests. A stream of events that fails tells the problem as its last event; any other
+    answer that has begun is cut off, so that nobody takes it for complete."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        begun: Message | None = None
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = message
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        except ClientDisconnect:
+            return  # nobody is there to be told
+        except Exception as error:
+            reference = secrets.token_hex(4)
+            method, path = scope.get("method", "WEBSOCKET"), scope["path"][:500]
+            log.error("%s %r failed, reference %s", method, path, reference, exc_info=error)
+            if scope["type"] == "websocket":
+                with suppress(Exception):  # it may be closed already
+                    await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": _reason(reference)})
+            elif begun is None:
+                await ProblemResponse(unforeseen_problem(reference), 500)(scope, receive, send)
+            elif _is_event_stream(begun):
+                told = f"event: problem\ndata: {json.dumps(unforeseen_problem(reference))}\n\n"
+                await send({"type": "http.response.body", "body": told.encode(), "more_body": False})
+            else:
+                raise
+
+
+def _reason(reference: str) -> str:
+    return f"a fault of Schedulearn, reference {reference}"
+
+
+def _is_event_stream(start: Message) -> bool:
+    return any(name == b"content-type" and b"text/event-stream" in value for name, value in start.get("headers", ()))

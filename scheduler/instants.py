@@ -1,0 +1,44 @@
+"""Times that may be stored: from 1970 to 2200. All arithmetic and every calendar can write those."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+EARLIEST = 0.0
+LATEST = 7_258_118_400.0
+"""2200-01-01 in UTC, in seconds since the epoch."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def bounded(seconds: float) -> float:
+    """The nearest time that may be stored; EARLIEST for NaN."""
+    return min(LATEST, seconds) if seconds > EARLIEST else EARLIEST
+
+
+def shown(seconds: float) -> str:
+    """ISO 8601 in UTC, with milliseconds; of a number that is no time of ours the nearest that is."""
+    return datetime.fromtimestamp(bounded(seconds), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def late_deadline(deadline: float | None, submitted_at: float) -> str:
+    """What to tell of a deadline that was over before its job was there; empty where there is nothing to tell."""
+    if deadline is None or deadline > submitted_at:
+        return ""
+    return f"Its deadline ({shown(deadline)}) had passed when it was submitted."
+
+
+def _in_utc(at: datetime) -> datetime:
+    """Raises ValueError for a time out of bounds."""
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    if not EARLIEST <= at.timestamp() <= LATEST:
+        raise ValueError("must lie between 1970-01-01 and 2200-01-01")
+    return _EPOCH + (at - _EPOCH)
+
+
+Instant = Annotated[datetime, AfterValidator(_in_utc)]
+"""A time as a request gives it, in UTC; one without a zone is taken for UTC."""

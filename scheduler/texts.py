@@ -1,0 +1,39 @@
+"""Text that people write, of bounded length: one piece, or names with values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+LONGEST_NAME = 256
+LARGEST_PAIR = 128 << 10
+"""Bytes of a name and its value: Linux starts no program with a larger NAME=value."""
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _as_text(value: Any) -> Any:
+    """Numbers are what people write in JSON: they mean their text."""
+    if isinstance(value, dict):
+        return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in value.items()}
+    return value
+
+
+def _bounded(pairs: dict[str, str]) -> dict[str, str]:
+    for name, value in pairs.items():
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"a name has at most {LONGEST_NAME} characters; {name[:40]}... has {len(name)}")
+        # A character has four bytes at most, and most values are short.
+        if len(value) > LARGEST_PAIR // 8 and len(f"{name}={value}".encode()) >= LARGEST_PAIR:
+            raise ValueError(f"{name} and its value have more than {LARGEST_PAIR >> 10} KiB")
+    return pairs
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Pairs = Annotated[dict[Text, Text], BeforeValidator(_as_text), AfterValidator(_bounded)]
+"""Names with values, e.g. environment variables or labels."""

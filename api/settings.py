@@ -76,6 +76,14 @@ class Settings(BaseSettings):
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )
 
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+",
+        description="URL by which people open the service, for the lines that it begins with",
+    )
+    token_command: str = Field(
+        default="", description="command that shows the generated token, for the same lines; empty: cat DATA/token"
+    )
     report_url: str | None = Field(
         default=None,
         pattern=r"^https?://",

@@ -1,6 +1,6 @@
 """Jobs of the worker SDK whose reports don't come: why, in words, and in their events.
 
-Counted as jobs of the SDK are those that have reported before, and elastic ones, which are of little use without it. Of an
+Jobs of the SDK are those that have reported before, and elastic ones, which are of little use without it. Of an
 elastic job that never reported nobody can tell whether its script lacks the SDK or its workers can't reach the
 service, so both are said.
 """
@@ -91,7 +91,7 @@ class SilenceWatch:
             job.id for job in jobs if job.reported_at is not None and now - job.reported_at < self._after_s
         }
         news = {job_id: (SILENT, why) for job_id, why in self.silent.items() if job_id not in self._told}
-        news.update({job_id: (HEARD, "Its workers report again.") for job_id in heard})
+        news.update(dict.fromkeys(heard, (HEARD, "Its workers report again.")))
         if news:
             self._db.write(lambda db: _write(db, news, now))
             self._told = (self._told | self.silent.keys()) - heard
@@ -116,7 +116,7 @@ def _running_jobs(db: Connection) -> list[RunningJob]:
 
 
 def _told_before(db: Connection) -> set[str]:
-    query = select(col(Event.job_id), col(Event.kind)).join(Job, col(Job.id) == col(Event.job_id))
+    query = select(col(Job.id), col(Event.kind)).join(Event, col(Job.id) == col(Event.job_id))
     query = query.where(col(Job.finished_at).is_(None), col(Event.kind).in_([SILENT, HEARD]))
     told: set[str] = set()
     for job_id, kind in db.execute(query.order_by(col(Event.id))):

@@ -75,7 +75,7 @@ class Cluster:
         check_data_sets(data_sets or {})
         data_dir.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
-        self._lock = _lock(data_dir)
+        self._lock = lock_data_folder(data_dir)
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
@@ -222,8 +222,9 @@ class Cluster:
         self._lock.close()
 
 
-def _lock(data_dir: Path) -> IO[str]:
-    """Two services over one database would both start its jobs."""
+def lock_data_folder(data_dir: Path) -> IO[str]:
+    """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
+    another holds it."""
     handle = (data_dir / "schedulearn.lock").open("a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,12 +58,13 @@ def find_leftovers(engine: Engine, cluster_id: str | None, *, images: bool = Tru
         containers=sorted(row["Names"][0].removeprefix("/") for row in mine if row["Names"]),
         running=sum(row["State"] in ("running", "paused") for row in mine),
         volumes=sorted([row["Name"] for row in volumes if wanted(row)] + ([] if others else sdk)),
-        images=[] if others else sorted(name for image in found for name in _our_names(image)),
+        images=[] if others else sorted(name for image in found for name in our_names(image)),
         shared_with=others,
     )
 
 
-def _our_names(image: Any) -> Iterator[str]:
+def our_names(image: Any) -> Iterator[str]:
+    """Those of an image, as an engine lists it, that nobody but us gives."""
     for name in image.get("RepoTags") or ():
         repository = name.rpartition(":")[0]
         stand_in = repository == "python" and _STAND_IN in (image.get("Labels") or {})

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from schedulearn.scheduler.errors import StoreError
@@ -67,9 +67,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
         try:
             with tarfile.open(fileobj=source, mode="r|gz") as tar:
                 for member in tar:
-                    if member.name not in (DATABASE, TOKEN) and not member.name.startswith(f"{LOGS}/"):
-                        raise StoreError(f"this is no backup of Schedulearn: it holds {member.name!r}")
-                    tar.extract(member, folder, filter="data")
+                    _unpack(tar, member, folder)
         except (tarfile.TarError, OSError, EOFError) as error:
             raise StoreError(f"this is no backup of Schedulearn, or a part of one: {error}") from error
         _check(folder / DATABASE)
@@ -80,6 +78,18 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
             if target.is_dir():
                 shutil.rmtree(target)
             os.replace(path, target)
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """A file that a backup has, and nothing else: it may come from anywhere."""
+    path = PurePosixPath(member.name)
+    known = member.name in (DATABASE, TOKEN) or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
+    content = tar.extractfile(member) if known and member.isfile() else None
+    if content is None:
+        raise StoreError(f"this is no backup of Schedulearn: it holds {member.name!r}")
+    (folder / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with content, os.fdopen(os.open(folder / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        shutil.copyfileobj(content, target)
 
 
 def _check(database: Path) -> None:

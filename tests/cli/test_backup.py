@@ -69,6 +69,7 @@ def archive(**files: bytes) -> bytes:
         (archive(**{"schedulearn.db": b"text" * 1000}), "damaged"),
         (archive(**{"etc/passwd": b"x"}), "holds 'etc/passwd'"),
         (archive(**{"logs/../../escaped": b"x"}), "no backup of Schedulearn"),
+        (archive(**{"/logs/a": b"x"}), "no backup of Schedulearn"),
     ],
 )
 def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:

@@ -62,7 +62,7 @@ def uninstall(
     if session.as_json:
         print_json({"removed": {host.host: _json(host.found) for host in there}, "problems": problems})
     else:
-        click.echo(f"Removed. The data folder stays: {settings.data}" if there else "Nothing is left.")
+        click.echo(f"Removed. The data folder stays: {settings.data}" if there else "Nothing of this service is left.")
         for problem in problems:
             click.echo(f"Error: {problem}", err=True)
     return 1 if problems else 0
@@ -74,11 +74,13 @@ def _lines(host: HostLeftovers) -> list[str]:
     if host.problem:
         lines.append(f"  it can't be looked at: {host.problem}")
     running = f" ({found.running} running)" if found.running else ""
-    for what, names in (
-        (f"containers{running}", found.containers), ("volumes", found.volumes), ("images", found.images)
-    ):  # fmt: skip
+    for what, names, note in (
+        ("container", found.containers, running),
+        ("volume", found.volumes, ""),
+        ("image", found.images, ""),
+    ):
         if names:
-            lines.append(f"  {len(names)} {what}: {_listed(names)}")
+            lines.append(f"  {len(names)} {what}{'s' if len(names) > 1 else ''}{note}: {_listed(names)}")
     if found.shared_with:
         lines.append(f"  images and the SDK stay: another Schedulearn uses this engine ({_listed(found.shared_with)})")
     return lines

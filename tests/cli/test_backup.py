@@ -100,9 +100,9 @@ def test_uninstall_ends_what_runs_but_only_after_yes(start_service: Start) -> No
     service.stop()
     data = ("--data", str(service.data))
     said = run("uninstall", *data, stdin="n\n", code=130)
-    assert f"1 containers (1 running): schedulearn-{job}-1-0" in said.out
+    assert f"1 container (1 running): schedulearn-{job}-1-0" in said.out
     assert service._leaked()
     run("uninstall", *data, "--yes")
     wait_for(lambda: not service._leaked(), what="the end of the job's processes")
-    assert "Nothing is left." in run("uninstall", *data).out
+    assert "Nothing of this service is left." in run("uninstall", *data).out
     service.start()

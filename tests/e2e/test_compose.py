@@ -1,4 +1,5 @@
-"""docker-compose.yml as a user brings it up, on a real engine: jobs report, grow, outlive it, and go when told."""
+"""docker-compose.yml as a user brings it up, on a real engine: jobs report, outlive it, and go when told. With
+`make test-training` they grow to four GPUs as well, which takes minutes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import pytest
 from clusters import wait_for
 from served import free_port
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,7 +102,7 @@ def project(docker_url: str, worker_image: str, tmp_path: Path) -> Iterator[Proj
     made.run("down", "-v")
 
 
-def test_under_compose_jobs_report_grow_outlive_the_service_and_are_uninstalled(project: Project) -> None:
+def test_under_compose_jobs_report_and_grow_outlive_the_service_and_are_uninstalled(project: Project) -> None:
     project.run("up", "-d", "--build")
     log = wait_for(
         lambda: text if "SCHEDULEARN_TOKEN=$(" in (text := project.run("logs").decode()) else "",
@@ -125,9 +126,10 @@ def test_under_compose_jobs_report_grow_outlive_the_service_and_are_uninstalled(
         )
         # Longer than the minute that a first report may take, for machines that do much else.
         wait_for(
-            lambda: 1 in measured(http, job), seconds=120, what=f"a report: {project.run('logs').decode()[-2000:]}"
+            lambda: 1 in measured(http, job), seconds=180, what=f"a report: {project.run('logs').decode()[-2000:]}"
         )
-        wait_for(lambda: 2 in measured(http, job), seconds=300, what="a profile of two GPUs")
+        if os.environ.get("SCHEDULEARN_TEST_TRAINING"):
+            wait_for(lambda: {2, 4} <= measured(http, job), seconds=480, what="a profile of two and four GPUs")
 
         saved = project.run("exec", "-T", "schedulearn", "schedulearn", "backup", "-")
         project.run("down")

@@ -1,22 +1,51 @@
 # The service. Job containers are siblings of this one, started through the Docker socket.
-FROM python:3.11-slim AS page
-WORKDIR /src
-COPY requirements/node.txt requirements/
-COPY scripts scripts
-COPY ui ui
-RUN python -m venv .venv && scripts/build-ui.sh .venv
+#
+# In a network of its own: --build-arg HTTP_PROXY, HTTPS_PROXY, NO_PROXY, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL,
+# NPM_CONFIG_REGISTRY, and CA_CERTIFICATES (the text of certificates to trust, in PEM form). Of these only the
+# certificates stay in the image.
+ARG BASE=python:3.11-slim
 
-FROM python:3.11-slim
+FROM ${BASE} AS base
+ARG CA_CERTIFICATES
+RUN if [ -n "$CA_CERTIFICATES" ]; then \
+        printf '%s\n' "$CA_CERTIFICATES" > /usr/local/share/ca-certificates/site.crt && update-ca-certificates; fi
+ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+
+# What changes seldom comes first: Docker keeps those layers.
+FROM base AS page
+ENV NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG NPM_CONFIG_REGISTRY
+COPY requirements/node.txt requirements/
+COPY scripts/node.sh scripts/
+COPY ui/package.json ui/package-lock.json ui/
+RUN python -m venv .venv && cd ui && ../scripts/node.sh ../.venv npm ci --no-audit --no-fund --loglevel=error
+COPY ui ui
+RUN cd ui && ../scripts/node.sh ../.venv npm run --silent build
+
+FROM base AS server
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+COPY requirements/server.txt requirements/
+RUN python -m venv /opt/schedulearn && /opt/schedulearn/bin/pip install --quiet -r requirements/server.txt
+COPY pyproject.toml setup.py README.md ./
+COPY src src
+COPY api api
+COPY scheduler scheduler
+COPY metrics metrics
+COPY worker_images worker_images
+COPY --from=page /src/api/static api/static
+RUN /opt/schedulearn/bin/pip install --quiet --no-deps .
+
+FROM base
 # The docker command builds the worker images through the socket, at their first use. Newer Debian has it by itself.
 RUN apt-get update \
     && (apt-get install -y --no-install-recommends docker-cli || apt-get install -y --no-install-recommends docker.io) \
     && rm -rf /var/lib/apt/lists/*
-WORKDIR /src
-COPY requirements/server.txt requirements/
-RUN pip install --no-cache-dir -r requirements/server.txt
-COPY . .
-COPY --from=page /src/api/static api/static
-RUN pip install --no-cache-dir --no-deps . && rm -rf /src/*
+COPY --from=server /opt/schedulearn /opt/schedulearn
+ENV PATH=/opt/schedulearn/bin:$PATH
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000

@@ -44,7 +44,7 @@ test: setup $(VENV)/.dev
 	@scripts/test.sh $(BIN) $(ARGS)
 
 test-training: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) tests/e2e/test_resize.py tests/e2e/test_in_place.py tests/worker $(ARGS)
+	@SCHEDULEARN_TEST_TRAINING=1 scripts/test.sh $(BIN) tests/e2e/test_resize.py tests/e2e/test_in_place.py tests/e2e/test_compose.py tests/worker $(ARGS)
 
 test-hosts: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) tests/hosts $(ARGS)

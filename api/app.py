@@ -72,6 +72,7 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
             on_commit=pulse.beat,
             report_url=lambda runtime: report_url(settings, runtime),
             report_interval_s=settings.report_interval,
+            report_grace_s=settings.report_grace,
             checkpoint_interval_s=settings.checkpoint_interval,
             keep_checkpoints_s=settings.keep_checkpoints,
             data_sets=settings.data_sets,

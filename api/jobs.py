@@ -256,7 +256,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
                 gpus.setdefault(task.job_id, []).append(
                     {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
                 )
-    waiting, etas = cluster.loop.waiting, cluster.outlook.etas
+    waiting, etas, silent = cluster.loop.waiting, cluster.outlook.etas, cluster.silence.silent
     return [
         job_view(
             row._mapping,
@@ -264,6 +264,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
             why_resting(row, now) or why_waiting(waiting, row.id),
             eta_view(etas.jobs.get(row.id), etas.until),
             served.get(row.id, Service()),
+            silent.get(row.id),
         )
         for row in rows
     ]

@@ -373,15 +373,19 @@ def job_view(
     waiting: tuple[str, str] | None = None,
     eta: dict[str, Any] | None = None,
     served: Service = _NOTHING,
+    silent: str | None = None,
 ) -> dict[str, Any]:
     """A job's row as JSON. `waiting`: (code, sentence) of the last decision, for a job that is queued, or that pauses
-    on GPUs that it shares. `served`: by its live tasks."""
+    on GPUs that it shares. `served`: by its live tasks. `silent`: what is wrong with a job that runs and does not
+    report."""
     view = {key: job[key] for key in _AS_THEY_ARE}
     view["run_seconds"] += served.run_seconds
     view["gpu_seconds"] += served.gpu_seconds
     if waiting is not None and (job["status"] == JobStatus.QUEUED or (waiting[0], job["status"]) in _PAUSES):
         view["reason"] = waiting[0]
         view["message"] = f"{waiting[1]} {late_deadline(job['deadline'], job['submitted_at'])}".rstrip()
+    elif silent is not None and job["status"] == JobStatus.RUNNING:
+        view["message"] = f"{view['message']} {silent}"
     allocation: dict[str, int] = {}
     for gpu in gpus or ():
         allocation[gpu["host"]] = allocation.get(gpu["host"], 0) + 1

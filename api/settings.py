@@ -76,12 +76,26 @@ class Settings(BaseSettings):
         default_factory=dict, description="process runtime: image name -> prefix of a local environment"
     )
 
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+",
+        description="URL by which people open the service, for the lines that it begins with",
+    )
+    token_command: str = Field(
+        default="", description="command that shows the generated token, for the same lines; empty: cat DATA/token"
+    )
     report_url: str | None = Field(
         default=None,
         pattern=r"^https?://",
         description="URL of this service as job containers reach it; default: found by itself on this machine",
     )
     report_interval: float = Field(default=30.0, ge=0.1, le=3600, description="seconds between reports of a job")
+    report_grace: float = Field(
+        default=180.0,
+        gt=0,
+        description="seconds without a report, four report_intervals at least, after which a job of the worker SDK is "
+        "said to be silent",
+    )
     checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"

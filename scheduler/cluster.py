@@ -33,6 +33,7 @@ from schedulearn.scheduler.profiles import Profiles
 from schedulearn.scheduler.reporting import ReportAccess, report_secret
 from schedulearn.scheduler.runtimes.base import ObservedTask, Runtime
 from schedulearn.scheduler.service import Service
+from schedulearn.scheduler.silence import SilenceWatch
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
@@ -61,6 +62,7 @@ class Cluster:
         on_commit: Callable[[], None] = lambda: None,
         report_url: Callable[[str], str | None] = lambda runtime: None,
         report_interval_s: float = 30.0,
+        report_grace_s: float = 180.0,
         checkpoint_interval_s: float = 300.0,
         keep_checkpoints_s: float = 86_400.0,
         checkpoint_copies_bytes: int = 50 << 30,
@@ -74,7 +76,7 @@ class Cluster:
         check_data_sets(data_sets or {})
         close_to_others(data_dir)
         self.data_dir = data_dir
-        self._lock = _lock(data_dir)
+        self._lock = lock_data_folder(data_dir)
         self.db = Database(database_url or sqlite_url(data_dir), on_commit)
         self.cluster_id = self.db.write(_cluster_id)
         self.host = make_host(self.cluster_id)
@@ -101,6 +103,7 @@ class Cluster:
         self.reports = ReportAccess(
             self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
         )
+        self.silence = SilenceWatch(self.db, self.reports.url, report_interval_s, report_grace_s)
         self.profiles = Profiles(self.db, lambda: self.loop.wake())
         self.service = Service(
             self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job, data_sets=frozenset(data_sets or ())
@@ -116,6 +119,7 @@ class Cluster:
             monitor=self.monitor,
             profiles=self.profiles,
             job_env=self.reports.env,
+            silence=self.silence,
             data_sets=data_sets,
             on_attempt_end=lambda job_id, attempt: self.job_logs.attempt_ended(job_id, attempt),
         )
@@ -219,8 +223,9 @@ class Cluster:
         self._lock.close()
 
 
-def _lock(data_dir: Path) -> IO[str]:
-    """Two services over one database would both start its jobs."""
+def lock_data_folder(data_dir: Path) -> IO[str]:
+    """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
+    another holds it."""
     handle = (data_dir / "schedulearn.lock").open("a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -46,6 +46,7 @@ from schedulearn.scheduler.reconcile import DesiredTask, diff, is_fenced
 from schedulearn.scheduler.resize_log import tell_resizes
 from schedulearn.scheduler.retries import resting
 from schedulearn.scheduler.scaling import Steadied
+from schedulearn.scheduler.silence import SilenceWatch
 from schedulearn.scheduler.snapshot import build_snapshot
 from schedulearn.scheduler.states import HOLDS_GPUS, JobStatus, Reason
 from schedulearn.scheduler.store import hosts, repository
@@ -83,6 +84,7 @@ class SchedulerLoop:
         profiles: Profiles | None = None,
         job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
         monitor: Monitor | None = None,
+        silence: SilenceWatch | None = None,
         data_sets: Mapping[str, str] | None = None,
         on_attempt_end: Callable[[str, int], None] = lambda job_id, attempt: None,
         clock: Callable[[], float] = time.time,
@@ -93,6 +95,7 @@ class SchedulerLoop:
         self.db = db
         self.agents = agents()
         self._monitor = monitor
+        self._silence = silence
         self._agents_now = agents
         self.host_grace_s = host_grace_s
         self.policy = policy
@@ -223,6 +226,8 @@ class SchedulerLoop:
         self._reconcile(books, observations, now)
         if self._monitor is not None:
             self._monitor.notice(books.gpus, books.tasks, observations)
+        if self._silence is not None:
+            self._silence.look(now)
         review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
         resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
         tries = [max(0.05, at - self.clock()) for at in rests.values()]

@@ -23,10 +23,17 @@ settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
 
+def _running_engine() -> str:
+    """One that was there before this session may have other users: it is not this session's to stop."""
+    script = ROOT / "scripts/dev-engine.sh"
+    found = subprocess.run([script, "status"], capture_output=True, text=True, timeout=60, check=False)
+    return found.stdout.strip().removeprefix("DOCKER_HOST=") if found.returncode == 0 else ""
+
+
 @pytest.fixture(scope="session")
 def docker_url() -> Iterator[str]:
     """The address of a Docker Engine: one that answers, or one started for this session and stopped after it."""
-    given = os.environ.get("SCHEDULEARN_TEST_DOCKER_HOST")
+    given = os.environ.get("SCHEDULEARN_TEST_DOCKER_HOST") or _running_engine()
     if given:
         yield given
         return

@@ -12,6 +12,7 @@ import sys
 import click
 
 import schedulearn
+from schedulearn.api.cli.backup import backup, restore
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
@@ -22,6 +23,7 @@ from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.tokens import tokens
 from schedulearn.api.cli.top import top
+from schedulearn.api.cli.uninstall import uninstall
 from schedulearn.api.cli.usage import usage
 from schedulearn.api.cli.webhooks import webhooks
 from schedulearn.api.client import ClientError
@@ -50,7 +52,7 @@ def cli() -> None:
 
 for command in (
     *(serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
-    *(events, timeline, telemetry, webhooks, tokens),
+    *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

@@ -175,25 +175,40 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def _announce(self) -> None:
-        host, port = self._settings.host, self._port
-        everywhere = host in _WILDCARDS
-        shown = "127.0.0.1" if everywhere else f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{port}"
+        settings = self._settings.model_copy(update={"port": self._port})
         if self._as_json:
-            lines = [
-                json.dumps({"url": url, "page": f"{url}/ui/", "data": str(self._settings.data), "pid": os.getpid()})
-            ]
+            url = _url(settings)
+            lines = [json.dumps({"url": url, "page": f"{url}/ui/", "data": str(settings.data), "pid": os.getpid()})]
         else:
-            also = f" (and at every other address of {socket.gethostname()})" if everywhere else ""
-            lines = [f"Schedulearn is ready: {url}/ui/{also}"]
-            if self._made_token:
-                reach = socket.gethostname() if everywhere else shown
-                path = self._settings.data / "token"
-                lines += [
-                    f"Clients need its token, which is in {path}; the page asks for it. For the command line:",
-                    f"  export SCHEDULEARN_URL=http://{reach}:{port} SCHEDULEARN_TOKEN=$(cat {path})",
-                ]
+            lines = start_lines(settings, socket.gethostname(), made_token=self._made_token)
         _tell(*lines)
+
+
+def start_lines(settings: Settings, machine: str, *, made_token: bool) -> list[str]:
+    """Where to open the service, and where its token is. `machine`: its host name."""
+    url, told = _url(settings), settings.public_url is not None
+    everywhere = settings.host in _WILDCARDS
+    also = f" (and at every other address of {machine})" if everywhere and not told else ""
+    lines = [f"Schedulearn is ready: {url}/ui/{also}"]
+    if made_token:
+        path = settings.data / "token"
+        show = settings.token_command or f"cat {path}"
+        place = f"`{show}` shows it" if settings.token_command else f"it is in {path}"
+        reach = f"http://{machine}:{settings.port}" if everywhere and not told else url
+        lines += [
+            f"Clients need its token: {place}, and the page asks for it. For the command line:",
+            f"  export SCHEDULEARN_URL={reach} SCHEDULEARN_TOKEN=$({show})",
+        ]
+    return lines
+
+
+def _url(settings: Settings) -> str:
+    """What people open: as they told us, or this machine's own address."""
+    if settings.public_url is not None:
+        return settings.public_url.rstrip("/")
+    host = settings.host
+    shown = "127.0.0.1" if host in _WILDCARDS else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{settings.port}"
 
 
 def _tell(*lines: str) -> None:

@@ -15,6 +15,8 @@ from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
 
 LABEL_JOB = "schedulearn.checkpoints"
 SDK_PATH = "/schedulearn/sdk"
+SDK_VOLUMES = "schedulearn-sdk-"
+"""Beginning of the names of such volumes: one for each version."""
 CHECKPOINTS_PATH = "/schedulearn/checkpoints"
 _COMPLETE = "complete"  # the file that is written last
 
@@ -24,7 +26,7 @@ def checkpoint_volume(job_id: str) -> str:
 
 
 def sdk_volume() -> str:
-    return f"schedulearn-sdk-{sdk_digest()}"
+    return f"{SDK_VOLUMES}{sdk_digest()}"
 
 
 def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:

@@ -235,3 +235,21 @@ def test_a_job_that_reported_is_elastic_when_its_past_is_replayed(api: Api) -> N
     assert played.application.phi(0) == pytest.approx(500)
     [outcome] = simulate(make_policy("goodput", "speed"), [played], [host(gpus=4)]).outcomes
     assert math.isfinite(outcome.ended_at)
+
+
+def test_a_job_that_should_report_and_does_not_says_so_until_it_does(tmp_path: Path) -> None:
+    silence = {"report_interval": 0.1, "report_grace": 0.5}
+    with serve_api(tmp_path, report_url="http://127.0.0.1:1", **silence) as api:
+        job, env = running(api)
+        message = wait_for(lambda: "No report" in api.job(job)["message"] and api.job(job)["message"], seconds=30)
+        assert message.endswith("so its speed is not known: its script does not use schedulearn.worker, or its workers "
+                                "can't reach http://127.0.0.1:1.")  # fmt: skip
+        [listed] = api.http.get("/api/v1/jobs").json()["items"]
+        assert "No report" in listed["message"]
+        assert send(api, env["SCHEDULEARN_JOB_TOKEN"], report()).status_code == 200
+
+        def kinds() -> list[str]:
+            return [event["kind"] for event in api.http.get(f"/api/v1/jobs/{job}/events").json()["items"]]
+
+        wait_for(lambda: send(api, env["SCHEDULEARN_JOB_TOKEN"], report()) and "job.heard" in kinds(), seconds=30)
+        assert "No report" not in api.job(job)["message"]

@@ -17,11 +17,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    """Services of the test's own, over `tmp_path / "data"`."""
+    """Services of the test's own, over `tmp_path / "data"` unless told."""
     with ExitStack() as stack:
 
-        def start(*flags: str, **options: Any) -> Service:
-            running = Service(tmp_path / "data", *flags, **options)
+        def start(*flags: str, data: Path | None = None, **options: Any) -> Service:
+            running = Service(data or tmp_path / "data", *flags, **options)
             stack.callback(running.close)
             return running
 

@@ -16,6 +16,9 @@ import pytest
 from clusters import wait_for
 from services import COMMAND, Service, run
 
+from schedulearn.api.cli.server import start_lines
+from schedulearn.api.settings import Settings
+
 Start = Callable[..., Service]
 
 
@@ -192,6 +195,16 @@ def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
         assert f"SCHEDULEARN_TOKEN=$(cat {tmp_path / 'token'})" in lines[2]
         assert not any(token in line for token in tokens for line in lines)
     assert len(tokens) == 1
+
+
+def test_in_a_container_the_start_says_what_to_open_and_how_to_see_the_token(tmp_path: Path) -> None:
+    show = "docker compose exec schedulearn cat /data/token"
+    settings = Settings(host="0.0.0.0", data=tmp_path, public_url="http://127.0.0.1:8123/", token_command=show)
+    assert start_lines(settings, "0a1b2c", made_token=True) == [
+        "Schedulearn is ready: http://127.0.0.1:8123/ui/",
+        f"Clients need its token: `{show}` shows it, and the page asks for it. For the command line:",
+        f"  export SCHEDULEARN_URL=http://127.0.0.1:8123 SCHEDULEARN_TOKEN=$({show})",
+    ]
 
 
 def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(start_service: Callable[..., Service]) -> None:

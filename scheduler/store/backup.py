@@ -1,0 +1,104 @@
+"""Backups of a data folder: one tar file with the database, the token and the logs. Made while the service runs or not.
+
+Checkpoints stay where they are, on the hosts; copies of them, local tasks and the SDK are no part of it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from schedulearn.scheduler.errors import StoreError
+
+DATABASE, TOKEN, LOGS = "schedulearn.db", "token", "logs"
+
+
+def write_backup(data_dir: Path, out: IO[bytes]) -> None:
+    """Raises StoreError without a database in the folder."""
+    if not (data_dir / DATABASE).exists():
+        raise StoreError(f"there is no {DATABASE} in {data_dir}: name the data folder by --data")
+    with (
+        tempfile.TemporaryDirectory(prefix=".backup-", dir=data_dir) as folder,
+        tarfile.open(fileobj=out, mode="w|gz", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        snapshot = Path(folder) / DATABASE
+        try:
+            with closing(sqlite3.connect(f"{(data_dir / DATABASE).as_uri()}?mode=ro", uri=True, timeout=30)) as source:
+                source.execute("VACUUM INTO ?", (str(snapshot),))  # as of one moment, whatever is written meanwhile
+        except sqlite3.Error as error:
+            raise StoreError(f"the database in {data_dir} can't be copied: {error}") from error
+        tar.add(snapshot, DATABASE, filter=_private)
+        for name, content in _files(data_dir):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(_private(entry), io.BytesIO(content))
+
+
+def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.mode, entry.uid, entry.gid, entry.uname, entry.gname = 0o600, 0, 0, "", ""
+    return entry
+
+
+def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
+    """Those beside the database. Logs grow and go meanwhile: each is as it was when it was read."""
+    for path in [data_dir / TOKEN, *sorted((data_dir / LOGS).rglob("*"))]:
+        try:
+            if path.is_file() and not path.is_symlink():
+                yield str(path.relative_to(data_dir)), path.read_bytes()
+        except FileNotFoundError:
+            continue
+
+
+def read_backup(source: IO[bytes], data_dir: Path) -> None:
+    """Makes the folder what the backup holds; the caller holds its lock. All or nothing: the database comes last.
+    Raises StoreError for a folder that has a database, and for what is no backup."""
+    if found := sorted(path.name for path in data_dir.glob(f"{DATABASE}*")):
+        raise StoreError(f"{data_dir} has {', '.join(found)} already: move them away first")
+    with tempfile.TemporaryDirectory(prefix=".restore-", dir=data_dir) as name:
+        folder = Path(name)
+        try:
+            with tarfile.open(fileobj=source, mode="r|gz") as tar:
+                for member in tar:
+                    _unpack(tar, member, folder)
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise StoreError(f"this is no backup of Schedulearn, or a part of one: {error}") from error
+        _check(folder / DATABASE)
+        for path in (folder / LOGS, folder / TOKEN, folder / DATABASE):
+            target = data_dir / path.name
+            if not path.exists():
+                continue
+            if target.is_dir():
+                shutil.rmtree(target)
+            os.replace(path, target)
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """A file that a backup has, and nothing else: it may come from anywhere."""
+    path = PurePosixPath(member.name)
+    known = member.name in (DATABASE, TOKEN) or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
+    content = tar.extractfile(member) if known and member.isfile() else None
+    if content is None:
+        raise StoreError(f"this is no backup of Schedulearn: it holds {member.name!r}")
+    (folder / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with content, os.fdopen(os.open(folder / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        shutil.copyfileobj(content, target)
+
+
+def _check(database: Path) -> None:
+    if not database.exists():
+        raise StoreError("this is no backup of Schedulearn: it holds no database")
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        found = str(error)
+    if found != "ok":
+        raise StoreError(f"the database in this backup is damaged: {found}")

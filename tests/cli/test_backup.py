@@ -1,0 +1,108 @@
+"""backup, restore and uninstall, as an operator runs them."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import tarfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from clusters import wait_for
+from services import Service, run
+
+Start = Callable[..., Service]
+
+
+def ids(database: Path) -> set[str]:
+    with closing(sqlite3.connect(database)) as connection:
+        return {job_id for (job_id,) in connection.execute("SELECT id FROM job")}
+
+
+def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
+    start_service: Start, tmp_path: Path
+) -> None:
+    service, file, copy = start_service(), tmp_path / "backup.tar.gz", tmp_path / "copy"
+    (service.data / "token").write_text("for another start")
+    done = service.submit("echo from before")
+    service.wait(done, "succeeded")
+    batch = [{"name": "j", "type": "x", "container_image": "nope", "command": "true", "required_gpus": 4}] * 10
+    acknowledged = {done}
+    for _ in range(3):
+        answer = service.api("POST", "/api/v1/jobs:batch", json=batch)
+        acknowledged |= {job["id"] for job in answer.json()["items"]}
+        service.run("backup", str(file), "--data", str(service.data))
+    assert file.stat().st_mode & 0o077 == 0, "it holds the token"
+
+    run("restore", str(file), "--data", str(copy))
+    assert ids(copy / "schedulearn.db") == acknowledged
+    assert (copy / "token").read_text() == (service.data / "token").read_text()
+    assert [path.stat().st_mode & 0o077 for path in (copy / "token", copy / "schedulearn.db")] == [0, 0]
+    for job in service.api("GET", "/api/v1/jobs?limit=1000").json()["items"]:
+        service.api("POST", f"/api/v1/jobs/{job['id']}/cancel")
+    service.stop()
+    restored = start_service(data=copy)
+    assert restored.job(done)["state"] == "succeeded"
+    assert "from before" in restored.api("GET", f"/api/v1/jobs/{done}/logs").text
+    service.start()  # its fixture looks at it once more
+
+
+def archive(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "no backup of Schedulearn"),
+        (b"text", "no backup of Schedulearn"),
+        (archive(**{"schedulearn.db": b"x" * 100_000})[:-40], "no backup of Schedulearn"),
+        (archive(token=b"t"), "holds no database"),
+        (archive(**{"schedulearn.db": b"text" * 1000}), "damaged"),
+        (archive(**{"etc/passwd": b"x"}), "holds 'etc/passwd'"),
+        (archive(**{"logs/../../escaped": b"x"}), "no backup of Schedulearn"),
+        (archive(**{"/logs/a": b"x"}), "no backup of Schedulearn"),
+    ],
+)
+def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:
+    file, data = tmp_path / "file", tmp_path / "data"
+    file.write_bytes(content)
+    assert words in run("restore", str(file), "--data", str(data), code=1).err
+    assert [path.name for path in data.iterdir()] == ["schedulearn.lock"]
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service: Start, tmp_path: Path) -> None:
+    service, file = start_service(), tmp_path / "backup.tar.gz"
+    data = ("--data", str(service.data))
+    service.run("backup", str(file), *data)
+    assert "another Schedulearn" in service.run("restore", str(file), *data, code=1).err
+    assert "another Schedulearn" in service.run("uninstall", "--yes", *data, code=1).err
+    service.stop()
+    assert "has schedulearn.db" in run("restore", str(file), *data, code=1).err
+    assert "there is no schedulearn.db" in run("backup", str(file), "--data", str(tmp_path), code=1).err
+    assert "there is no schedulearn.db" in run("uninstall", "--data", str(tmp_path), code=1).err
+    service.start()
+
+
+def test_uninstall_ends_what_runs_but_only_after_yes(start_service: Start) -> None:
+    service = start_service()
+    job = service.submit("echo up; sleep 1000")
+    service.wait(job, "running")
+    service.stop()
+    data = ("--data", str(service.data))
+    said = run("uninstall", *data, stdin="n\n", code=130)
+    assert f"1 container (1 running): schedulearn-{job}-1-0" in said.out
+    assert service._leaked()
+    run("uninstall", *data, "--yes")
+    wait_for(lambda: not service._leaked(), what="the end of the job's processes")
+    assert "Nothing of this service is left." in run("uninstall", *data).out
+    service.start()

@@ -54,7 +54,7 @@ class Simulation:
     least once an event; `progress(done, total)` is told of every job that ends.
 
     Its clock, `now`, counts from `start`: in seconds since the epoch a float steps by 2.4e-7, which is too coarse to
-    reckon with. What comes in and goes out, also to the policy, is in the time of the trace (docs/adr/0016).
+    reckon with. What comes in and goes out, also to the policy, is in the time of the trace (docs/adr/0019).
     """
 
     def __init__(

@@ -112,6 +112,7 @@ def test_an_unhealthy_gpu_loses_its_job_which_starts_elsewhere_and_is_not_given_
         c.poke()
         assert c.gpu(probe.uuid(0)).fault
         assert c.state(other) == "queued"
+        c.cluster.service.cancel(other)  # it would have the GPU while the next try waits
         # What the user allowed is all there still.
         c.runtime.finish(c.task(job, 2), 3)
         wait_for(lambda: c.job(job).attempt == 3)

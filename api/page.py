@@ -43,6 +43,8 @@ async def page(request: Request, path: str) -> Response:
         if packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
             return Response(packed, headers={**headers, "content-encoding": "gzip"}, media_type=kind)
         return Response(plain, headers=headers, media_type=kind)
+    if path.startswith("assets/"):  # of another version: to the page, its frame would look like broken code
+        return problems.problem_response(404, "not_found", f"the page has no file {path}: reload it")
     if (STATIC / "index.html").is_file():
         return _index()
     return problems.problem_response(404, "page_not_built", "the page is not built: run `make ui`")

@@ -10,7 +10,7 @@ from schedulearn.scheduler.digest import ran_seconds
 from schedulearn.scheduler.domain import IN_PLACE_S, HostView, JobView, Snapshot
 from schedulearn.scheduler.lengths import by_family, by_progress
 from schedulearn.scheduler.membership import IN_PLACE, leaving
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.states import WAITS, JobStatus
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.profiles import JobProfile
@@ -58,7 +58,7 @@ def build_snapshot(
             held[job.id] = _Held(dict(job.target), picked)
     jobs = []
     for job in books.jobs.values():
-        if job.status == JobStatus.STOPPING or (job.status == JobStatus.QUEUED and job.id in awaited):
+        if job.status == JobStatus.STOPPING or (job.status in WAITS and job.id in awaited):
             continue
         profile = profile_of(job.id) if job.elastic else None
         mine = held.get(job.id, _NOTHING)

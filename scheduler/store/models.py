@@ -118,7 +118,7 @@ class Job(SQLModel, table=True):
     """Of the attempts that have ended."""
     gpu_seconds: float = 0.0
     pull_percent: float | None = None
-    not_before: float | None = None
+    not_before: float | None = Field(default=None, sa_type=InstantColumn)
     """When it may start again after a failure of its command; None, or in the past: at any time."""
     fetch_hosts: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False, server_default="[]"))
     """While it is pulling: the hosts that fetch its image for it."""
@@ -137,7 +137,7 @@ class Job(SQLModel, table=True):
     target: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
     """What it will hold when it starts again after a resize, as a policy sees it; None: it is not being resized by
     restart, or gives all up."""
-    resized_at: float | None = None
+    resized_at: float | None = Field(default=None, sa_type=InstantColumn)
     """When its last resize was decided."""
     resized_from: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
     """What it held before that; None: it was told already what the resize gained and cost."""

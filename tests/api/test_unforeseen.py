@@ -62,6 +62,11 @@ def test_a_path_that_no_file_can_have_is_a_deep_link(api: Api, path: str) -> Non
     assert api.http.get(path).status_code in (200, 404)
 
 
+def test_code_of_another_version_of_the_page_is_not_found(api: Api) -> None:
+    answer = api.http.get("/ui/assets/JobScreen-of-before.js")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

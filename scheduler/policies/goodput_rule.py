@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.policies.goodput import Goodput
 
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
-PINNED = 1e9
+PINNED = 1e9  # at least: to stop a job that must stay as it is costs more than whatever it keeps others from
 ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
 LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
@@ -126,7 +126,9 @@ def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None 
     cost = base + price * each
     stays = np.array([not job.elastic or policy.keeps(job) for job in options.jobs])
     stays &= options.speedup[:, options.stay] > 0
-    cost[:, options.wait] = np.where(stays, PINNED, WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6))
+    cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
+    pinned = max(PINNED, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
+    cost[stays, options.wait] = pinned
     return assign(cost, options.gpus, options.pool, room).choice
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from clusters import wait_for
 from served import Served
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +50,8 @@ def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
             assert not config["Privileged"]
             assert not config["Binds"]
             assert {mount["Type"] for mount in container.attrs["Mounts"]} == {"volume"}, "it has a folder of the host"
-            process = container.top()["Processes"]
-            assert any("horovodrun -np 2 -H localhost:2" in " ".join(row) for row in process), process
+            launcher = "horovodrun -np 2 -H localhost:2"  # soon: it follows the engine's init and our own first words
+            wait_for(lambda: any(launcher in " ".join(row) for row in container.top()["Processes"]), what=launcher)
         finally:
             client.close()
         ended = served.wait(job_id, "succeeded", "failed", seconds=180)

@@ -79,6 +79,14 @@ def test_no_gpu_is_left_while_a_job_on_one_host_gains_by_it_net_of_its_restart(s
                 assert then <= now * (1 + 1e-5), f"{view.id} would gain by {gpus} on {name}, not {held} on {home}"
 
 
+@pytest.mark.parametrize("metric", Goodput.metrics)
+def test_a_job_that_has_just_begun_stays_though_it_makes_no_progress_and_many_wait(metric: str) -> None:
+    begun = elastic("begun", allocation={"h1": 1}, held_seconds=1.0, goodput=PowerLaw(0.5, unit=0.0))
+    waiting = [job(f"waits-{i}") for i in range(8)]
+    plan = make_policy("goodput", metric).allocate(snapshot([begun, *waiting], [host(gpus=1)]))
+    assert dict(plan.allocations) == {"begun": {"h1": 1}}
+
+
 @given(state=snapshots(), metric=st.sampled_from(Goodput.metrics), seconds=st.floats(0, 60))
 def test_nobody_is_resized_before_it_has_run_for_a_while(state: Snapshot, metric: str, seconds: float) -> None:
     state = replace(state, jobs=tuple(replace(each, held_seconds=seconds) for each in state.jobs))

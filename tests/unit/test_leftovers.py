@@ -81,9 +81,11 @@ def test_no_gpu_is_left_while_a_job_on_one_host_gains_by_it_net_of_its_restart(s
 
 @pytest.mark.parametrize("metric", Goodput.metrics)
 def test_a_job_that_has_just_begun_stays_though_it_makes_no_progress_and_many_wait(metric: str) -> None:
-    begun = elastic("begun", allocation={"h1": 1}, held_seconds=1.0, goodput=PowerLaw(0.5, unit=0.0))
-    waiting = [job(f"waits-{i}") for i in range(8)]
-    plan = make_policy("goodput", metric).allocate(snapshot([begun, *waiting], [host(gpus=1)]))
+    still = PowerLaw(0.5, unit=0.0)
+    begun = elastic("begun", at=0.0, allocation={"h1": 1}, held_seconds=1.0, max_gpus=1, goodput=still)
+    waiting = [job(f"a-{i}", at=0.0) for i in range(8)]
+    state = replace(snapshot([begun, *waiting], [host(gpus=1)]), now=10_000.0)
+    plan = make_policy("goodput", metric).allocate(state)
     assert dict(plan.allocations) == {"begun": {"h1": 1}}
 
 

@@ -100,10 +100,18 @@ def decide(policy: Goodput, snapshot: Snapshot) -> Plan:
     return Plan(
         allocations,
         desired_hosts=_desired_hosts(policy, snapshot, options, allocations, choice),
-        utility=float(options.speedup[rows, choice].sum()) / max(options.total, 1),
+        utility=_utility(snapshot.hosts, allocations, speedup),
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
         review_at=_review_at(policy, snapshot, allocations),
     )
+
+
+def _utility(hosts: Sequence[HostView], allocations: Mapping[str, Allocation], speedup: Mapping[str, float]) -> float:
+    """The jobs' speedups over the GPUs that may be used: those of open hosts, and those that jobs still have on others,
+    such as a host that is drained."""
+    usable = {host.id: host.gpus for host in hosts if host.open}
+    elsewhere = sum(n for held in allocations.values() for host, n in held.items() if host not in usable)
+    return float(sum(speedup[job_id] for job_id in allocations)) / max(1, sum(usable.values()) + elsewhere)
 
 
 def choose(policy: Goodput, options: Options, now: float, capacity: Ints | None = None) -> Ints:

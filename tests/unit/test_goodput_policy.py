@@ -167,6 +167,12 @@ def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:
     assert weights[1] == weights[3] > weights[2] > weights[0] == pytest.approx(1 / 32)
 
 
+def test_utility_counts_the_gpus_that_jobs_still_have_on_a_host_that_is_drained() -> None:
+    jobs = [job("stays", gpus=4, allocation={"h2": 4}), job("new", gpus=1)]
+    plan = make_policy("goodput").allocate(snapshot(jobs, [host(), host("h2", open=False)]))
+    assert plan.utility == pytest.approx(5 / 8)
+
+
 def test_hosts_are_asked_for_by_utility() -> None:
     """40 GPUs' worth of speedup at most; hosts of 4."""
     hosts = [host(f"h{i}") for i in range(10)]

@@ -150,11 +150,16 @@ def test_an_image_is_copied_from_the_host_that_has_it(served: Served, hosts: Lab
     source = hosts.hosts["h2"]
     source.docker("tag", IMAGE, "schedulearn-lab/only-here:1")
     try:
-        jobs = [served.submit("true", 4, container_image="schedulearn-lab/only-here:1") for _ in range(3)]
+        # They last: others would wait for the host that has the image rather than for its copy.
+        jobs = [served.submit("sleep 600", 4, container_image="schedulearn-lab/only-here:1") for _ in range(3)]
         for job in jobs:
-            ended = served.wait(job, "succeeded", "failed", seconds=SLOW)
-            assert ended["state"] == "succeeded", ended["message"]
+            begun = served.wait(job, "running", "failed", seconds=SLOW)
+            assert begun["state"] == "running", begun["message"]
         assert {served.job(job)["tasks"][0]["host"] for job in jobs} == set(hosts.hosts)
+        for job in jobs:
+            served.http.delete(f"/jobs/{job}")
+        for job in jobs:
+            served.wait(job, "cancelled", seconds=SLOW)
     finally:
         for each in hosts.hosts.values():
             each.docker("rmi", "schedulearn-lab/only-here:1", check=False)

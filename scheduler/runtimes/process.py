@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import schedulearn
 from schedulearn import scheduler
 from schedulearn.scheduler import runtimes
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
@@ -255,7 +254,7 @@ class ProcessRuntime:
             raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
         directory = self._directory(task.task_id)
         python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
-        packages = [package.__path__[0] for package in (schedulearn, scheduler, runtimes)]
+        packages = [os.path.dirname(scheduler.__path__[0]), scheduler.__path__[0], runtimes.__path__[0]]
         try:
             self._prepare(task, directory, prefix)
             with (

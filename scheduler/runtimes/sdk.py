@@ -16,7 +16,7 @@ from pathlib import Path
 from schedulearn.scheduler.errors import StartRefused
 
 PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.worker")
-_SERVICE_ONLY = ("metrics/nvml.py", "metrics/probe.py", "metrics/readings.py", "metrics/gpu_processes.py")
+_SERVICE_ONLY = ("policy.py", "metrics/nvml.py", "metrics/probe.py", "metrics/readings.py", "metrics/gpu_processes.py")
 
 
 @cache

@@ -1,0 +1,25 @@
+"""The names that users' own code relies on, wherever they live inside."""
+
+import subprocess
+import sys
+
+import schedulearn
+from schedulearn import policy
+from schedulearn.api.client import Client
+
+
+def test_what_authors_of_policies_need_is_in_one_place() -> None:
+    assert {"HostView", "JobView", "Snapshot", "Plan", "Explanation", "Policy", "make_policy", "plan_faults"} <= {
+        *policy.__all__
+    }
+    snapshot = policy.Snapshot(now=0.0, seed=0, hosts=(policy.HostView("h", 2),), jobs=(), last_host=None)
+    plan = policy.make_policy("fifo").allocate(snapshot)
+    assert policy.plan_faults(snapshot, plan) == []
+    assert policy.Explanation("code", "A sentence.").code == "code"
+
+
+def test_the_client_is_there_and_loads_nothing_before_it_is_asked_for() -> None:
+    assert schedulearn.Client is Client
+    program = "import sys, schedulearn; print(sorted({'httpx', 'pydantic', 'schedulearn.api'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

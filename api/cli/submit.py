@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import IO, Any
 
@@ -42,22 +43,17 @@ class _Submit(Command):
         return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
 
 
-class _Seconds(click.ParamType[float]):
-    name = "time"
+class _Parsed(click.ParamType[Any]):
+    """What `parse` makes of a text; its ValueError says what is wrong with it."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return parse_seconds(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _Instant(click.ParamType[str]):
-    name = "when"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return parse_instant(str(value))
+            return self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -84,9 +80,15 @@ class _Instant(click.ParamType[str]):
 @click.option("--family", metavar="TEXT", help="Its jobs share what is learned.  [default: image and command]")
 @click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
 @click.option("--weight", type=float, metavar="N", help="Its share against other jobs.  [default: 1]")
-@click.option("--deadline", type=_Instant(), metavar="WHEN", help="When it should be done: a time, or 2h from now.")
-@click.option("--grace-period", type=_Seconds(), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]")
-@click.option("--max-duration", type=_Seconds(), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d.")
+@click.option(
+    "--deadline", type=_Parsed(parse_instant), metavar="WHEN", help="When it should be done: a time, or 2h from now."
+)
+@click.option(
+    "--grace-period", type=_Parsed(parse_seconds), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]"
+)
+@click.option(
+    "--max-duration", type=_Parsed(parse_seconds), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d."
+)
 @click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
 @click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")

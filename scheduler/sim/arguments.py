@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from schedulearn.scheduler.domain import HostView
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policy import Policy, canonical_name, make_policy, metrics_of
+from schedulearn.scheduler.policy import Policy, canonical_name, metrics_of, policy_of
 from schedulearn.scheduler.sim.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (
     Application,
@@ -39,7 +39,7 @@ class Contender:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> Policy:
-        return make_policy(self.algorithm, self.metric, **self.params)
+        return policy_of(self.algorithm, self.metric, self.params)
 
     @property
     def label(self) -> str:
@@ -64,7 +64,7 @@ def parse_policies(text: str) -> list[Contender]:
 
 def _pair(given: str) -> tuple[str, Any]:
     key, equals, value = given.partition("=")
-    if not key or not equals or key in ("algorithm", "metric"):
+    if not key or not equals:
         raise InvalidError(f"{given!r} is no parameter: write a policy as algorithm:metric/key=value", field="params")
     try:
         return key, json.loads(value, parse_constant=_refuse)

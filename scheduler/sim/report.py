@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.scheduler.domain import HostView
+from schedulearn.scheduler.domain import HostView, gpu_count
 from schedulearn.scheduler.sim.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.sim.comparison import Comparison, Played, table
 from schedulearn.scheduler.sim.run import Held, Run
@@ -193,7 +193,7 @@ def _runs(lanes: Sequence[int]) -> list[tuple[int, int]]:
 def _gpus(allocation: Mapping[str, int]) -> str:
     total = sum(allocation.values())
     where = ", ".join(sorted(allocation)) if len(allocation) <= 3 else f"{len(allocation)} hosts"
-    return f"{total} GPU{'s' if total > 1 else ''} on {where}"
+    return f"{gpu_count(total)} on {where}"
 
 
 def _colour(job: str) -> int:

@@ -37,13 +37,13 @@ from schedulearn.api.reach import report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost, embedded_host
-from schedulearn.scheduler.housekeeping import Room
-from schedulearn.scheduler.job_logs import JobLogBounds
-from schedulearn.scheduler.observations import ReportIn
-from schedulearn.scheduler.plugins import load_policies
-from schedulearn.scheduler.rosters import MembershipIn
-from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.control.job_logs import JobLogBounds
+from schedulearn.scheduler.hosts.disk_cleanup import Room
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.policies.plugins import load_policies
+from schedulearn.scheduler.reports.membership import MembershipIn
+from schedulearn.scheduler.reports.store import ReportIn
+from schedulearn.scheduler.specs.job import JobSpec
 
 _BODY_LIMIT = 32 << 20
 

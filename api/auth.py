@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
-from schedulearn.scheduler import reporting, rosters
+from schedulearn.scheduler.reports import access as reporting
+from schedulearn.scheduler.reports import membership as rosters
 
 COOKIE = "schedulearn_token"
 OPEN_PATHS = ("/healthz", "/ui/", "/api/v1/session")

@@ -22,7 +22,7 @@ from schedulearn.api.client_transport import (
     checked_json,
     part,
 )
-from schedulearn.scheduler.states import TERMINAL, JobStatus
+from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 __all__ = ["ApiError", "Client", "ClientError", "Event", "Json", "LogPiece", "UnreachableError"]
 

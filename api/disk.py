@@ -13,8 +13,8 @@ from schedulearn.api.instants import iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
-from schedulearn.scheduler.host_agent import HostAgent
-from schedulearn.scheduler.spec import ImageName
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.specs.job import ImageName
 
 router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
 _REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 409: {"model": Problem}}
@@ -91,8 +91,8 @@ def _agent(cluster: Cluster, host_id: str) -> HostAgent:
     agent = cluster.agents.get(host_id)
     if agent is None:
         raise NotFoundError(f"there is no host {host_id!r}")
-    if agent.grip.observation is None:
-        raise ConflictError(f"{host_id} does not answer: {agent.grip.error}")
+    if agent.status.observation is None:
+        raise ConflictError(f"{host_id} does not answer: {agent.status.error}")
     return agent
 
 

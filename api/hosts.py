@@ -12,10 +12,10 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, GpuReadingOut, HostOut, Problem
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.host_facts import HostProblem
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.host_agent import NOT_CONTACTED
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.runtimes.base import HostProblem
+from schedulearn.scheduler.hosts.agent import NOT_CONTACTED
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.repository import Hosts
 
@@ -80,7 +80,7 @@ def add_host(request: Request, body: HostSpec) -> Response:
     cluster.fleet.add(body)
     end = time.monotonic() + _FIRST_CONTACT_S
     agent = cluster.agents.get(body.name)
-    while agent is not None and agent.grip.error == NOT_CONTACTED and time.monotonic() < end:
+    while agent is not None and agent.status.error == NOT_CONTACTED and time.monotonic() < end:
         time.sleep(0.05)
     return _view(cluster, body.name, status_code=201)
 
@@ -141,8 +141,8 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
         by_host.setdefault(gpu.host_id, []).append(gpu)
     for host in hosts.hosts:
         agent = cluster.agents.get(host.id)
-        grip = agent.grip if agent is not None else None
-        facts = grip.facts if grip is not None else None
+        status = agent.status if agent is not None else None
+        facts = status.facts if status is not None else None
         gpus = [_gpu_view(cluster, gpu, hosts.holders.get(gpu.uuid, [])) for gpu in by_host.get(host.id, ())]
         problems = list(facts.problems) if facts is not None else []
         if why := cluster.monitor.problem(host.id):
@@ -155,8 +155,8 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
                 "state": "draining" if host.drain_until is not None else host.parking or host.state,
                 "drain_until": iso(host.drain_until),
                 "origin": host.origin,
-                "reachable": grip is not None and grip.observation is not None,
-                "error": grip.error if grip is not None else "not connected",
+                "reachable": status is not None and status.observation is not None,
+                "error": status.error if status is not None else "not connected",
                 "lost_at": iso(host.lost_at),
                 "version": facts.version if facts is not None else "",
                 "cpus": facts.cpus if facts is not None else None,
@@ -172,7 +172,7 @@ def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
 
 def _reachable(cluster: Cluster, host_id: str) -> bool:
     agent = cluster.agents.get(host_id)
-    return agent is not None and agent.grip.observation is not None
+    return agent is not None and agent.status.observation is not None
 
 
 def _state(gpu: Any, jobs: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from schedulearn.scheduler.instants import shown
+from schedulearn.scheduler.core.instants import shown
 
 
 def iso(seconds: float | None) -> str | None:

@@ -33,13 +33,13 @@ from schedulearn.api.schemas import (
 )
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
-from schedulearn.scheduler.env_masking import with_values_of
+from schedulearn.scheduler.control.service import Answer, JobRows
+from schedulearn.scheduler.control.waiting_reasons import why_waiting
+from schedulearn.scheduler.core.retries import why_resting
+from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.explain import why_waiting
-from schedulearn.scheduler.retries import why_resting
-from schedulearn.scheduler.service import Answer, JobRows
-from schedulearn.scheduler.spec import JobSpec
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.specs.env_masking import with_values_of
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.store.usage import Service, live_service
@@ -113,7 +113,7 @@ async def _stored(request: Request, specs: Sequence[JobSpec], view: Callable[[Jo
 @router.post("/jobs:preview", response_model=EtaOut, responses=_PROBLEMS)
 def preview_job(request: Request, body: JobSpec) -> Response:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
-    eta, until = cluster_of(request).outlook.expect(body)
+    eta, until = cluster_of(request).forecaster.predict_job(body)
     return JsonResponse(eta_view(eta, until))
 
 
@@ -256,7 +256,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
                 gpus.setdefault(task.job_id, []).append(
                     {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
                 )
-    waiting, etas, silent = cluster.loop.waiting, cluster.outlook.etas, cluster.silence.silent
+    waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
     return [
         job_view(
             row._mapping,

@@ -17,7 +17,7 @@ from schedulearn.api.schemas import JobDetail, JobOut
 from schedulearn.api.state import cluster_of, pulse_of
 from schedulearn.api.stream import log_chunks
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
-from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(tags=["original routes"])

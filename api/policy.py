@@ -17,13 +17,13 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.control.service import DEFAULT_POLICY
+from schedulearn.scheduler.core.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.observations import load_past
-from schedulearn.scheduler.policy import POLICIES, canonical_name, metrics_of, parameters_of, policy_of
-from schedulearn.scheduler.profiles import kinds
-from schedulearn.scheduler.replay import trace
-from schedulearn.scheduler.service import DEFAULT_POLICY
-from schedulearn.scheduler.snapshot import parts
+from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, metrics_of, parameters_of, policy_of
+from schedulearn.scheduler.reports.profiles import kinds
+from schedulearn.scheduler.reports.store import load_finished_jobs
+from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history, repository
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def preview(
         raise InvalidError(f"params is not JSON: {error}", field="params") from error
     if not isinstance(given, dict):
         raise InvalidError("params must be a JSON object", field="params")
-    found, facts = cluster_of(request).outlook.preview(policy_of(algorithm, metric, given))
+    found, facts = cluster_of(request).forecaster.preview(policy_of(algorithm, metric, given))
     return JsonResponse(
         {
             "algorithm": canonical_name(algorithm),
@@ -108,7 +108,7 @@ def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
     """The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
     Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""
     with cluster_of(request).db.read() as db:
-        past = load_past(db, limit)
+        past = load_finished_jobs(db, limit)
         found = trace(past, kinds(db, past))
         gpus = repository.load_hosts(db).gpus
     part_of = parts(gpus)

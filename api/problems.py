@@ -15,8 +15,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from schedulearn.api.body_keys import keys_at
+from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
-from schedulearn.scheduler.suggestions import did_you_mean
 
 T = TypeVar("T")
 

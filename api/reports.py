@@ -18,9 +18,9 @@ from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
-from schedulearn.scheduler.observations import ReportIn, metrics_of, observations_of, profile_of, store_report
-from schedulearn.scheduler.profiles import JobProfile
-from schedulearn.scheduler.rosters import MembershipIn, hear, tell
+from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
+from schedulearn.scheduler.core.profile import JobProfile
+from schedulearn.scheduler.reports.store import ReportIn, metrics_of, observations_of, profile_of, store_report
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(prefix="/api/v1", tags=["reports"])
@@ -136,13 +136,13 @@ async def membership(request: Request) -> Response:
     job_id, body = await _of_a_worker(request, cluster)
     said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
-    if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: hear(db, job_id, said, now))):
+    if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: record_report(db, job_id, said, now))):
         cluster.loop.wake()
     until = time.monotonic() + said.hold
     waiter = pulse.join()
     try:
         while True:
-            answer, news = await cluster.db.aread(lambda db: tell(db, job_id, said))
+            answer, news = await cluster.db.aread(lambda db: roster_for(db, job_id, said))
             left = until - time.monotonic()
             if news or left <= 0 or pulse.closing:
                 return JsonResponse(answer)

@@ -1,4 +1,4 @@
-"""What the API answers with. Times are ISO 8601 in UTC; what a request takes is `scheduler.spec.JobSpec`."""
+"""What the API answers with. Times are ISO 8601 in UTC; what a request takes is `scheduler.specs.job.JobSpec`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from schedulearn.api.instants import iso
-from schedulearn.scheduler.env_masking import masked
-from schedulearn.scheduler.instants import late_deadline
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.core.instants import late_deadline
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.spec import parse_size
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.job import parse_size
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

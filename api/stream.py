@@ -9,7 +9,7 @@ from typing import Any
 
 from schedulearn.api.answers import json_bytes
 from schedulearn.api.schemas import event_view
-from schedulearn.scheduler.logs import LogStore
+from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 

@@ -16,12 +16,12 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import epoch, iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history, hosts, repository
 from schedulearn.scheduler.store.models import Gpu
-from schedulearn.scheduler.telemetry import METRICS, SECONDS
+from schedulearn.scheduler.telemetry.history import METRICS, SECONDS
 
 router = APIRouter(prefix="/api/v1", tags=["telemetry"])
 _REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 422: {"model": Problem}}

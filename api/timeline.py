@@ -13,8 +13,8 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import epoch, iso
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store import history
 
 router = APIRouter(prefix="/api/v1", tags=["timeline"])

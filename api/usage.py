@@ -16,8 +16,8 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import epoch
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.instants import Instant
 from schedulearn.scheduler.store.usage import Usage, usage
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])

@@ -13,8 +13,8 @@ from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import Problem, RowId
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.specs.webhook import MEANINGS, WebhookSpec, shown_url
 from schedulearn.scheduler.store import webhooks as store
-from schedulearn.scheduler.webhook_spec import MEANINGS, WebhookSpec, shown_url
 
 router = APIRouter(prefix="/api/v1", tags=["webhooks"])
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}

@@ -13,7 +13,7 @@ from statistics import mean
 from bench.price_rule import PriceRule
 from bench.service import verdict
 from bench.yardstick import DATA, FILE
-from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.arguments import Contender, equal_hosts, parse_trace
 from schedulearn.scheduler.sim.comparison import Comparison
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from bench.service import verdict
 from schedulearn.metrics.goodput import Goodput
-from schedulearn.scheduler.domain import HostView, JobView, Snapshot
-from schedulearn.scheduler.policy import POLICIES, make_policy, plan_faults
+from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
+from schedulearn.scheduler.core.policy import plan_faults
+from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.sim.training import on_type
 from schedulearn.scheduler.sim.workload import Application, load_applications
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from bench.bound import Market
 from bench.price_rule import steadied
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
-from schedulearn.scheduler.optimizer import assign
-from schedulearn.scheduler.policies.goodput_rule import WAITING, build_options
-from schedulearn.scheduler.policies.packing import pack
-from schedulearn.scheduler.policies.pricing import SLACK, market_price
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.policies.goodput.allocate import WAITING, build_options
+from schedulearn.scheduler.policies.goodput.knapsack import assign
+from schedulearn.scheduler.policies.goodput.packing import pack
+from schedulearn.scheduler.policies.goodput.prices import SLACK, market_price
 from schedulearn.scheduler.sim.workload import TraceJob
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from bench.service import JOB, verdict
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.runtimes.base import HostFacts
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 
 IDLE_S = 20.0
@@ -44,7 +44,7 @@ class _Hosts:
 
     def start(self, but: str = "") -> None:
         self.cluster.start()
-        while not all(a.grip.observation for name, a in self.cluster.agents.items() if name != but):
+        while not all(a.status.observation for name, a in self.cluster.agents.items() if name != but):
             time.sleep(0.01)
 
     def count(self, state: str) -> int:

@@ -16,9 +16,9 @@ from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from bench.service import JOB, ask, raw, service, verdict
-from schedulearn.scheduler.service import Service
-from schedulearn.scheduler.spec import JobSpec
-from schedulearn.scheduler.states import Reason
+from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Host

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 
 RESTART_S = 30.0
 POPULATION = 100

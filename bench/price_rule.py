@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.optimizer import Floats, Ints
-from schedulearn.scheduler.policies.goodput_rule import Options, build_options
-from schedulearn.scheduler.policies.packing import pack
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.policies.goodput.allocate import Options, build_options
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.packing import pack
 
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0
 LASTS_S, PATIENCE = 60.0, 0.2  # an allocation lasts so long, and so much of the time for which the job has run

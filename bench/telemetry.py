@@ -18,9 +18,9 @@ from sqlalchemy import func, select
 from bench.service import verdict
 from schedulearn.metrics.readings import GpuInfo, GpuProcess, GpuReading, Inventory, Reading, Sample, from_line, to_line
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost
-from schedulearn.scheduler.host_spec import HostSpec
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store.models import GpuMinute
 
 HOSTS, GPUS = 100, 8

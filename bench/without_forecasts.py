@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schedulearn.api.cli import main
-from schedulearn.scheduler.outlook import Outlook
+from schedulearn.scheduler.control.forecaster import Forecaster
 
 if __name__ == "__main__":
-    Outlook.start = lambda self: None  # type: ignore[method-assign]
+    Forecaster.start = lambda self: None  # type: ignore[method-assign]
     main()

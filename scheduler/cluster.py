@@ -12,32 +12,33 @@ from typing import IO, Any
 from sqlalchemy import Row, insert
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.checkpoints import COPY_S, Checkpoints, Copies
-from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.control.forecaster import Forecaster
+from schedulearn.scheduler.control.image_fetches import time_left
+from schedulearn.scheduler.control.job_logs import JobLogBounds, JobLogs
+from schedulearn.scheduler.control.loop import SchedulerLoop
+from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.webhooks import Webhooks
+from schedulearn.scheduler.core.limits import check_data_sets
+from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
-from schedulearn.scheduler.host_agent import HostAgent
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.housekeeping import Housekeeping, Room
-from schedulearn.scheduler.image_fetches import time_left
-from schedulearn.scheduler.job_logs import JobLogBounds, JobLogs
-from schedulearn.scheduler.limits import check_data_sets
-from schedulearn.scheduler.logs import LogStore
-from schedulearn.scheduler.loop import SchedulerLoop
-from schedulearn.scheduler.monitor import ClusterStanding, Monitor
-from schedulearn.scheduler.outlook import Outlook
-from schedulearn.scheduler.parking import Parking
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
+from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Room
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.hosts.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
+from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
-from schedulearn.scheduler.probes import Probe
-from schedulearn.scheduler.profiles import Profiles
-from schedulearn.scheduler.reporting import ReportAccess, report_secret
-from schedulearn.scheduler.runtimes.base import ObservedTask, Runtime
-from schedulearn.scheduler.service import Service
-from schedulearn.scheduler.silence import SilenceWatch
+from schedulearn.scheduler.reports.access import ReportAccess, report_secret
+from schedulearn.scheduler.reports.profiles import Profiles
+from schedulearn.scheduler.reports.silence import SilenceWatch
+from schedulearn.scheduler.runtimes.contract import Runtime
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
-from schedulearn.scheduler.webhooks import Webhooks
+from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
+from schedulearn.scheduler.telemetry.probes import Probe
 
 MakeHost = Callable[[str], EmbeddedHost]
 """cluster id -> the embedded host; called once the database is open."""
@@ -123,7 +124,7 @@ class Cluster:
             data_sets=data_sets,
             on_attempt_end=lambda job_id, attempt: self.job_logs.attempt_ended(job_id, attempt),
         )
-        self.outlook = Outlook(
+        self.forecaster = Forecaster(
             self.db,
             lambda: self.service.policy,
             self.profiles,
@@ -158,24 +159,26 @@ class Cluster:
         return self.fleet.agents[self.host.id]
 
     def _docker(self, row: Row[Any]) -> Runtime:
-        from schedulearn.scheduler.runtimes.docker import DockerRuntime  # not free at start, and not always needed
+        from schedulearn.scheduler.runtimes.docker.runtime import (
+            DockerRuntime,  # not free at start, and not always needed
+        )
 
         tls = Path(row.tls) if row.tls else None
         return DockerRuntime(row.id, row.address, self.data_dir, self.cluster_id, tls=tls)
 
     def _docker_probe(self, row: Row[Any], fetch: FetchImage) -> Probe:
-        from schedulearn.scheduler.runtimes.docker_probe import ContainerProbe
+        from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
         tls = Path(row.tls) if row.tls else None
         return ContainerProbe(row.address, self.cluster_id, fetch, tls=tls)
 
     def _tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
         agent = self.agents.get(host_id)
-        observation = agent.grip.observation if agent is not None else None
+        observation = agent.status.observation if agent is not None else None
         return observation.tasks if observation is not None else None
 
     def _reachable(self) -> set[str]:
-        return {host_id for host_id, agent in self.agents.items() if agent.grip.observation is not None}
+        return {host_id for host_id, agent in self.agents.items() if agent.status.observation is not None}
 
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None where it can't be told, and for simulated GPUs."""
@@ -187,11 +190,11 @@ class Cluster:
         self.webhooks.beat()
 
     @property
-    def standing(self) -> ClusterStanding:
+    def standing(self) -> ClusterUtility:
         """How well used the policy finds the cluster now, and within what the number of hosts may stay."""
         scaling = getattr(self.service.policy, "scaling", None)
         low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
-        return ClusterStanding(self.loop.utility, low, high)
+        return ClusterUtility(self.loop.utility, low, high)
 
     def start(self) -> None:
         self.monitor.start()
@@ -201,7 +204,7 @@ class Cluster:
         self.fleet.start()
         self.checkpoints.start()
         self.housekeeping.start()
-        self.outlook.start()
+        self.forecaster.start()
         self.webhooks.start()
         if self.parking:
             self.parking.start()
@@ -210,7 +213,7 @@ class Cluster:
         """Lets go of everything; containers go on."""
         if self.parking:
             self.parking.close()
-        self.outlook.close()
+        self.forecaster.close()
         self.housekeeping.close()
         self.checkpoints.close()
         self.loop.close()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedulearn.scheduler.cluster import lock_data_folder
+from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import RuntimeFault, StoreError
-from schedulearn.scheduler.runtimes.base import TaskState
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_leftovers import Leftovers, find_leftovers, remove_leftovers
-from schedulearn.scheduler.runtimes.process import ProcessRuntime
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.leftovers import Leftovers, find_leftovers, remove_leftovers
+from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 

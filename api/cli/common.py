@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedulearn.api.client import ApiError, Client, ClientError, Json
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.core.states import JobStatus
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

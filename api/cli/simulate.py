@@ -15,7 +15,7 @@ from schedulearn.api.cli.common import Cell, Session, clean, console, pass_sessi
 from schedulearn.scheduler.errors import InvalidError
 
 if TYPE_CHECKING:
-    from schedulearn.scheduler.domain import HostView
+    from schedulearn.scheduler.core.model import HostView
     from schedulearn.scheduler.sim.arguments import Contender
     from schedulearn.scheduler.sim.comparison import Comparison, Played, Progress
     from schedulearn.scheduler.sim.workload import TraceJob
@@ -135,7 +135,7 @@ def _prepare(
     """Raises InvalidError."""
     from dataclasses import replace
 
-    from schedulearn.scheduler.plugins import load_policies
+    from schedulearn.scheduler.policies.plugins import load_policies
     from schedulearn.scheduler.sim import arguments
     from schedulearn.scheduler.sim.comparison import Comparison
     from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
@@ -160,7 +160,7 @@ def _prepare(
 
 def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:
     """The jobs that ended well in the service, and its hosts."""
-    from schedulearn.scheduler.domain import HostView
+    from schedulearn.scheduler.core.model import HostView
     from schedulearn.scheduler.sim.workload import read_trace
 
     found = session.client.replay(last)

@@ -23,7 +23,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
 from schedulearn.api.client import Json, UnreachableError
-from schedulearn.scheduler.states import WAITS, JobStatus
+from schedulearn.scheduler.core.states import WAITS, JobStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

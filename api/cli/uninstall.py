@@ -12,7 +12,7 @@ from schedulearn.api.cli.common import Session, pass_session, print_json
 from schedulearn.api.client import ClientError
 
 if TYPE_CHECKING:
-    from schedulearn.scheduler.runtimes.docker_leftovers import Leftovers
+    from schedulearn.scheduler.runtimes.docker.leftovers import Leftovers
     from schedulearn.scheduler.uninstall import HostLeftovers
 
 _SHOWN = 8  # names of a kind

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION
 from schedulearn.scheduler.policies.rearranging import length

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order, Room, serve_in_order
 
 _ORDER = Order(lambda job: (inf if job.deadline is None else job.deadline, job.order), "by deadline, earliest first")

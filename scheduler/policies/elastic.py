@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order, behind
 from schedulearn.scheduler.policies.rearranging import Rearrangement
 

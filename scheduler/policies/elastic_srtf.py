@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import floor, log2
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares, fill, give_least
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import length

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares
 from schedulearn.scheduler.policies.queueing import fixed_size
 from schedulearn.scheduler.policies.tiresias import Queues

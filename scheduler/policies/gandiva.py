@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot, Why, gpu_count
+from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION, Room, fixed_size, keep_running
 
 
@@ -54,7 +54,7 @@ class Gandiva:
                 beside = {emptiest: gpus} if emptiest is not None else None
             place = alone or beside
             if place is None:
-                reasons[job.id] = Why(
+                reasons[job.id] = Explanation(
                     "waiting_for_gpus",
                     f"It needs {gpu_count(gpus)}; too few have fewer than {self.jobs_per_gpu} jobs that take turns.",
                 )
@@ -66,7 +66,7 @@ class Gandiva:
                 free.take(host_id, count)
                 shared.take(host_id, count)
         for job_id in suspended:
-            reasons[job_id] = Why(
+            reasons[job_id] = Explanation(
                 "time_slice", f"It shares its GPUs and waits for its turn; turns last {self.quantum:g} s."
             )
         review_at = (turn + 1) * self.quantum if suspended else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import serve_by_rank
 

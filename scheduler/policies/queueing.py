@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why, gpu_count
+from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 
 
 @dataclass(frozen=True)
@@ -153,25 +153,25 @@ class Room:
         """GPUs, over all hosts, that could take a job."""
         return sum(self._open.values())
 
-    def too_small_for(self, gpus: int) -> Why | None:
+    def too_small_for(self, gpus: int) -> Explanation | None:
         """Why a job of this size can't run on the hosts that there are, even if they were empty."""
         if gpus <= self.capacity:
             return None
-        return Why(
+        return Explanation(
             "unsatisfiable_now",
             f"It needs {gpu_count(gpus)}; the hosts that may be used have {self.capacity} in all.",
         )
 
-    def too_full_for(self, gpus: int) -> Why:
+    def too_full_for(self, gpus: int) -> Explanation:
         """Why a job of this size does not fit now."""
         number = self.free_gpus()
         free = f"{number} {'is' if number == 1 else 'are'} free in all"
         if gpus > self.largest:
-            return Why(
+            return Explanation(
                 "waiting_for_gpus",
                 f"It needs {gpu_count(gpus)} on several hosts, whole free ones and one more for the rest; {free}.",
             )
-        return Why(
+        return Explanation(
             "waiting_for_gpus",
             f"It needs {gpu_count(gpus)} on one host; {free}, and no host has that many free.",
         )
@@ -216,9 +216,9 @@ class Order:
 BY_SUBMISSION = Order(lambda job: job.order, "in order of submission")
 
 
-def behind(order: Order, first: JobView) -> Why:
+def behind(order: Order, first: JobView) -> Explanation:
     """Why a job waits although it might fit."""
-    return Why(
+    return Explanation(
         "behind_others",
         f"Jobs start {order.words}: it waits behind {first.id}, which needs {gpu_count(fixed_size(first))}.",
     )

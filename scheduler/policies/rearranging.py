@@ -11,7 +11,7 @@ from functools import partial
 from itertools import takewhile
 from math import inf
 
-from schedulearn.scheduler.domain import Allocation, JobView, Plan, Snapshot, Why, gpu_count
+from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.queueing import Order, Room, behind, fixed_size, keep_running
 
 Victims = Iterable[tuple[JobView, int]]
@@ -90,11 +90,13 @@ class Rearrangement:
             cause = f"make room for {self._lost_to[job.id]}" if job.id in self._lost_to else "leave its host"
             after = sum(now.values())
             if not after:
-                all_reasons[job.id] = Why("preempted", f"It gives up its {gpu_count(job.gpus)} to {cause}.")
+                all_reasons[job.id] = Explanation("preempted", f"It gives up its {gpu_count(job.gpus)} to {cause}.")
             elif after < job.gpus:
-                all_reasons[job.id] = Why("resized", f"It shrinks from {gpu_count(job.gpus)} to {after} to {cause}.")
+                all_reasons[job.id] = Explanation(
+                    "resized", f"It shrinks from {gpu_count(job.gpus)} to {after} to {cause}."
+                )
             else:
-                all_reasons[job.id] = Why("resized", f"It grows from {gpu_count(job.gpus)} to {after}.")
+                all_reasons[job.id] = Explanation("resized", f"It grows from {gpu_count(job.gpus)} to {after}.")
         return Plan(self.allocations, reasons=all_reasons)
 
     def _find(self, gpus: int) -> Allocation | None:

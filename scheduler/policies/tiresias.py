@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import inf
 from typing import ClassVar
 
-from schedulearn.scheduler.domain import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import serve_by_rank
 

@@ -14,18 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.base import (
-    GIB,
-    Disk,
-    HostFacts,
-    ImageProgress,
-    ObservedTask,
-    Stored,
-    StoredImage,
-    TaskSpec,
-    TaskState,
-)
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Stored, StoredImage
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from schedulearn.scheduler.core.task import TaskSpec, parse_task_id
 from schedulearn.scheduler.errors import StartRefused
-from schedulearn.scheduler.runtimes.base import TaskSpec, parse_task_id
 
 GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 NO_GPU = "void"  # what the NVIDIA container runtime takes for "none"; an empty value would do, but looks like a mistake

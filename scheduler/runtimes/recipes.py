@@ -19,7 +19,7 @@ from typing import IO
 
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.private_files import umask_of_user
-from schedulearn.scheduler.runtimes.base import ImageProgress
+from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 PACKAGE = "schedulearn.worker_images"
 FLAVOURS = ("cpu", "cuda", "keras", "tensorflow", "mxnet")

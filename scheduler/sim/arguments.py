@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from schedulearn.scheduler.domain import HostView
+from schedulearn.scheduler.core.model import HostView
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policy import Policy, canonical_name, metrics_of, policy_of
+from schedulearn.scheduler.policies.registry import canonical_name, metrics_of, policy_of
 from schedulearn.scheduler.sim.training import NO_TYPE
-from schedulearn.scheduler.sim.workload import (
+from schedulearn.scheduler.sim.workload import (  # fmt: skip
     Application,
     TraceJob,
     bursts,
@@ -23,7 +24,7 @@ from schedulearn.scheduler.sim.workload import (
     load_trace,
     poisson,
     random_trace,
-)  # fmt: skip
+)
 
 GENERATORS = "poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]"
 MOST_JOBS = 100_000

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.scheduler.domain import HostView
-from schedulearn.scheduler.plugins import load_policies
+from schedulearn.scheduler.core.model import HostView
+from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.sim.arguments import Contender, applications_of
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import COLUMNS, Summary, summarize

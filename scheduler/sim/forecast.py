@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.scheduler.domain import RESTART_S, Allocation, JobView, Plan, Snapshot, Why, gpu_count
-from schedulearn.scheduler.lengths import Basis, guessed, pace
-from schedulearn.scheduler.policy import Policy, plan_faults
+from schedulearn.scheduler.core.model import RESTART_S, Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.remaining_work import Basis, guessed, pace
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Run
@@ -285,4 +285,4 @@ def _change(job: JobView, plan: Plan) -> Change | None:
         action = "grow" if gpus > job.gpus else "shrink"
         sentence = f"Goes from {job.gpus} to {gpu_count(gpus)}."
     why = plan.reasons.get(job.id, sentence)
-    return Change(job.id, action, before, after, why.code if isinstance(why, Why) else action, str(why))
+    return Change(job.id, action, before, after, why.code if isinstance(why, Explanation) else action, str(why))

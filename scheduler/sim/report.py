@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.scheduler.domain import HostView, gpu_count
+from schedulearn.scheduler.core.model import HostView, gpu_count
 from schedulearn.scheduler.sim.charts import COLOURS, Box, Line, duration, gantt, line_chart, style_of
 from schedulearn.scheduler.sim.comparison import Comparison, Played, table
 from schedulearn.scheduler.sim.run import Held, Run

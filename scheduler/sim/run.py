@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulearn.scheduler.domain import HostView
+from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.sim.workload import TraceJob
 
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.lengths import pace
-from schedulearn.scheduler.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.core.remaining_work import pace
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
 from schedulearn.scheduler.sim.switching import HostSwitch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from schedulearn.scheduler.domain import HostView
-from schedulearn.scheduler.scaling import Standing, Steadied, steps
+from schedulearn.scheduler.core.host_scaling import HostLoad, ScaleDownDelay, steps
+from schedulearn.scheduler.core.model import HostView
 
 
 class HostSwitch:
@@ -15,7 +15,7 @@ class HostSwitch:
     def __init__(self, hosts: Sequence[HostView], window_s: float, boot_s: float, now: float) -> None:
         self._hosts = {host.id: host for host in hosts}
         self._boot_s = boot_s
-        self._steadied = Steadied(window_s)
+        self._discount_restarts = ScaleDownDelay(window_s)
         self._may_close = now + window_s
         self._parking: dict[str, str] = {}
         self._ready: dict[str, float] = {}
@@ -35,9 +35,9 @@ class HostSwitch:
         self, now: float, desired: int | None, held: Mapping[str, int], bound: Set[str]
     ) -> tuple[list[str], list[float]]:
         """(hosts that were just closed, times at which one will be up). `bound`: hosts with rigid jobs."""
-        wanted = self._steadied.settle(now, desired)
+        wanted = self._discount_restarts.settle(now, desired)
         standings = [
-            Standing(host, host not in self._parking, self._parking.get(host, ""), held.get(host, 0), host in bound)
+            HostLoad(host, host not in self._parking, self._parking.get(host, ""), held.get(host, 0), host in bound)
             for host in self._hosts
         ]
         closed, ready = [], []

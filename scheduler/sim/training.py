@@ -11,7 +11,7 @@ from functools import lru_cache
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.noise_scale import efficiency
 from schedulearn.metrics.throughput import Observations, StepTimeModel, fit
-from schedulearn.scheduler.domain import Allocation
+from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
 
 NO_TYPE = "gpu"

@@ -16,8 +16,8 @@ import numpy as np
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.suggestions import did_you_mean
 
 SEGMENTS = 100
 """The noise scale is taken as constant over each of so many equal parts of a training."""

@@ -9,9 +9,9 @@ from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.host_liveness import LivenessChange
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.presence import Presence
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Task
 
@@ -106,7 +106,7 @@ def set_parking(db: Connection, host_id: str, step: str, now: float) -> None:
         repository.add_event(db, now, kind, host_id=host_id, message=f"{host_id} {what}.")
 
 
-def set_presence(db: Connection, changes: Sequence[Presence], now: float) -> None:
+def set_liveness(db: Connection, changes: Sequence[LivenessChange], now: float) -> None:
     """Notes hosts that are lost or back; those that were removed meanwhile are left out."""
     for change in changes:
         found = db.execute(update(Host).where(col(Host.id) == change.host_id).values(lost_at=change.lost_at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import case, or_, update
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.instants import EARLIEST, LATEST
+from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.store.models import METADATA, InstantColumn
 
 

@@ -24,8 +24,8 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
-from schedulearn.scheduler.instants import bounded
-from schedulearn.scheduler.states import JobStatus
+from schedulearn.scheduler.core.instants import bounded
+from schedulearn.scheduler.core.states import JobStatus
 
 _STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
 

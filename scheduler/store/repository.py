@@ -10,10 +10,10 @@ from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.digest import PREEMPTED, ran_seconds
+from schedulearn.scheduler.core.gang import free_port
+from schedulearn.scheduler.core.outcomes import PREEMPTED, ran_seconds
+from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.gang import free_port
-from schedulearn.scheduler.states import TERMINAL, WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.store.models import (
     Event,
     Gpu,
@@ -50,7 +50,7 @@ _DONE = [state.value for state in TERMINAL]
 
 
 @dataclass(frozen=True)
-class Books:
+class ClusterState:
     """What the database says of everything that is not finished, as of one moment."""
 
     jobs: Mapping[str, JobRow]  # without the columns of `_ONLY_TO_START`
@@ -93,7 +93,7 @@ def load_leases(db: Connection) -> Mapping[str, Mapping[int, str]]:
     return leases
 
 
-def load_books(db: Connection) -> Books:
+def load_cluster_state(db: Connection) -> ClusterState:
     found = load_hosts(db)
     last = db.execute(
         select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
@@ -103,7 +103,7 @@ def load_books(db: Connection) -> Books:
     jobs = {row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))}
     tried = [row.id for row in jobs.values() if row.attempt]
     progress = select(*_PROGRESS).where(col(Profile.job_id).in_(tried), col(Profile.epochs).is_not(None))
-    return Books(
+    return ClusterState(
         jobs=jobs,
         starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(wanted)))} if wanted else {},
         tasks=tasks,

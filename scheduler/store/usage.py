@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.digest import ran_seconds
+from schedulearn.scheduler.core.outcomes import ran_seconds
 from schedulearn.scheduler.store.models import Job, Task
 
 DAY_S = 86_400

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.specs.webhook import WebhookSpec, kinds_of
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Event, Webhook
-from schedulearn.scheduler.webhook_spec import WebhookSpec, kinds_of
 
 MOST = 50  # each has a thread of its own
 

@@ -6,10 +6,10 @@ These names stay. Where they live inside may change. docs/policies.md shows a po
 
 from __future__ import annotations
 
-from schedulearn.scheduler.domain import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.domain import Why as Explanation
+from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.policies.queueing import Room, keep_running
-from schedulearn.scheduler.policy import Policy, make_policy, plan_faults
+from schedulearn.scheduler.policies.registry import make_policy
 
 __all__ = [
     "Explanation",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from apis import FIVE_KEYS, Api
 from clusters import wait_for
 
-from schedulearn.scheduler.runtimes.base import GIB, ImageProgress
+from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
 def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) -> None:

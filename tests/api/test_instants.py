@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from sqlmodel import SQLModel
 
 from schedulearn.api.instants import iso
-from schedulearn.scheduler.instants import EARLIEST, LATEST, Instant
+from schedulearn.scheduler.core.instants import EARLIEST, LATEST, Instant
 from schedulearn.scheduler.store import models
 
 BEYOND = [

@@ -4,7 +4,7 @@ import pytest
 from apis import FIVE_KEYS, Api, read_sse
 from clusters import wait_for
 
-from schedulearn.scheduler.logs import LogStore
+from schedulearn.scheduler.runtimes.log_store import LogStore
 
 
 def test_the_five_keys_are_a_complete_job(api: Api) -> None:

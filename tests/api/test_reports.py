@@ -13,8 +13,8 @@ from apis import Api, serve_api
 from builders import host
 from clusters import wait_for
 
-from schedulearn.scheduler.launch import RESERVED_PREFIXES
-from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.core.command import RESERVED_PREFIXES
+from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import read_trace
 

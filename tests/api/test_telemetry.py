@@ -15,7 +15,7 @@ from services import run
 from sqlalchemy import insert
 
 from schedulearn.metrics.readings import GpuProcess
-from schedulearn.scheduler import gpu_health
+from schedulearn.scheduler.core import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import ClusterMinute, GpuMinute
 

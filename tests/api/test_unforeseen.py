@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from schedulearn.api import jobs as job_routes
-from schedulearn.scheduler import policy
+from schedulearn.scheduler.policies import registry as policy
 from schedulearn.scheduler.store import repository
 
 BEYOND = 1 << 63

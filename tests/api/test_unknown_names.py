@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from apis import FIVE_KEYS, Api, described_routes, serve_api
 
-from schedulearn.scheduler.suggestions import did_you_mean
+from schedulearn.scheduler.core.suggestions import did_you_mean
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ import pytest
 from apis import Api, serve_api
 from clusters import wait_for
 
-from schedulearn.scheduler import webhooks
+from schedulearn.scheduler.control import webhooks
+from schedulearn.scheduler.control.webhooks import Webhooks
+from schedulearn.scheduler.specs.webhook import EVENTS, MEANINGS, WebhookSpec
 from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.repository import add_event
-from schedulearn.scheduler.webhook_spec import EVENTS, MEANINGS, WebhookSpec
-from schedulearn.scheduler.webhooks import Webhooks
 
 
 class Receiver:

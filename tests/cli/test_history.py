@@ -10,7 +10,7 @@ import pytest
 from clusters import wait_for
 from services import Service, run
 
-from schedulearn.scheduler.webhook_spec import EVENTS
+from schedulearn.scheduler.specs.webhook import EVENTS
 
 NASTY = "\x1b[31mred\x07 [bold]markup[/bold]"
 ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold]"

@@ -8,7 +8,7 @@ import pytest
 from served import Served
 
 from schedulearn.scheduler.private_files import close_to_others
-from schedulearn.scheduler.runtimes.probe_image import write_probe_files
+from schedulearn.scheduler.runtimes.docker.probe_image import write_probe_files
 
 
 def mode(path: Path) -> int:

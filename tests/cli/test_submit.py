@@ -15,7 +15,7 @@ from services import Service, without_escapes
 
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.times import parse_instant
-from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.specs.job import JobSpec
 
 FLAGS = ("submit", "--image", "x", "--launcher", "none")
 

@@ -14,7 +14,7 @@ from served import Served, check_intervals, check_leases
 from training import ROOT, Training, kill, last_attempt, processes_of, resize, serve, wait_until, worker_of
 
 from schedulearn.api.reach import bridge_address
-from schedulearn.scheduler.runtimes.docker import DockerRuntime
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = [
     pytest.mark.horovod,

@@ -15,8 +15,8 @@ from probe_images import ENVIRONMENT, image_with_gpus
 
 from schedulearn.metrics.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_probe import ContainerProbe
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
 pytestmark = pytest.mark.docker
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benches import IMAGE, ROOT, Bench, docker_bench, fake_bench, process_bench, tools_image, wait_for
 
-from schedulearn.scheduler.runtimes.docker_api import Engine
+from schedulearn.scheduler.runtimes.docker.api import Engine
 
 
 @pytest.fixture(params=["fake", "process", pytest.param("docker", marks=pytest.mark.docker)])

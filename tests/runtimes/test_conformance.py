@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from benches import LOG_CAP, Bench, Program, shell, wait_for
 
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 SLEEPER = Program(("sleep", "100"))
@@ -359,7 +359,7 @@ class TestImages:
         assert not bench.runtime.has_image("schedulearn-test/absent:1") or bench.kind == "process"
 
     def test_starting_without_the_image_is_refused_and_leaves_nothing(self, bench: Bench, monkeypatch) -> None:
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "another")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "another")
         with pytest.raises(ImageUnavailable, match="absent"):
             bench.runtime.start(bench.spec(SLEEPER, image="schedulearn-test/absent:1"))
         assert bench.runtime.observe() == []
@@ -367,7 +367,7 @@ class TestImages:
     def test_an_image_that_can_not_be_had_says_why(self, bench: Bench, monkeypatch, tmp_path) -> None:
         script = tmp_path / "fails.sh"
         script.write_text("echo 'progress 10 trying'; echo 'no space left' >&2; exit 1")
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
         with pytest.raises(ImageUnavailable) as error:
             list(bench.runtime.fetch_image("localhost:1/absent:1"))
         assert {"fake": "absent", "process": "no space left", "docker": "localhost:1/absent:1"}[bench.kind] in str(

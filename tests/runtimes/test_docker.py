@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from benches import IMAGE, Bench, Program, shell, wait_for
 
+from schedulearn.scheduler.core.task import TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.base import TaskSpec, TaskState
-from schedulearn.scheduler.runtimes.docker import DockerRuntime, ping
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_container import gpu_options, read_task, why_not_run
-from schedulearn.scheduler.runtimes.docker_images import _Layers
-from schedulearn.scheduler.runtimes.docker_volumes import sdk_volume
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import gpu_options, read_task, why_not_run
+from schedulearn.scheduler.runtimes.docker.images import _Layers
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
+from schedulearn.scheduler.runtimes.docker.volumes import sdk_volume
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS
 
 SLEEPER = Program(("sleep", "100"))
@@ -201,7 +201,7 @@ class TestLogs:
     SERVICE = """
 import sys
 from pathlib import Path
-from schedulearn.scheduler.runtimes.docker import DockerRuntime
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 runtime = DockerRuntime("here", sys.argv[1], Path(sys.argv[2]), sys.argv[3], log_cap_bytes=100 << 20)
 runtime.observe()
 for _ in runtime.logs(sys.argv[4], True):
@@ -255,7 +255,7 @@ class TestImages:
     def test_our_own_images_are_built_by_the_engine_of_the_host(self, tmp_path: Path, monkeypatch) -> None:
         script = tmp_path / "build-image.sh"
         script.write_text('echo "progress 50 $1 at $DOCKER_HOST"; echo "ready schedulearn/horovod-$1"')
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.docker_images.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.docker.images.recipe_path", lambda name: script)
         runtime = DockerRuntime("here", "unix:///some.sock", tmp_path, "c")
         *_, last = runtime.fetch_image("schedulearn/horovod-cuda:latest")
         assert (last.percent, last.message) == (50, "cuda at unix:///some.sock")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from benches import docker_bench, shell, wait_for
 
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_container import LABEL
-from schedulearn.scheduler.runtimes.docker_leftovers import find_leftovers, our_names, remove_leftovers
-from schedulearn.scheduler.runtimes.docker_volumes import checkpoint_volume
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import LABEL
+from schedulearn.scheduler.runtimes.docker.leftovers import find_leftovers, our_names, remove_leftovers
+from schedulearn.scheduler.runtimes.docker.volumes import checkpoint_volume
 
 pytestmark = pytest.mark.docker
 

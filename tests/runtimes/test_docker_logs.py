@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.logs import LogStore
-from schedulearn.scheduler.runtimes import docker_logs
-from schedulearn.scheduler.runtimes.docker_logs import CURSOR, LAG_S, Copier, parse_entry
+from schedulearn.scheduler.runtimes.docker import logs as docker_logs
+from schedulearn.scheduler.runtimes.docker.logs import CURSOR, LAG_S, Copier, parse_entry
+from schedulearn.scheduler.runtimes.log_store import LogStore
 
 TASK = "schedulearn-1-1-0"
 

@@ -10,7 +10,7 @@ from benches import tools_image, wait_for
 from registry import Registry
 from served import Served
 
-from schedulearn.scheduler.runtimes.docker_api import Engine
+from schedulearn.scheduler.runtimes.docker.api import Engine
 
 pytestmark = pytest.mark.docker
 

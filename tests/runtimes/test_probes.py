@@ -17,18 +17,18 @@ from probes import FakeProbe
 
 from schedulearn.metrics.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.probes import LocalProbe, Probe
-from schedulearn.scheduler.runtimes import docker_probe
-from schedulearn.scheduler.runtimes.docker import DockerRuntime
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_container import LABEL, has_real_gpus, says_blind
-from schedulearn.scheduler.runtimes.docker_probe import LABEL_PROBE, ContainerProbe, all_gpus, split_lines
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.runtimes.docker import probe as docker_probe
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import LABEL, has_real_gpus, says_blind
+from schedulearn.scheduler.runtimes.docker.probe import LABEL_PROBE, ContainerProbe, all_gpus, split_lines
+from schedulearn.scheduler.runtimes.docker.probe_image import probe_version
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.runtimes.probe_image import probe_version
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus
+from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +294,7 @@ def test_lines_are_put_together_from_frames() -> None:
 
 
 def test_tasks_are_told_apart_from_the_probe(tmp_path: Path) -> None:
-    from schedulearn.scheduler.runtimes.base import parse_task_id
+    from schedulearn.scheduler.core.task import parse_task_id
 
     assert parse_task_id(docker_probe.container_name("0123456789abcdef")) is None
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from benches import Bench, Program, shell, wait_for
 
+from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
-from schedulearn.scheduler.runtimes.base import TaskState
-from schedulearn.scheduler.runtimes.process import ProcessRuntime
+from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 
 ESCAPING = 'setsid sh -c \'echo $$ >>"$0"; exec sleep 100\' "$PWD/pids" & '
 
@@ -142,8 +142,8 @@ class TestCrashes:
     STARTER = """
 import sys
 from pathlib import Path
-from schedulearn.scheduler.runtimes.base import TaskSpec
-from schedulearn.scheduler.runtimes.process import ProcessRuntime
+from schedulearn.scheduler.runtimes.contract import TaskSpec
+from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 data, environment, job, output = sys.argv[1:]
 runtime = ProcessRuntime("here", Path(data), {"image": Path(environment)})
 print("go", flush=True)
@@ -155,7 +155,7 @@ runtime.start(TaskSpec(job, 1, 0, "image", ("sh", "-c", f"echo ran >>{output}; s
         (environment / "bin").mkdir(parents=True)
         runtime = ProcessRuntime("here", tmp_path / "data", {"image": environment})
         chance = random.Random(7)
-        from schedulearn.scheduler.runtimes.base import TaskSpec
+        from schedulearn.scheduler.core.task import TaskSpec
 
         states = set()
         for number in range(25):
@@ -295,8 +295,8 @@ class TestEnvironment:
             f"echo 'progress 5 compiling'; echo 'progress 3 odd'; echo noise; mkdir -p '{built}/bin'; "
             f"echo 'progress 100 done'; echo 'ready {built}'"
         )
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "one")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "one")
         assert not processes.runtime.has_image("anything")
         progress = list(processes.runtime.fetch_image("anything"))
         assert [p.percent for p in progress] == [0, 5, 5, 100]
@@ -305,7 +305,7 @@ class TestEnvironment:
         task_id = processes.start(shell("echo $VIRTUAL_ENV"), image="anything")
         assert processes.read(task_id, follow=True).decode().strip() == str(built)
         assert processes.another().has_image("anything")
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "two")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "two")
         assert not processes.another().has_image("anything")
 
     def test_our_own_images_names_mean_environments_of_their_own(
@@ -313,8 +313,8 @@ class TestEnvironment:
     ) -> None:
         script = tmp_path / "build-env.sh"
         script.write_text(f"mkdir -p '{tmp_path}/'$1/bin; echo \"ready {tmp_path}/$1\"")
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "one")
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "one")
         names = {
             "schedulearn/horovod-tensorflow": "tensorflow",
             "docker.io/schedulearn/horovod-mxnet:latest": "mxnet",
@@ -330,7 +330,7 @@ class TestEnvironment:
     def test_a_build_that_is_given_up_leaves_no_process(self, processes: Bench, tmp_path: Path, monkeypatch) -> None:
         script = tmp_path / "build-env.sh"
         script.write_text(f"echo $$ >'{tmp_path}/pid'; echo 'progress 1 x'; sleep 100")
-        monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
+        monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
         progress = processes.runtime.fetch_image("anything")
         next(progress), next(progress)
         progress.close()

@@ -15,10 +15,10 @@ from benches import IMAGE, tools_image
 from clusters import FakeCluster, spec, wait_for
 from registries import Registry
 
-from schedulearn.scheduler.runtimes.docker import DockerRuntime
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_images import has_image
-from schedulearn.scheduler.runtimes.process import ProcessRuntime
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.images import has_image
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
+from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.store import repository
 
 
@@ -65,8 +65,8 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         echo 'ready {tmp_path}/built'
         """
     )
-    monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_path", lambda name: script)
-    monkeypatch.setattr("schedulearn.scheduler.runtimes.environments.recipe_digest", lambda: "one")
+    monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
+    monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "one")
     return script
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.docker import DockerRuntime, ping
-from schedulearn.scheduler.runtimes.docker_api import Engine
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
 
 Answer = Callable[[str, str], tuple[int, dict[str, str], bytes]]
 TASK = "schedulearn-j-1-0"

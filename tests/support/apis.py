@@ -19,7 +19,7 @@ from probes import FakeProbe
 
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
-from schedulearn.scheduler.embedded import EmbeddedHost
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 FIVE_KEYS: dict[str, Any] = {
@@ -71,7 +71,7 @@ class Api:
 
     def write_log(self, job_id: str, data: bytes, *, end: bool = False, attempt: int = 1) -> None:
         """What the runtime of a real host would leave in the log store."""
-        from schedulearn.scheduler.logs import LogStore
+        from schedulearn.scheduler.runtimes.log_store import LogStore
 
         writer = LogStore(self.directory / "logs").writer(f"schedulearn-{job_id}-{attempt}-0")
         writer.append(data)

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedulearn.scheduler.runtimes.base import ObservedTask, Runtime, TaskSpec
-from schedulearn.scheduler.runtimes.docker import DockerRuntime
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_container import create_arguments
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
+from schedulearn.scheduler.runtimes.contract import Runtime
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import create_arguments
+from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.runtimes.process import ProcessRuntime
+from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 
 ROOT = Path(__file__).parents[2]
 LOG_CAP = 64 << 10

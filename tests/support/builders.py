@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import HostView, JobView, Snapshot
-from schedulearn.scheduler.observations import ReportIn
-from schedulearn.scheduler.runtimes.base import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.reports.store import ReportIn
 
 
 def job(id: str = "a", *, at: float = 0.0, gpus: int = 1, **fields: Any) -> JobView:

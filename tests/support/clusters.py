@@ -13,13 +13,13 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.rosters import MembershipIn, hear
-from schedulearn.scheduler.runtimes.base import ImageProgress
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.reports.membership import MembershipIn, record_report
+from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.spec import JobSpec
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, Lease
 
@@ -130,7 +130,9 @@ class FakeCluster:
         for host_id in host_ids:
             address = f"tcp://{host_id}.lab:2375"
             self.cluster.fleet.add(HostSpec(address=address, name=host_id, simulate_gpus=gpus))
-        wait_for(lambda: all(self.cluster.agents[h].grip.observation for h in host_ids), what=f"contact to {host_ids}")
+        wait_for(
+            lambda: all(self.cluster.agents[h].status.observation for h in host_ids), what=f"contact to {host_ids}"
+        )
 
     def gpu(self, uuid: str) -> Any:
         """Its row; None if there is none."""
@@ -156,7 +158,7 @@ class FakeCluster:
             "known": job.generation, "hold": 0.0,
         }  # fmt: skip
         heard = MembershipIn.model_validate({**body, **said})
-        self.cluster.db.write(lambda db: hear(db, job_id, heard, time.time()))
+        self.cluster.db.write(lambda db: record_report(db, job_id, heard, time.time()))
         self.cluster.loop.wake()
 
     def job(self, job_id: str) -> Any:

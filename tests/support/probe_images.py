@@ -9,9 +9,9 @@ from pathlib import Path
 
 from nvml_library import NAME, build_library
 
-from schedulearn.scheduler.runtimes.docker_api import Engine
-from schedulearn.scheduler.runtimes.docker_images import fetch_image
-from schedulearn.scheduler.runtimes.probe_image import probe_image
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.images import fetch_image
+from schedulearn.scheduler.runtimes.docker.probe_image import probe_image
 
 WITH_GPUS = "schedulearn-test/probe:1"
 ENVIRONMENT = {"FAKE_NVML_GPUS": "8", "LD_LIBRARY_PATH": "/usr/lib"}

@@ -21,11 +21,11 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.embedded import EmbeddedHost, simulated_gpus
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.logs import LogStore
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.spec import JobSpec, new_job_id
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import (
     ApiToken,

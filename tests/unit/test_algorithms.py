@@ -8,12 +8,13 @@ from builders import PowerLaw, host, job, snapshot
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import JobView, Plan
+from schedulearn.scheduler.core.model import JobView, Plan
+from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.afs_l import winner
 from schedulearn.scheduler.policies.elastic import Claim
 from schedulearn.scheduler.policies.ffdl import maximise
-from schedulearn.scheduler.policy import make_policy, plan_faults
+from schedulearn.scheduler.policies.registry import make_policy
 
 LINEAR = PowerLaw(1.0)
 

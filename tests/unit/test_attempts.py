@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.digest import PREEMPTED
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.policy import POLICIES
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.outcomes import PREEMPTED
+from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.checkpoints import Copies
 from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.hosts.checkpoints import Copies
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 

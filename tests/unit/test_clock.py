@@ -8,8 +8,8 @@ from typing import ClassVar
 import pytest
 from builders import host
 
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.arguments import equal_hosts
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import summarize

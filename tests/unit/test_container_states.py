@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from builders import observed
 
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
-from schedulearn.scheduler.runtimes.docker_states import ContainerStates, Inspected
+from schedulearn.scheduler.runtimes.docker.states import ContainerStates, Inspected
 
 TASK = "schedulearn-j-1-0"
 RUNS = Inspected("running", observed(TASK))

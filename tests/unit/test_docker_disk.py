@@ -2,8 +2,8 @@
 
 import pytest
 
-from schedulearn.scheduler.runtimes.base import Stored, StoredImage
-from schedulearn.scheduler.runtimes.docker_disk import read_disk
+from schedulearn.scheduler.runtimes.contract import Stored, StoredImage
+from schedulearn.scheduler.runtimes.docker.disk import read_disk
 
 IMAGES = [
     {"RepoTags": ["a:1", "a:2"], "Size": 900, "SharedSize": 300},

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulearn.scheduler.logs import LogStore
 from schedulearn.scheduler.runtimes.exit_codes import command_exit_code
+from schedulearn.scheduler.runtimes.log_store import LogStore
 
 HOROVODRUN = b"""[1,0]<stdout>:Exit code: 9
   File "/x/horovod/runner/gloo_run.py", line 284, in launch_gloo

@@ -8,10 +8,11 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from sqlalchemy import select, update
 
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, NotFoundError, RuntimeFault
-from schedulearn.scheduler.host_spec import HostSpec
-from schedulearn.scheduler.runtimes.base import HostFacts, TaskState
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, PortLease
 
@@ -39,7 +40,7 @@ def test_hosts_that_were_added_get_jobs_and_are_still_there_after_a_restart(tmp_
     for runtime in (c.runtime, *others.values()):
         runtime._closed = False
     with FakeCluster(tmp_path, gpus=0, runtime=c.runtime, others=others) as c:
-        wait_for(lambda: all(agent.grip.observation for agent in c.cluster.agents.values()))
+        wait_for(lambda: all(agent.status.observation for agent in c.cluster.agents.values()))
         assert [c.state(job) for job in jobs] == ["running", "running"]
         others["h1"].finish(running(others["h1"])[0])
         wait_for(lambda: sorted(c.state(job) for job in jobs) == ["running", "succeeded"])
@@ -69,7 +70,7 @@ def test_one_engine_cannot_be_two_hosts(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=0, others=others) as c:
         c.add("h1")
         c.cluster.fleet.add(HostSpec(address="tcp://h2.lab:2375", name="h2", simulate_gpus=4))
-        wait_for(lambda: "that of host 'h1' already" in c.cluster.agents["h2"].grip.error)
+        wait_for(lambda: "that of host 'h1' already" in c.cluster.agents["h2"].status.error)
         [job] = c.submit(spec(gpus=4))
         c.wait(job, "running")
         assert others["h2"].calls == []
@@ -105,7 +106,7 @@ def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
         [job] = c.submit()
         c.wait(job, "running")
         c.runtime.silent = True
-        wait_for(lambda: c.poke() and c.cluster.agent.grip.observation is None)
+        wait_for(lambda: c.poke() and c.cluster.agent.status.observation is None)
         turns = c.cluster.loop.stats.decisions
         wait_for(lambda: c.poke() and c.cluster.loop.stats.decisions > turns + 20)
         assert c.state(job) == "running"
@@ -117,7 +118,7 @@ def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
 def test_a_host_is_lost_once_and_back_once(tmp_path: Path) -> None:
     with FakeCluster(tmp_path, gpus=1, others=two(), host_grace_s=0.1) as c:
         c.add("h1")
-        wait_for(lambda: c.poke() and c.cluster.agents["h1"].grip.observation is not None)
+        wait_for(lambda: c.poke() and c.cluster.agents["h1"].status.observation is not None)
         wait_for(lambda: c.poke() and presence(c)[-1:] != ["host.lost"])  # its first contact may have taken a while
         before = presence(c)
         c.others["h1"].silent = True
@@ -259,8 +260,8 @@ def test_the_facts_of_a_host_come_with_its_first_answer(tmp_path: Path) -> None:
     others["h1"].silent = True
     with FakeCluster(tmp_path, gpus=0, others=others) as c:
         c.cluster.fleet.add(HostSpec(address="ssh://h1.lab", name="h1", simulate_gpus=2))
-        wait_for(lambda: c.cluster.agents["h1"].grip.error == "h1 does not answer")
+        wait_for(lambda: c.cluster.agents["h1"].status.error == "h1 does not answer")
         others["h1"].silent = False
-        wait_for(lambda: c.poke() and c.cluster.agents["h1"].grip.facts == others["h1"].facts)
+        wait_for(lambda: c.poke() and c.cluster.agents["h1"].status.facts == others["h1"].facts)
         [job] = c.submit(spec(gpus=2))
         c.wait(job, "running")

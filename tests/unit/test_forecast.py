@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
-from schedulearn.scheduler.domain import RESTART_S, JobView, Plan, Snapshot
-from schedulearn.scheduler.lengths import AT_LEAST_S, Basis, Length, by_progress, pace
-from schedulearn.scheduler.policy import POLICIES, make_policy, metrics_of
+from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace
+from schedulearn.scheduler.policies.registry import POLICIES, make_policy, metrics_of
 from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
 
 DAY = 86_400.0

@@ -7,8 +7,9 @@ from builders import host, job, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.policy import make_policy, plan_faults
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import plan_faults
+from schedulearn.scheduler.policies.registry import make_policy
 
 
 def turns(state: Snapshot, quanta: int, **params: object) -> list[set[str]]:

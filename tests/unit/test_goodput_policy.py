@@ -9,14 +9,14 @@ from builders import PowerLaw, host, job, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import HostView, JobView, Plan
+from schedulearn.scheduler.core.host_scaling import HostScaling
+from schedulearn.scheduler.core.model import HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.goodput import Goodput
-from schedulearn.scheduler.policies.goodput_rule import build_options
-from schedulearn.scheduler.policies.packing import Want, pack, rebind
-from schedulearn.scheduler.policies.pricing import hesrpt_weights, market_price, worth_of_work
-from schedulearn.scheduler.policy import make_policy
-from schedulearn.scheduler.scaling import HostScaling
+from schedulearn.scheduler.policies.goodput.allocate import build_options
+from schedulearn.scheduler.policies.goodput.packing import Want, pack, rebind
+from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
+from schedulearn.scheduler.policies.registry import make_policy
 
 
 def elastic(id: str, power: float = 0.9, **fields: Any) -> JobView:

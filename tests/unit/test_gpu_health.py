@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedulearn.metrics.readings import GpuProcess, GpuReading
-from schedulearn.scheduler.gpu_health import FREE_AFTER_S, OCCUPIED_AFTER_S, Known, Verdict, judge
+from schedulearn.scheduler.core.gpu_health import FREE_AFTER_S, OCCUPIED_AFTER_S, Known, Verdict, judge
 
 OURS = GpuProcess(1, "python", task="schedulearn-j-1-0")
 THEIRS = GpuProcess(2, "train", container="c" * 64, uid=1000)

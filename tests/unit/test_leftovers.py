@@ -7,10 +7,11 @@ from builders import PowerLaw, host, job, snapshot, snapshots
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import RESTART_S, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import RESTART_S, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.policies.elastic import Damping
-from schedulearn.scheduler.policies.goodput import Goodput
-from schedulearn.scheduler.policy import make_policy, plan_faults
+from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.registry import make_policy
 
 
 def elastic(id: str, power: float = 0.9, **fields: object) -> JobView:

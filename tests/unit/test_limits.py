@@ -9,9 +9,10 @@ import pytest
 from clusters import FakeCluster, spec
 from pydantic import ValidationError
 
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.limits import SHARES_A_GPU, check_data_sets, limits
+from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.limits import SHARES_A_GPU, check_data_sets, limits
-from schedulearn.scheduler.runtimes.base import GIB, HostFacts
 
 HOST = HostFacts("x", cpus=64, memory_bytes=512 * GIB)
 

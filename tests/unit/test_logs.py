@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.logs import LogStore
+from schedulearn.scheduler.runtimes.log_store import LogStore
 
 TASK = "schedulearn-1-1-0"
 

@@ -9,11 +9,11 @@ from typing import ClassVar
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.domain import Plan, Snapshot, Why
+from schedulearn.scheduler.control.waiting_reasons import WaitingLog
+from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
+from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, RuntimeFault, StartRefused, StoreError
-from schedulearn.scheduler.explain import WaitingLog
-from schedulearn.scheduler.policy import POLICIES
-from schedulearn.scheduler.runtimes.base import TaskState
+from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 
@@ -202,7 +202,7 @@ def test_an_engine_that_does_not_answer_leaves_everything_as_it_is(tmp_path: Pat
         c.wait(first, "running")
         c.runtime.fail_next("observe", RuntimeFault("connection refused"), times=3)
         c.cluster.agent.poke()
-        wait_for(lambda: c.cluster.agent.grip.error == "connection refused")
+        wait_for(lambda: c.cluster.agent.status.error == "connection refused")
         [second] = c.submit()
         assert c.state(first) == "running"
         c.cluster.agent.poke()
@@ -248,7 +248,7 @@ class _Grow:
         if not snapshot.jobs:
             return Plan({})
         oldest = snapshot.jobs[0].id
-        return Plan({oldest: {"local": 4}}, reasons={oldest: Why("grows", "It grows to 4.")})
+        return Plan({oldest: {"local": 4}}, reasons={oldest: Explanation("grows", "It grows to 4.")})
 
 
 def test_an_elastic_job_is_resized_by_stopping_it_and_starting_it_with_the_new_allocation(
@@ -376,7 +376,10 @@ def test_a_job_that_ran_and_waits_again_is_told_of_again(tmp_path: Path) -> None
         c.cluster.loop.close()
         log = WaitingLog(c.cluster.db)
         [job] = c.submit()
-        full, behind = Why("waiting_for_gpus", "It needs 1."), Why("behind_others", "Others come first.")
+        full, behind = (
+            Explanation("waiting_for_gpus", "It needs 1."),
+            Explanation("behind_others", "Others come first."),
+        )
         for at, waiting in enumerate([{job: full}, {job: full}, {job: behind}, {}, {job: behind}, {}]):
             log.tell(waiting, float(at))
         assert [code for code, _ in waits(c, job)] == ["waiting_for_gpus", "behind_others", "behind_others"]

@@ -12,11 +12,12 @@ from probes import FakeProbe
 from sqlalchemy import select
 
 from schedulearn.metrics.readings import GpuInfo, GpuProcess
-from schedulearn.scheduler import gpu_health, monitor
+from schedulearn.scheduler.core import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.models import GpuMinute, Task
+from schedulearn.scheduler.telemetry import monitor
 
 STRANGER = GpuProcess(77, "train.py", uid=1000)
 

@@ -19,7 +19,7 @@ from schedulearn.metrics.readings import GpuProcess, GpuReading, Inventory, Samp
 GPU = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = """
 import json, sys
-from schedulearn.scheduler.embedded import _gpus
+from schedulearn.scheduler.hosts.embedded import _gpus
 print(json.dumps([_gpus("cluster", None)[0], _gpus("cluster", 3)[0]]))
 """
 

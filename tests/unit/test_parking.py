@@ -10,18 +10,18 @@ import pytest
 from builders import host, job, snapshot
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.parking import Parking
-from schedulearn.scheduler.policy import make_policy
+from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
+from schedulearn.scheduler.hosts.parking import Parking
+from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.scaling import Standing, Step, steps
 
 
-def on(id: str, **fields: Any) -> Standing:
-    return Standing(id, on=True, **fields)
+def on(id: str, **fields: Any) -> HostLoad:
+    return HostLoad(id, on=True, **fields)
 
 
-def off(id: str, parking: str = "parked", **fields: Any) -> Standing:
-    return Standing(id, on=False, parking=parking, **fields)
+def off(id: str, parking: str = "parked", **fields: Any) -> HostLoad:
+    return HostLoad(id, on=False, parking=parking, **fields)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def off(id: str, parking: str = "parked", **fields: Any) -> Standing:
         ([on("a"), off("b"), off("c", "emptying", held=1)], 2, [("c", "reopen")]),
         ([on("a"), off("b"), off("c")], 2, [("b", "wake")]),
         ([on("a"), off("b"), off("c", "emptying")], None, [("c", "reopen"), ("b", "wake")]),
-        ([Standing("a", on=False), on("b"), on("c")], 2, []),
+        ([HostLoad("a", on=False), on("b"), on("c")], 2, []),
         ([off("a")], 0, [("a", "wake")]),
     ],
 )
-def test_steps(hosts: list[Standing], desired: int | None, expected: list[tuple[str, Step]]) -> None:
+def test_steps(hosts: list[HostLoad], desired: int | None, expected: list[tuple[str, Step]]) -> None:
     assert steps(hosts, desired) == expected
 
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.placement import GpuState, place
+from schedulearn.scheduler.core.placement import GpuState, place
 
 gpu_sets = st.builds(
     lambda taken: [GpuState(f"{h}-{i}", h, i, frozenset(slots)) for (h, i), slots in taken.items()],

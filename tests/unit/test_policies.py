@@ -10,10 +10,11 @@ from builders import host, job, snapshot, snapshots
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.domain import Plan, Snapshot, Why
+from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
 from schedulearn.scheduler.policies.queueing import fixed_size
-from schedulearn.scheduler.policy import POLICIES, Policy, make_policy, parameters_of, plan_faults, resizes
+from schedulearn.scheduler.policies.registry import POLICIES, make_policy, parameters_of
 
 ALL = [
     *[make_policy(name) for name in sorted(POLICIES)],
@@ -97,7 +98,7 @@ def test_every_job_that_waits_is_told_why(state: Snapshot) -> None:
         for view in state.jobs:
             if not view.allocation and not plan.allocations.get(view.id):
                 why = plan.reasons[view.id]
-                assert isinstance(why, Why)
+                assert isinstance(why, Explanation)
                 assert why.code
                 assert why.endswith(".")
 

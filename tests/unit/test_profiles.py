@@ -9,9 +9,9 @@ import pytest
 from builders import report
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler.checkpoints import Checkpoints, Copies
-from schedulearn.scheduler.observations import store_report, thinned
-from schedulearn.scheduler.profiles import blended, make_profile
+from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
+from schedulearn.scheduler.reports.profiles import blended, make_profile
+from schedulearn.scheduler.reports.store import store_report, thinned
 
 
 def row(**fields: Any) -> SimpleNamespace:

@@ -9,7 +9,7 @@ from clusters import FakeCluster, SlowFetch, spec, wait_for
 
 from schedulearn.api.schemas import eta_view
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.base import ImageProgress
+from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
 
@@ -279,30 +279,30 @@ def test_shared_gpus_are_leased_only_once_the_image_is_there(tmp_path: Path) -> 
 def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedulearn.scheduler.fetching._SHORT_S", 0.0)
+    monkeypatch.setattr("schedulearn.scheduler.core.image_fetching._SHORT_S", 0.0)
     fetch = SlowFetch(1.0)
     with FakeCluster(tmp_path, runtime=fetching(fetch)) as c:
         [job] = c.submit(new())
         wait_for(lambda: c.job(job).pull_percent == 1)
         assert "it is too early to tell how long that takes" in c.job(job).message
-        c.cluster.outlook.update()
-        eta = c.cluster.outlook.etas.jobs[job]
+        c.cluster.forecaster.update()
+        eta = c.cluster.forecaster.etas.jobs[job]
         assert (eta.start, eta.end, eta.awaits_image) == (None, None, True)
         seen = eta_view(eta, time.time() + 9)
         assert seen is not None
         assert (seen["not_before"], seen["awaits_image"]) == (None, True)
-        preview, _ = c.cluster.outlook.expect(new())
+        preview, _ = c.cluster.forecaster.predict_job(new())
         assert preview.awaits_image
         fetch.percent = 4.0
         wait_for(lambda: c.job(job).pull_percent == 4)
         assert " left." in c.job(job).message
-        c.cluster.outlook.update()
-        eta = c.cluster.outlook.etas.jobs[job]
+        c.cluster.forecaster.update()
+        eta = c.cluster.forecaster.etas.jobs[job]
         began = c.cluster.agent.fetch_under_way("new")
         assert began is not None
         assert eta.start is not None
-        assert eta.start - c.cluster.outlook.etas.at == pytest.approx(
-            24 * (c.cluster.outlook.etas.at - began.began_at), rel=0.2
+        assert eta.start - c.cluster.forecaster.etas.at == pytest.approx(
+            24 * (c.cluster.forecaster.etas.at - began.began_at), rel=0.2
         )
         fetch.end()
 

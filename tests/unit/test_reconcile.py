@@ -2,7 +2,7 @@ from builders import observed, task_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.scheduler.reconcile import (
+from schedulearn.scheduler.core.reconcile import (
     DesiredTask,
     LookForImage,
     PauseTask,
@@ -12,7 +12,7 @@ from schedulearn.scheduler.reconcile import (
     StopTask,
     diff,
 )
-from schedulearn.scheduler.runtimes.base import ObservedTask, TaskState
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
 A = task_spec("a")
 ID = A.task_id

@@ -8,13 +8,22 @@ from builders import host
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.replay import Kind, Past, Stretch, noise_at, noise_curve, stretches, trace, work
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.sim.replay import (
+    AllocationSpan,
+    FinishedJob,
+    JobKind,
+    noise_at,
+    noise_curve,
+    stretches,
+    trace,
+    work,
+)
 from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import read_trace
 
 MODEL = StepTimeModel(0.02, 0.001, 0.02, 0.002, 0.1, 0.01, 2.0)
-KIND = Kind("digits", Goodput({"a": MODEL}, 400.0, BatchBounds(64, 1024)), ((0.0, 400.0), (1.0, 400.0)))
+KIND = JobKind("digits", Goodput({"a": MODEL}, 400.0, BatchBounds(64, 1024)), ((0.0, 400.0), (1.0, 400.0)))
 
 
 def job(**fields: Any) -> SimpleNamespace:
@@ -47,8 +56,11 @@ def test_stretches_add_up_what_several_tasks_hold() -> None:
     tasks = [task(0, 100, 2), task(50, 100, 1, "h2"), task(120, 200), task(200, 210), task(300, 400, 4)]
     tasks[-1].started_at = None  # it never ran
     assert stretches(tasks) == [
-        Stretch(0, 50, 1, 2), Stretch(50, 100, 2, 3), Stretch(120, 200, 1, 1), Stretch(200, 210, 1, 1)
-    ]  # fmt: skip
+        AllocationSpan(0, 50, 1, 2),
+        AllocationSpan(50, 100, 2, 3),
+        AllocationSpan(120, 200, 1, 1),
+        AllocationSpan(200, 210, 1, 1),
+    ]
 
 
 @pytest.mark.parametrize("plan", [[(0.0, 2)], [(0.0, 1), (300.0, 2)]])
@@ -56,7 +68,7 @@ def test_on_the_same_gpus_a_job_takes_as_long_as_it_took(plan: list[tuple[float,
     begins = [1000 + at for at, _ in plan] + [1610.0]
     tasks = [task(begins[n], begins[n + 1], gpus) for n, (_, gpus) in enumerate(plan)]
     least = plan[0][1]
-    past = Past(job(min_gpus=least), tasks, stalls=5.0 * (len(plan) - 1))
+    past = FinishedJob(job(min_gpus=least), tasks, stalls=5.0 * (len(plan) - 1))
     jobs = read_trace(trace([past], lambda row: KIND), "history")
     assert (jobs[0].elastic, jobs[0].min_gpus, jobs[0].max_gpus, jobs[0].submitted_at) == (True, least, 8, 0.0)
     [outcome] = simulate(Replayed(plan), jobs, [host("h1", gpus=8)]).outcomes
@@ -65,21 +77,21 @@ def test_on_the_same_gpus_a_job_takes_as_long_as_it_took(plan: list[tuple[float,
 
 def test_the_noise_that_a_job_had_at_the_time_decides_what_its_batches_were_worth() -> None:
     tasks = [task(1000, 1610, 4)]
-    calm = work(Past(job(), tasks, [(1.0, 5.0, 1000.0), (9.0, 5.0, 1600.0)]), KIND)
-    noisy = work(Past(job(), tasks, [(1.0, 5e4, 1000.0), (9.0, 5e4, 1600.0)]), KIND)
+    calm = work(FinishedJob(job(), tasks, [(1.0, 5.0, 1000.0), (9.0, 5.0, 1600.0)]), KIND)
+    noisy = work(FinishedJob(job(), tasks, [(1.0, 5e4, 1000.0), (9.0, 5e4, 1600.0)]), KIND)
     assert noisy > 1.5 * calm
 
 
 def test_what_did_not_report_or_is_rigid_runs_for_as_long_as_it_did_on_what_it_had() -> None:
-    past = [Past(job(elastic=False), [task(1000, 1610, 2)]), Past(job(id="two", submitted_at=1060.0), [])]
+    past = [FinishedJob(job(elastic=False), [task(1000, 1610, 2)]), FinishedJob(job(id="two", submitted_at=1060.0), [])]
     found = read_trace(trace(past, lambda row: None), "history")
     assert [(each.elastic, each.required_gpus, each.application.total_steps) for each in found] == [(False, 2, 600)] * 2
     assert found[1].submitted_at == 60
 
 
 def test_bounds_that_the_batch_does_not_allow_are_cut() -> None:
-    kind = Kind("few", Goodput({"a": MODEL}, 1.0, BatchBounds(64, 128, min_local=32)))
-    [found] = read_trace(trace([Past(job(required_gpus=8), [task(1000, 1100, 4)])], lambda row: kind), "history")
+    kind = JobKind("few", Goodput({"a": MODEL}, 1.0, BatchBounds(64, 128, min_local=32)))
+    [found] = read_trace(trace([FinishedJob(job(required_gpus=8), [task(1000, 1100, 4)])], lambda row: kind), "history")
     assert (found.required_gpus, found.max_gpus) == (4, 4)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from builders import job as view_of
 from builders import job_row
 
-from schedulearn.scheduler.resize_log import MEASURED, UNMEASURED, outcome
-from schedulearn.scheduler.snapshot import UNREPORTED_S
+from schedulearn.scheduler.control.resize_log import MEASURED, UNMEASURED, outcome
+from schedulearn.scheduler.core.snapshot import UNREPORTED_S
 
 RESIZED = job_row("a", resized_from={"h1": 1}, resized_at=100.0)
 

@@ -10,12 +10,12 @@ import pytest
 from builders import report
 from clusters import FakeCluster, spec, wait_for
 
-from schedulearn.scheduler import profiles
-from schedulearn.scheduler.domain import Plan, Snapshot
-from schedulearn.scheduler.observations import store_report
-from schedulearn.scheduler.policies import goodput_rule as goodput_rule  # loads what the first decision would load
-from schedulearn.scheduler.policy import POLICIES
-from schedulearn.scheduler.profiles import JobProfile, Profiles
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.policies.registry import POLICIES
+from schedulearn.scheduler.reports import profiles
+from schedulearn.scheduler.core.profile import JobProfile
+from schedulearn.scheduler.reports.profiles import Profiles
+from schedulearn.scheduler.reports.store import store_report
 from schedulearn.scheduler.store import repository
 
 ELASTIC: dict[str, Any] = {"elastic": True, "max_gpus": 4}

@@ -9,11 +9,11 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 from resizing import Sized
 
+from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError
-from schedulearn.scheduler.policy import POLICIES
-from schedulearn.scheduler.runtimes.base import TaskState
+from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.states import Reason
 from schedulearn.scheduler.store import repository
 
 ELASTIC: dict[str, Any] = {

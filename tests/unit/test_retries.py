@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlmodel import col
 
-from schedulearn.scheduler.job_logs import JobLogBounds, JobLogs, surplus_attempts
-from schedulearn.scheduler.logs import LogStore
-from schedulearn.scheduler.retries import FIRST_S, MOST_S, delay, resting, why_resting
+from schedulearn.scheduler.control.job_logs import JobLogBounds, JobLogs, surplus_attempts
+from schedulearn.scheduler.core.retries import FIRST_S, MOST_S, delay, resting, why_resting
+from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Job
 

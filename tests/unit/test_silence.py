@@ -5,8 +5,8 @@ from pathlib import Path
 
 from clusters import FakeCluster, spec
 
-from schedulearn.scheduler.observations import ReportIn, store_report
-from schedulearn.scheduler.silence import RunningJob, SilenceWatch, silent_jobs
+from schedulearn.scheduler.reports.silence import RunningJob, SilenceWatch, silent_jobs
+from schedulearn.scheduler.reports.store import ReportIn, store_report
 from schedulearn.scheduler.store import repository
 
 URL = "http://172.17.0.1:8000"

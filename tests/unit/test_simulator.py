@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from builders import host
 
-from schedulearn.scheduler.domain import Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policy import Policy, make_policy
+from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim import workload
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace, parse_types
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions

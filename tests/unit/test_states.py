@@ -1,7 +1,7 @@
 import pytest
 
+from schedulearn.scheduler.core.states import TERMINAL, TRANSITIONS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import IllegalTransitionError
-from schedulearn.scheduler.states import TERMINAL, TRANSITIONS, JobStatus, Reason, check_transition
 
 
 def test_every_state_has_its_row_of_transitions() -> None:

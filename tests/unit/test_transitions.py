@@ -7,13 +7,14 @@ import pytest
 from builders import job as view_of
 from builders import job_row, snapshot, task_row
 
-from schedulearn.scheduler.claims import able_to_resize, promised
-from schedulearn.scheduler.domain import IN_PLACE_S, JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.explain import with_what_is_kept
+from schedulearn.scheduler.control.apply_plan import able_to_resize, promised
+from schedulearn.scheduler.control.waiting_reasons import with_what_is_kept
+from schedulearn.scheduler.core.model import IN_PLACE_S, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.policy import plan_faults
+from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.policies.queueing import Room
-from schedulearn.scheduler.policy import make_policy, plan_faults
-from schedulearn.scheduler.snapshot import build_snapshot
-from schedulearn.scheduler.store.repository import Books
+from schedulearn.scheduler.policies.registry import make_policy
+from schedulearn.scheduler.store.repository import ClusterState
 
 NOW = 1000.0
 RUNS = {
@@ -33,7 +34,7 @@ def on(job_id: str, *gpus: int, **fields: Any) -> SimpleNamespace:
 
 def cluster(
     jobs: list[SimpleNamespace], tasks: list[SimpleNamespace], *, gpus: int = 4, state: str = "active", **fields: Any
-) -> Books:
+) -> ClusterState:
     rows = [
         SimpleNamespace(uuid=f"GPU-{i}", host_id="h1", type="gpu", fault="", occupied="", ordinal=i)
         for i in range(gpus)
@@ -41,10 +42,10 @@ def cluster(
     leases = {uuid: {0: task.id} for task in tasks for uuid in task.gpu_uuids}
     home = SimpleNamespace(id="h1", state=state, labels={}, parking="")
     known = {job.id: job for job in jobs}
-    return Books(known, {}, tasks, [home], rows, leases, None, {}, {})  # type: ignore[arg-type]
+    return ClusterState(known, {}, tasks, [home], rows, leases, None, {}, {})  # type: ignore[arg-type]
 
 
-def look(books: Books, **fields: Any) -> Snapshot:
+def look(books: ClusterState, **fields: Any) -> Snapshot:
     return build_snapshot(books, {"h1"}, lambda uuid: None, NOW, caps_growth=False, **fields)
 
 

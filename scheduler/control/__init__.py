@@ -1,0 +1,1 @@
+"""The scheduling loop and the use cases of people and programs."""

@@ -1,0 +1,286 @@
+"""From a plan to what is written down: which jobs start or are to change, their leases and their tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from schedulearn.scheduler.control.waiting_reasons import code_of
+from schedulearn.scheduler.core.gang import Place, in_order, place_of
+from schedulearn.scheduler.core.in_place import IN_PLACE, Step, in_place, next_generation, settled, step_to
+from schedulearn.scheduler.core.model import Allocation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.placement import GpuState, LeaseClaim, Placement, place
+from schedulearn.scheduler.core.snapshot import host_of, parts
+from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+from schedulearn.scheduler.core.task import task_id
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT
+from schedulearn.scheduler.store import repository
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.store.repository import ClusterState
+
+log = logging.getLogger(__name__)
+
+
+MOST_STARTS = 150
+"""In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    start: list[Any]
+    resize: list[tuple[Any, JobView]]
+    """By restart: row, and what the policy saw."""
+    steps: list[tuple[Any, Step]]
+    """Resizes in place: job and how its workers change."""
+    promised: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """See `promised`."""
+
+    def __bool__(self) -> bool:
+        return bool(self.start or self.resize or self.steps)
+
+
+def changes_of(books: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> Changes:
+    """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
+    once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
+    up: it can't be stopped anyway."""
+    start, resize, steps = [], [], []
+    tasks: dict[str, list[Any]] = {}
+    for task in books.tasks:
+        tasks.setdefault(task.job_id, []).append(task)
+    for view in snapshot.jobs:
+        job = books.jobs[view.id]
+        wanted = dict(plan.allocations.get(view.id, {}))
+        if job.status in WAITS and wanted:
+            start.append(job)
+        elif (
+            job.status == JobStatus.RUNNING
+            and view.elastic
+            and wanted != dict(view.allocation)
+            and ready >= set(map(host_of, view.allocation))
+        ):
+            mine = tasks.get(job.id, [])
+            if in_place(mine) and not settled(job, mine):
+                continue  # one change at a time
+            step = step_to(job, mine, wanted)
+            if step is None:
+                resize.append((job, view))
+            else:
+                steps.append((job, step))
+    order = {job_id: place for place, job_id in enumerate(plan.allocations)}
+    start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
+    return Changes(start, resize, steps, promised(books, plan))
+
+
+def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int]) -> list[JobView]:
+    """Those of `resize` that can start again as soon as they have stopped: on what they hold themselves and on GPUs
+    that are `free` now, by host. The others train on until those that are to leave GPUs to them have done so, since
+    nobody knows how long that takes. Jobs that wait for nobody but each other are all stopped at once."""
+    spare = dict(free)
+    able = []
+    for view in resize:
+        wanted = plan.allocations.get(view.id, {})
+        more = {host: max(0, gpus - view.allocation.get(host, 0)) for host, gpus in wanted.items()}
+        if all(gpus <= spare.get(host, 0) for host, gpus in more.items() if gpus):
+            able.append(view)
+            spare.update({host: spare.get(host, 0) - gpus for host, gpus in more.items()})
+    if able or not resize:
+        return able
+    wanted_in_all: Counter[str] = Counter()
+    held_in_all: Counter[str] = Counter()
+    for view in resize:
+        wanted_in_all.update(plan.allocations.get(view.id, {}))
+        held_in_all.update(view.allocation)
+    fits = all(gpus <= held_in_all[host] + free.get(host, 0) for host, gpus in wanted_in_all.items())
+    return list(resize) if fits else []
+
+
+def promised(books: ClusterState, plan: Plan) -> dict[str, dict[str, int]]:
+    """job -> part of a host -> free GPUs that are kept for it: it was stopped for them, and does not hold them yet."""
+    part_of = parts(books.gpus)
+    held: dict[str, Counter[str]] = {}
+    for task in books.tasks:
+        held.setdefault(task.job_id, Counter()).update(part_of.get(uuid, task.host_id) for uuid in task.gpu_uuids)
+    return {
+        job.id: {part: max(0, n - held.get(job.id, Counter())[part]) for part, n in plan.allocations[job.id].items()}
+        for job in books.jobs.values()
+        if job.target and job.id in plan.allocations
+    }
+
+
+def apply_plan(
+    db: Connection,
+    changes: Changes,
+    plan: Plan,
+    agents: Mapping[str, HostAgent],
+    ready: Set[str],
+    utilization: Callable[[str], float | None],
+    now: float,
+    workers_report: bool = True,
+) -> bool:
+    """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
+    to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
+    `workers_report`: by that they learn of each other. True if more jobs could start than one turn should."""
+    found, leases = repository.load_hosts(db), repository.load_leases(db)
+    places = {host.id: place_of(host.address, host.network) for host in found.hosts}
+    for job, step in changes.steps:
+        if step.leaving and _regroup(db, job, step, plan, now):
+            repository.stop_tasks(db, job.id, step.leaving)
+    open_hosts = {host.id for host in found.hosts if host.state == "active"} & ready
+    on = parts(found.gpus)
+    gpus = [
+        GpuState(
+            g.uuid, on[g.uuid], g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa
+        )
+        for g in found.gpus
+        if g.host_id in open_hosts and not g.fault and not g.occupied
+    ]
+    placements, free = _placed(changes, plan, gpus)
+    able = {view.id for view in able_to_resize([view for _, view in changes.resize], plan, free)}
+    for job, view in changes.resize:
+        if job.id in able:
+            _stop_for_resize(db, job, view, plan, now)
+    starting = [job for job in changes.start if job.id in placements]
+    for job in starting[:MOST_STARTS]:
+        try:
+            with db.begin_nested():
+                one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
+                _start(db, job, placements[job.id], places, agents, plan.reasons.get(job.id, ""), now, one_each)
+        except IntegrityError:
+            log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
+    for job, step in changes.steps:
+        if job.id not in placements:
+            continue
+        try:
+            with db.begin_nested():
+                if _regroup(db, job, step, plan, now):
+                    first = repository.next_rank(db, job.id, job.attempt)
+                    _add_workers(db, job, job.attempt, job.generation + 1, first, placements[job.id], now)
+        except IntegrityError:
+            log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
+    return len(starting) > MOST_STARTS
+
+
+def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dict[str, Placement], dict[str, int]]:
+    """GPUs for the jobs that start and the workers that join; and how many are free then for running jobs that grow,
+    by part of a host. Jobs that were stopped for their GPUs come first, and what is kept for those that can't start
+    yet is left alone."""
+    back = [job.id for job in changes.start if job.id in changes.promised]
+    placements = place([(job_id, plan.allocations[job_id]) for job_id in back], gpus, plan.jobs_per_gpu)
+    kept: Counter[str] = Counter()
+    for job_id, parts_of_it in changes.promised.items():
+        if job_id not in placements:
+            kept.update(parts_of_it)
+    gpus = _without(gpus, placements, kept)
+    wanted = [(job.id, plan.allocations[job.id]) for job in changes.start if job.id not in placements]
+    wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
+    others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
+    free = Counter(gpu.host_id for gpu in _without(gpus, others, Counter()) if not gpu.taken_slots)
+    return {job_id: _by_host(found) for job_id, found in {**placements, **others}.items()}, dict(free)
+
+
+def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept: Counter[str]) -> list[GpuState]:
+    """`gpus` with the slots of `placements` taken, less so many free ones of each part as are `kept`."""
+    taken: dict[str, set[int]] = {}
+    for placement in placements.values():
+        for claims in placement.values():
+            for each in claims:
+                taken.setdefault(each.gpu_uuid, set()).add(each.slot)
+    left = []
+    hidden: Counter[str] = Counter()
+    for gpu in reversed(gpus):
+        slots = gpu.taken_slots | taken.get(gpu.uuid, set())
+        if not slots and hidden[gpu.host_id] < kept[gpu.host_id]:
+            hidden[gpu.host_id] += 1
+        else:
+            left.append(replace(gpu, taken_slots=slots))
+    return left[::-1]
+
+
+def _stop_for_resize(db: Connection, job: Any, view: JobView, plan: Plan, now: float) -> None:
+    message = plan.reasons.get(job.id, "The policy gives it another allocation.")
+    target = dict(plan.allocations.get(job.id, {}))
+    decided = {"decision": code_of(message), "allocation": target}
+    if repository.move_job(
+        db, job, Reason.RESIZE_REQUESTED, message, now, data=decided,
+        target=target or None, **_resized(view.allocation, now),
+    ):  # fmt: skip
+        repository.stop_tasks(db, job.id)
+
+
+def _resized(before: Allocation, now: float) -> dict[str, Any]:
+    return {"resized_at": now, "resized_from": dict(before)}
+
+
+def _by_host(placement: Placement) -> Placement:
+    """Parts of one host together."""
+    hosts: dict[str, tuple[LeaseClaim, ...]] = {}
+    for part, claims in placement.items():
+        hosts[host_of(part)] = hosts.get(host_of(part), ()) + tuple(claims)
+    return hosts
+
+
+def _start(
+    db: Connection,
+    job: Any,
+    placement: Placement,
+    places: Mapping[str, Place],
+    agents: Mapping[str, HostAgent],
+    why: str,
+    now: float,
+    one_each: bool,
+) -> None:
+    """`one_each`: a task a GPU, so that they can come and go."""
+    hosts = in_order(placement, places, job.checkpoint_host)
+    attempt = job.attempt + 1
+    where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
+    message = f"Given GPUs: {where}." + (f" {why}" if why else "")
+    if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
+        message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
+    fields = {"attempt": attempt, "pull_percent": None, "fetch_hosts": [], "target": None, **next_generation(job)}
+    if not repository.move_job(db, job, Reason.PLACED, message, now, **fields):
+        return
+    if one_each:
+        _add_workers(db, job, attempt, job.generation + 1, 0, placement, now)
+        return
+    for rank, host in enumerate(hosts):
+        claims = [(claim.gpu_uuid, claim.slot) for claim in placement[host]]
+        repository.add_task(
+            db, claims, now,
+            id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
+        )  # fmt: skip
+    if len(hosts) > 1:
+        repository.lease_port(db, hosts[0], task_id(job.id, attempt, 0), attempt)
+
+
+def _regroup(db: Connection, job: Any, step: Step, plan: Plan, now: float) -> bool:
+    """Asks for the job's next generation of workers."""
+    gpus = plan.allocations[job.id][step.host]
+    why = plan.reasons.get(job.id, "The policy gives it another allocation.")
+    message = f"{why} It goes on with {gpu_count(gpus)} in place."
+    decided = {"decision": code_of(why), "allocation": {step.host: gpus}}
+    before = {step.host: gpus - step.more + len(step.leaving)}
+    return repository.move_job(
+        db, job, Reason.RESIZING_IN_PLACE, message, now,
+        data=decided, **_resized(before, now), **next_generation(job),
+    )  # fmt: skip
+
+
+def _add_workers(
+    db: Connection, job: Any, attempt: int, generation: int, first: int, placement: Placement, now: float
+) -> None:
+    """A task for each GPU, with ranks from `first` on."""
+    [(host, claims)] = placement.items()
+    for rank, claim in enumerate(claims, first):
+        repository.add_task(
+            db, [(claim.gpu_uuid, claim.slot)], now,
+            id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, generation=generation,
+            host_id=host,
+        )  # fmt: skip

@@ -1,0 +1,246 @@
+"""What is expected of the live cluster: each job's start and end, kept up to date in a thread of its own, and what
+another policy would change. Nothing here writes to the database or holds up the loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from schedulearn.scheduler.core.model import JobView, Snapshot
+from schedulearn.scheduler.core.policy import Policy, resizes
+from schedulearn.scheduler.core.remaining_work import by_family
+from schedulearn.scheduler.core.snapshot import build_snapshot
+from schedulearn.scheduler.errors import PolicyFault
+from schedulearn.scheduler.reports.profiles import Profiles
+from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+
+if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
+    from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
+    from schedulearn.scheduler.store.repository import ClusterState
+
+log = logging.getLogger(__name__)
+
+HORIZON_S = 7 * 86_400.0
+PREVIEW_S = 1.0  # of computing, a policy
+ETA_S = 0.7  # of computing, each time
+EVERY_S = 10.0  # at most, where something changed
+STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
+KEPT_S = 600.0  # so old a prediction may be if none could be made since
+_UNBORN = "~"  # sorts behind every id: a job that is submitted now comes after those that there are
+_BUSY_S = 5.0  # for so long at most, a prediction waits until nothing more changes
+_LOOK_S = 0.5  # between looks at whether anything did: one small query
+_SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
+
+
+@dataclass(frozen=True)
+class Etas:
+    """What was expected of all jobs at one time."""
+
+    at: float = 0.0
+    until: float = 0.0
+    """Up to when it was looked at, seconds since the epoch; infinite if to the end."""
+    jobs: Mapping[str, Eta] = field(default_factory=dict)
+
+
+class Forecaster:
+    """`reachable` gives the hosts that answer, `image_in` the seconds until the image of a job is there, which
+    these hosts fetch. `close` ends the thread."""
+
+    def __init__(
+        self,
+        db: Database,
+        policy: Callable[[], Policy],
+        profiles: Profiles,
+        reachable: Callable[[], set[str]],
+        utilization: Callable[[str], float | None] = lambda uuid: None,
+        image_in: Callable[[Any, Sequence[str]], float] = lambda job, hosts: 0.0,
+        *,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.etas = Etas()
+        """As of the last time; replaced as a whole."""
+        self._db = db
+        self._policy = policy
+        self._profiles = profiles
+        self._reachable = reachable
+        self._utilization = utilization
+        self._image_in = image_in
+        self._every_s = every_s
+        self._clock = clock
+        self._seen: tuple[int, int] | None = None
+        self._problem = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outlook", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def preview(self, policy: Policy) -> tuple[Comparison, Mapping[str, Facts]]:
+        """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
+        from schedulearn.scheduler.sim.forecast import compare
+
+        snapshot, facts = self._look(policy, self._books())
+        try:
+            found = compare(
+                self._policy(),
+                policy,
+                snapshot,
+                facts,
+                horizon_s=HORIZON_S,
+                out_of_time=lambda: self._within(PREVIEW_S),
+            )
+        except Exception as error:
+            log.exception("a preview failed")
+            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+        return found, facts
+
+    def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
+        """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
+        at most; raises PolicyFault if the policy can't be played."""
+        from schedulearn.scheduler.sim.forecast import Facts, forecast
+
+        policy = self._policy()
+        snapshot, facts = self._look(policy, self._books())
+        length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
+        least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
+        view = JobView(
+            id=_UNBORN,
+            submitted_at=snapshot.now,
+            required_gpus=spec.required_gpus,
+            min_gpus=least,
+            max_gpus=least if spec.elastic and resizes(policy) else most,
+            elastic=spec.elastic,
+            priority=spec.priority,
+            weight=spec.weight,
+            deadline=spec.deadline.timestamp() if spec.deadline else None,
+            remaining=length.seconds if length else None,
+            basis=length.basis if length else None,
+        )
+        image_in = self._image_in(spec, ())
+        about = Facts(name=spec.name, max_gpus=most, max_duration=spec.max_duration, image_in=image_in)
+        try:
+            found = forecast(
+                policy,
+                replace(snapshot, jobs=(*snapshot.jobs, view)),
+                {**facts, _UNBORN: about},
+                horizon_s=HORIZON_S,
+                out_of_time=self._within(ETA_S),
+            )
+            if found.problem is not None:
+                raise found.problem
+        except Exception as error:
+            log.exception("the start of a job could not be foreseen")
+            raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
+        return found.etas[_UNBORN], found.until
+
+    def _books(self) -> ClusterState:
+        with self._db.read() as db:
+            return repository.load_cluster_state(db)
+
+    def _look(self, policy: Policy, books: ClusterState) -> tuple[Snapshot, Mapping[str, Facts]]:
+        """The cluster as `policy` would see it now."""
+        from schedulearn.scheduler.sim.forecast import Facts
+
+        snapshot = build_snapshot(
+            books,
+            self._reachable(),
+            self._utilization,
+            self._clock(),
+            self._profiles.get,
+            resizes(policy),
+            settled=True,
+            work_of=self._profiles.work_of,
+        )
+        facts = {}
+        for view in snapshot.jobs:
+            job, profile = books.jobs[view.id], self._profiles.get(view.id)
+            facts[view.id] = Facts(
+                name=job.name,
+                max_gpus=job.max_gpus,
+                started_at=job.started_at,
+                profiled_gpus=profile.max_profiled if profile else 0,
+                max_duration=job.max_duration,
+                image_in=0.0 if view.allocation else self._image_in(job, job.fetch_hosts),
+            )
+        return snapshot, facts
+
+    def _run(self) -> None:
+        rest = _LOOK_S
+        before: tuple[int, int] | None = None
+        busy_since: float | None = None
+        while not self._stopping.wait(rest):
+            rest = _LOOK_S
+            began = time.monotonic()
+            try:
+                seen = self._changes()
+                if (
+                    seen != before and began - (busy_since or began) < _BUSY_S
+                ):  # let bursts and starts have the processor
+                    before, busy_since = seen, busy_since or began
+                    continue
+                busy_since = None
+                if self.update():
+                    rest = max(self._every_s, 10 * (time.monotonic() - began))
+            except Exception as error:
+                self._tell(error)
+                rest = STALE_S
+                if self._clock() - self.etas.at > KEPT_S:
+                    self.etas = Etas()
+
+    def update(self) -> bool:
+        """Predicts anew; False if nothing has changed since the last time."""
+        seen = self._changes()
+        if seen == self._seen and self._clock() - self.etas.at < STALE_S:
+            return False
+        books = self._books()
+        if books.jobs:
+            from schedulearn.scheduler.sim.forecast import forecast
+
+            policy = self._policy()
+            snapshot, facts = self._look(policy, books)
+            found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
+            self.etas = Etas(snapshot.now, found.until, found.etas)
+            self._tell(found.problem)
+        else:  # an idle service stays without NumPy
+            self.etas = Etas(self._clock())
+        self._seen = seen  # after the prediction: one that fails is tried again
+        return True
+
+    def _tell(self, problem: Exception | None) -> None:
+        """Logs what keeps a prediction from its end, once for as long as it is the same."""
+        text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
+        if problem is not None and text != self._problem:
+            log.error("when jobs start and end can't be predicted any further: %s", text, exc_info=problem)
+        self._problem = text
+
+    def _changes(self) -> tuple[int, int]:
+        """Another one after whatever may change a prediction."""
+        with self._db.read() as db:
+            return repository.last_event_id(db), self._profiles.version
+
+    def _within(self, budget_s: float) -> Callable[[], bool]:
+        """Whether the time is up; asked often, it leaves the processor to others in between."""
+        end = time.monotonic() + budget_s
+        pause = time.monotonic() + _SHARE
+
+        def out_of_time() -> bool:
+            nonlocal pause
+            now = time.monotonic()
+            if now > pause:
+                time.sleep(0.001)
+                pause = time.monotonic() + _SHARE
+            return now > end or self._stopping.is_set()
+
+        return out_of_time

@@ -1,0 +1,94 @@
+"""The logs of a job's attempts are bounded together: one that fails again and again would fill the disk."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job
+
+log = logging.getLogger(__name__)
+
+KEPT = 2
+"""Attempts whose logs always stay: the first one, which often tells what is wrong, and the last."""
+
+
+@dataclass(frozen=True)
+class JobLogBounds:
+    """Of one job's logs, over all its attempts; 0: no bound."""
+
+    attempts: int = 50
+    bytes: int = 1 << 30
+
+
+def surplus_attempts(sizes: Mapping[int, int], bounds: JobLogBounds) -> list[int]:
+    """Attempts whose logs must go, oldest first; `sizes`: attempt -> bytes of those that still have one. The first one
+    that there is and the last one stay. Pure."""
+    between = sorted(sizes)[1:-1]
+    gone: list[int] = []
+    count, total = len(sizes), sum(sizes.values())
+    for attempt in between:
+        if not (0 < bounds.attempts < count or 0 < bounds.bytes < total):
+            break
+        gone.append(attempt)
+        count, total = count - 1, total - sizes[attempt]
+    return gone
+
+
+class JobLogs:
+    """Looks at a job's logs each time that an attempt of it has ended, in a thread of its own; at the service's start
+    at those of all jobs that are not over."""
+
+    def __init__(self, db: Database, logs: LogStore, bounds: JobLogBounds) -> None:
+        self._db = db
+        self._logs = logs
+        self._bounds = bounds
+        self._jobs: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="job-logs", daemon=True)
+
+    def start(self) -> None:
+        with self._db.read() as db:
+            often = select(col(Job.id)).where(col(Job.attempt) > KEPT, col(Job.finished_at).is_(None))
+            for job_id in db.execute(often).scalars():
+                self._jobs.put(job_id)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def attempt_ended(self, job_id: str, attempt: int) -> None:
+        if attempt > KEPT:
+            self._jobs.put(job_id)
+
+    def prune(self, job_id: str) -> None:
+        with self._db.read() as db:
+            tasks = [(task.attempt, task.id) for task in repository.tasks_of(db, [job_id])]
+        sizes: dict[int, int] = {}
+        for attempt, task_id in tasks:
+            if kept := self._logs.kept(task_id):
+                sizes[attempt] = sizes.get(attempt, 0) + kept
+        gone = set(surplus_attempts(sizes, self._bounds))
+        for attempt, task_id in tasks:
+            if attempt in gone:
+                self._logs.empty(task_id)
+        if gone:
+            log.info("job %s: the logs of %d attempts went, to keep within job_log_attempts and job_log_room",
+                     job_id, len(gone))  # fmt: skip
+
+    def _run(self) -> None:
+        while (job_id := self._jobs.get()) is not None:
+            try:
+                self.prune(job_id)
+            except Exception:
+                log.exception("the logs of job %s could not be pruned", job_id)

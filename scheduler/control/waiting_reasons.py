@@ -1,0 +1,123 @@
+"""Why jobs wait, in their events: one for each change of the reason, so that a long queue costs no writes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Event, Job
+
+KIND = "job.waiting"
+UNSATISFIABLE = Reason.UNSATISFIABLE.value
+_AT_ONCE = 500  # events a turn; whoever is left over is told of by the next one
+
+
+class WaitingLog:
+    """Remembers what was said of each job that waits; what was said before this service started, it reads."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._said: dict[str | None, str] | None = None
+        """job id -> code of the last event."""
+
+    def tell(self, waiting: Mapping[str, str], now: float) -> None:
+        """Writes an event for each job of `waiting` (job id -> sentence) whose reason is of another code than the last
+        one. Jobs that are missing wait no more: should they wait again, they are told of again."""
+        if self._said is None:
+            self._said = self._said_before(list(waiting))
+        for job_id in self._said.keys() - waiting.keys():
+            del self._said[job_id]
+        news = {job_id: why for job_id, why in waiting.items() if self._said.get(job_id) != code_of(why)}
+        if not news:
+            return
+        batch = dict(list(news.items())[:_AT_ONCE])
+        self._db.write(lambda db: _insert(db, batch, now))
+        self._said.update({job_id: code_of(why) for job_id, why in batch.items()})
+
+    def _said_before(self, job_ids: list[str]) -> dict[str | None, str]:
+        said: dict[str | None, str] = {}
+        with self._db.read() as db:
+            for begin in range(0, len(job_ids), _AT_ONCE):
+                some = job_ids[begin : begin + _AT_ONCE]
+                query = select(col(Event.job_id), col(Event.kind), col(Event.code)).where(col(Event.job_id).in_(some))
+                for job_id, kind, code in db.execute(query.order_by(col(Event.id))):
+                    if kind == KIND:
+                        said[job_id] = code
+                    elif kind.removeprefix("job.") in list(JobStatus):  # it did something else since
+                        said.pop(job_id, None)
+        return said
+
+
+def with_what_is_missing(
+    reasons: Mapping[str, str], hosts: Sequence[Any], gpus: Sequence[Any], ready: Set[str]
+) -> Mapping[str, str]:
+    """`reasons`, and for jobs that need more than may be used, what may not and why: rows of hosts and GPUs, and the
+    hosts that are `ready`. Policies see only what may be used."""
+    closed = {host.id for host in hosts if host.state != "active"}
+    counts = Counter(
+        "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
+        else "on closed hosts" if gpu.host_id in closed
+        else "unhealthy" if gpu.fault
+        else "used by others" if gpu.occupied
+        else ""
+        for gpu in gpus
+    )  # fmt: skip
+    missing = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if what)
+    if not missing:
+        return reasons
+    note = f" Not among them: {missing}."
+    return {
+        job_id: Explanation(UNSATISFIABLE, why + note) if code_of(why) == UNSATISFIABLE else why
+        for job_id, why in reasons.items()
+    }
+
+
+def with_what_is_kept(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan) -> Mapping[str, str]:
+    """`reasons`, and for jobs that are to have GPUs which others are about to leave, that they wait for those. Who can
+    start at once waits no more by the time that anybody reads this."""
+    leaving = {host.id for host in snapshot.hosts if host.leaving}
+    kept = {}
+    for job in snapshot.jobs:
+        mine = plan.allocations.get(job.id, {})
+        if not job.allocation and job.id not in reasons and leaving.intersection(mine):
+            gpus = sum(mine.values())
+            what = f"{gpu_count(gpus)} of {', '.join(sorted(mine))} {'is' if gpus == 1 else 'are'} kept for it"
+            sentence = f"{what}; it starts when those that leave {'it' if gpus == 1 else 'them'} have ended."
+            kept[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
+    return {**reasons, **kept}
+
+
+def code_of(why: str) -> str:
+    """For machines, why a job waits."""
+    return why.code if isinstance(why, Explanation) else Reason.WAITING_FOR_GPUS.value
+
+
+def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:
+    """(code, sentence) for a waiting job; None if the last decision did not speak of it."""
+    why = reasons.get(job_id)
+    if why is None:
+        return None
+    return code_of(why), str(why)
+
+
+def _insert(db: Connection, news: Mapping[str, str], now: float) -> None:
+    queued = set(
+        db.execute(
+            select(col(Job.id)).where(col(Job.id).in_(list(news)), col(Job.status) == JobStatus.QUEUED)
+        ).scalars()
+    )
+    rows = [
+        {"at": now, "kind": KIND, "job_id": job_id, "code": code_of(why), "message": str(why), "data": {}}
+        for job_id, why in news.items()
+        if job_id in queued
+    ]
+    if rows:
+        db.execute(insert(Event), rows)

@@ -1,0 +1,258 @@
+"""Tells receivers what happens: each event of the table that they asked for, at least once and in order.
+
+One thread a receiver, so that a dead one delays neither the others nor anything else. How far each has got is stored
+with the outcome of each try: after a restart delivery goes on there, and an event whose outcome was not stored goes out
+again, with the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic_core import to_json
+from sqlalchemy import Row, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.instants import shown
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import webhooks as store
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 10.0
+"""So long a receiver may take to connect, and then to answer."""
+BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
+"""After each failed try of an event; then there is one last try."""
+_IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
+_TROUBLE_S = 30.0  # after a fault of our own
+
+Post = Callable[[str, bytes, Mapping[str, str]], int]
+"""(url, body, headers) -> HTTP status. Raises OSError or ValueError with why there is none."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of one try. `status`: of HTTP, None without an answer. `error`: empty if it was taken."""
+
+    status: int | None
+    error: str
+    seconds: float
+
+
+@dataclass
+class _Receiver:
+    webhook_id: int
+    thread: threading.Thread | None = None
+    wake: threading.Event = field(default_factory=threading.Event)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    seen: int = 0
+    """No event up to this id is for it, beyond what is stored: looked at once is enough."""
+
+
+class Webhooks:
+    """Delivers while it is started. `refresh` after a change of the rows, `beat` after a commit."""
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        post: Post | None = None,
+        backoff_s: tuple[float, ...] = BACKOFF_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._post = post or _post
+        self._backoff_s = backoff_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._receivers: dict[int, _Receiver] = {}
+        self._open = False
+
+    def start(self) -> None:
+        self._open = True
+        self.refresh()
+
+    def close(self) -> None:
+        """What is being sent may still arrive; it is sent again after the next start."""
+        with self._lock:
+            self._open = False
+            receivers, self._receivers = list(self._receivers.values()), {}
+        for receiver in receivers:
+            _stop(receiver)
+        for receiver in receivers:
+            if receiver.thread is not None:
+                receiver.thread.join(timeout=1)
+
+    def beat(self) -> None:
+        """From any thread; costs nothing while there is no receiver."""
+        for receiver in list(self._receivers.values()):
+            receiver.wake.set()
+
+    def refresh(self) -> None:
+        """Takes up active webhooks that are new, leaves those that are gone or paused."""
+        with self._lock:
+            if not self._open:
+                return
+            with self._db.read() as db:
+                active = {row.id for row in store.list_webhooks(db) if row.active}
+            for webhook_id in self._receivers.keys() - active:
+                _stop(self._receivers.pop(webhook_id))
+            for webhook_id in active - self._receivers.keys():
+                receiver = self._receivers[webhook_id] = _Receiver(webhook_id)
+                receiver.thread = threading.Thread(
+                    target=self._run, args=(receiver,), name=f"webhook-{webhook_id}", daemon=True
+                )
+                receiver.thread.start()
+
+    def test(self, webhook_id: int) -> Delivery:
+        """Sends a made-up event now, once. Raises NotFoundError."""
+        with self._db.read() as db:
+            row = store.get_webhook(db, webhook_id)
+        message = "This is a test: nothing has happened."
+        made_up = {"id": 0, "kind": "test", "at": self._clock(), "code": "", "message": message, "data": {}}
+        delivery = self._send(row, payload(made_up))
+        now, status, error = self._clock(), delivery.status, delivery.error
+        self._db.write(lambda db: store.note_try(db, webhook_id, "test", now, status=status, error=error))
+        return delivery
+
+    def _run(self, receiver: _Receiver) -> None:
+        while not receiver.stopping.is_set():
+            receiver.wake.clear()
+            try:
+                wait_s = self._turn(receiver)
+            except NotFoundError:
+                return  # it was removed
+            except Exception:
+                if receiver.stopping.is_set():
+                    return  # and so is the database
+                log.exception("webhook %d could not be served", receiver.webhook_id)
+                wait_s = _TROUBLE_S
+            if wait_s is None:
+                receiver.wake.wait(_IDLE_S)
+            elif wait_s > 0:
+                receiver.stopping.wait(wait_s)
+
+    def _turn(self, receiver: _Receiver) -> float | None:
+        """Delivers one event, if there is one. Seconds until the next try; None: until something happens."""
+        with self._db.read() as db:
+            row = store.get_webhook(db, receiver.webhook_id)
+            event, receiver.seen = store.next_event(db, max(row.position, receiver.seen), row.events)
+            body = _payload_of(db, event) if event is not None else {}
+        if event is None or not row.active:
+            return None
+        receiver.seen = event.id - 1  # until it is delivered
+        delivery = self._send(row, body)
+        if not delivery.error:
+            self._note(row, event, delivery, position=event.id, tries=0, delivered=row.delivered + 1)
+            return 0.0
+        if row.tries < len(self._backoff_s):
+            self._note(row, event, delivery, tries=row.tries + 1)
+            return float(self._backoff_s[row.tries])
+        self._note(row, event, delivery, position=event.id, tries=0, given_up=row.given_up + 1)
+        return float(self._backoff_s[-1])
+
+    def _note(self, row: Row[Any], event: Row[Any], delivery: Delivery, **values: Any) -> None:
+        now = self._clock()
+
+        def change(db: Connection) -> None:
+            store.note_try(db, row.id, event.kind, now, status=delivery.status, error=delivery.error, **values)
+            if "given_up" in values:
+                tries = len(self._backoff_s) + 1
+                message = f"Webhook {row.id} did not take {event.kind} ({event.id}) in {tries} tries: {delivery.error}"
+                repository.add_event(db, now, "webhook.gave_up", message=message)
+
+        self._db.write(change)
+
+    def _send(self, row: Row[Any], body: Mapping[str, Any]) -> Delivery:
+        data = to_json({**body, "webhook": row.id}, inf_nan_mode="null")
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "Schedulearn",
+            "x-schedulearn-event": str(body["event"]),
+            "x-schedulearn-delivery": f"{row.id}-{body['id']}",
+        }
+        if row.secret:
+            headers["x-schedulearn-signature"] = signature(row.secret, data)
+        began = time.monotonic()
+        status: int | None = None
+        try:
+            status = self._post(row.url, data, headers)
+            error = "" if 200 <= status < 300 else _refused(status)
+        except (OSError, ValueError) as fault:
+            error = str(fault) or type(fault).__name__
+        return Delivery(status, error[:500], time.monotonic() - began)
+
+
+def signature(secret: str, body: bytes) -> str:
+    """What the header x-schedulearn-signature says of a body."""
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def payload(
+    event: Mapping[str, Any], job: Mapping[str, Any] | None = None, host: str | None = None
+) -> dict[str, Any]:  # fmt: skip
+    """What a receiver gets of an event; docs/webhooks.md describes it."""
+    about = job["name"] if job is not None else host
+    return {
+        "event": event["kind"],
+        "id": event["id"],
+        "at": shown(event["at"]),
+        "code": event["code"],
+        "message": event["message"],
+        "text": f"Schedulearn: {about}: {event['message']}" if about else f"Schedulearn: {event['message']}",
+        "job": job,
+        "host": host,
+        "data": event["data"],
+    }
+
+
+def _payload_of(db: Connection, event: Row[Any]) -> dict[str, Any]:
+    job = None
+    if event.job_id is not None:
+        names = ("id", "name", "user", "labels", "status", "reason", "exit_code", "required_gpus")
+        row = db.execute(select(*(getattr(Job, name) for name in names)).where(col(Job.id) == event.job_id)).first()
+        if row is not None:
+            job = dict(zip(names, row, strict=True))
+            job["state"] = job.pop("status")
+    return payload(event._asdict(), job, event.host_id)
+
+
+def _stop(receiver: _Receiver) -> None:
+    receiver.stopping.set()
+    receiver.wake.set()
+
+
+def _refused(status: int) -> str:
+    if 300 <= status < 400:
+        return f"it answered {status}: redirections are not followed, give the address that it leads to"
+    return f"it answered {status}"
+
+
+def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    import httpx  # not free at start, and not everybody has webhooks
+
+    try:
+        # A proxy is of no use on the way to this machine itself.
+        local = urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+        # What it answers beside the status is nobody's business, and may be endless.
+        with (
+            httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=not local) as client,
+            client.stream("POST", url, content=body, headers=dict(headers)) as response,
+        ):
+            return response.status_code
+    except httpx.TimeoutException as error:
+        raise OSError(f"it did not answer within {TIMEOUT_S:.0f} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(str(error) or type(error).__name__) from error

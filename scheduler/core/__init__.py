@@ -1,0 +1,1 @@
+"""Pure: what the scheduler knows and how it reasons. No I/O, no clock, no database."""

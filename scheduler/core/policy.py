@@ -1,0 +1,95 @@
+"""What a policy is, and what a plan may not do. Pure.
+
+A policy is a pure function of a snapshot. To write one, see docs/policies.md: one class with a `name` and
+`allocate`, registered by an entry point in the group `schedulearn.policies` or named as a file in the settings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar, Protocol
+
+from schedulearn.scheduler.core.model import Plan, Snapshot
+
+
+class Policy(Protocol):
+    """Decides who gets how many GPUs on which host. No state, clock, randomness or I/O: `now` and `seed` are in the
+    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand. A policy that changes the size
+    of running elastic jobs says so by a class variable `resizes = True` (see `resizes`)."""
+
+    name: ClassVar[str]
+
+    def allocate(self, snapshot: Snapshot) -> Plan: ...
+
+
+def resizes(policy: Policy | type[Policy]) -> bool:
+    """Whether the policy changes the size of running elastic jobs: only then is `JobView.max_gpus` capped to what their
+    profiles cover."""
+    return bool(getattr(policy, "resizes", False))
+
+
+def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Everything that `plan` does and no plan may do; empty for a lawful plan.
+
+    The loop refuses a plan with faults as a whole, so that a user's own policy can't break an invariant.
+    """
+    faults: list[str] = []
+    hosts = {host.id: host for host in snapshot.hosts}
+    jobs = {job.id: job for job in snapshot.jobs}
+    used: Counter[str] = Counter()
+    for job_id, allocation in plan.allocations.items():
+        job = jobs.get(job_id)
+        if job is None:
+            faults.append(f"job {job_id} is not in the snapshot")
+            continue
+        for host_id, gpus in allocation.items():
+            if host_id not in hosts:
+                faults.append(f"job {job_id} is put on {host_id}, which is not there")
+            elif type(gpus) is not int or gpus < 1:
+                faults.append(f"job {job_id} gets {gpus!r} GPUs on {host_id}")
+            else:
+                used[host_id] += gpus
+                if gpus > hosts[host_id].gpus:
+                    faults.append(f"job {job_id} gets {gpus} GPUs on {host_id}, which has {hosts[host_id].gpus}")
+        total = sum(g for g in allocation.values() if type(g) is int)
+        if not allocation:
+            continue
+        if job.elastic and not job.min_gpus <= total <= job.max_gpus and dict(allocation) != dict(job.allocation):
+            faults.append(f"job {job_id} gets {total} GPUs, outside {job.min_gpus} to {job.max_gpus}")
+        if not job.elastic and job.allocation and dict(allocation) != dict(job.allocation):
+            faults.append(f"job {job_id} is rigid and running, and can't be resized")
+        if not job.elastic and not job.allocation and total != job.required_gpus:
+            faults.append(f"job {job_id} is rigid and needs {job.required_gpus} GPUs, not {total}")
+    for host_id, gpus in used.items():
+        capacity = hosts[host_id].gpus * plan.jobs_per_gpu
+        if gpus > capacity:
+            faults.append(f"{host_id} has room for {capacity} and gets {gpus}")
+    return faults or (_suspension_faults(snapshot, plan) if plan.suspended else [])
+
+
+def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """What is wrong with the jobs that `plan` suspends; `plan` is lawful else. New jobs are taken to get the emptiest
+    GPUs of their hosts, those that run at once first, as placement does it."""
+    without = [job_id for job_id in sorted(plan.suspended) if not plan.allocations.get(job_id)]
+    faults = [f"job {job_id} is suspended without GPUs" for job_id in without]
+    before = {job.id: dict(job.allocation) for job in snapshot.jobs}
+    held = snapshot.held_gpus()
+    on: dict[str, list[set[str]]] = {host.id: [set() for _ in range(host.gpus)] for host in snapshot.hosts}
+    new = []
+    for job_id, allocation in plan.allocations.items():
+        if allocation and dict(allocation) == before[job_id]:
+            for host_id, index in held[job_id]:
+                on[host_id][index].add(job_id)
+        elif allocation:
+            new.append(job_id)
+    for job_id in sorted(new, key=lambda job_id: job_id in plan.suspended):
+        for host_id, gpus in plan.allocations[job_id].items():
+            for jobs in sorted(on[host_id], key=len)[:gpus]:
+                jobs.add(job_id)
+                if len(jobs) > plan.jobs_per_gpu:
+                    faults.append(f"job {job_id} is one of {len(jobs)} on a GPU of {host_id}")
+    for host_id, gpus_of_host in on.items():
+        for jobs in gpus_of_host:
+            if len(jobs - plan.suspended) > 1 and jobs & plan.suspended:
+                faults.append(f"jobs {', '.join(sorted(jobs - plan.suspended))} run on one GPU of {host_id} at a time")
+    return faults

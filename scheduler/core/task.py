@@ -1,0 +1,83 @@
+"""A task: one container of a job, as it should be (`TaskSpec`) and as an engine shows it (`ObservedTask`). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One container to be: one host's share of one attempt of a job."""
+
+    job_id: str
+    attempt: int
+    rank: int
+    image: str
+    argv: tuple[str, ...]
+    """The whole command, launcher included; never passed through a shell."""
+    gpu_uuids: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The user's and the service's variables. The runtime itself sets the pinning last, so that nothing here can
+    set or widen it."""
+    shm_bytes: int = GIB
+    cpu_shares: int = 0
+    """Weight against other containers; 0: the engine's default."""
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
+    host_network: bool = False
+    """Share the host's network: the containers of a job over several hosts find each other there."""
+    simulated_gpus: bool = False
+    """The GPUs exist only in the books: pin by the environment, ask the engine for no device."""
+
+    @property
+    def task_id(self) -> str:
+        return task_id(self.job_id, self.attempt, self.rank)
+
+
+def task_id(job_id: str, attempt: int, rank: int) -> str:
+    """Also the container's name: an engine refuses the same name twice, so a task can't be doubled."""
+    return f"schedulearn-{job_id}-{attempt}-{rank}"
+
+
+_TASK_ID = re.compile(r"schedulearn-([0-9a-z]+)-(\d+)-(\d+)")
+
+
+def parse_task_id(name: str) -> tuple[str, int, int] | None:
+    """(job id, attempt, rank) of a task id; None if it is not one."""
+    match = _TASK_ID.fullmatch(name)
+    return (match[1], int(match[2]), int(match[3])) if match else None
+
+
+class TaskState(StrEnum):
+    CREATED = "created"  # exists, never ran: `start` again carries on from here
+    RUNNING = "running"
+    EXITED = "exited"  # ended; exit_code is known
+    LOST = "lost"  # was running, is gone, and nobody saw how it ended (kill -9 of its keeper, reboot)
+
+
+@dataclass(frozen=True)
+class ObservedTask:
+    task_id: str
+    state: TaskState
+    exit_code: int | None = None
+    oom_killed: bool = False
+    started_at: float | None = None
+    finished_at: float | None = None
+    error: str = ""
+    """The engine's own words, where it has any (e.g. the command was not found)."""
+    paused: bool = False
+    """It runs, but all its processes are suspended."""
+    container: str = ""
+    """The engine's own id of it, where it has one: by that, processes of its are known on GPUs."""
+    image: str = ""
+    """What it runs, where the engine can tell: `repository@sha256:...` of an image from a registry, else its id."""
+    blind: bool = False
+    """It runs, and says that it can't reach its GPUs any more."""

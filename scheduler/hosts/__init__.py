@@ -1,0 +1,1 @@
+"""One agent a host: what it observes, starts, stops, stores and copies there."""

@@ -1,0 +1,232 @@
+"""Checkpoints follow their jobs: brought to the host where a job goes on, copied in case that one is lost, and removed
+some time after its end.
+
+A job's checkpoints are in a folder of the host on which its first task ran last (`job.checkpoint_host`). That moves on
+only when a task is seen running elsewhere: whatever breaks before, the old folder is still the one that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.transfer import transfer
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job, Task
+
+log = logging.getLogger(__name__)
+
+Agents = Callable[[], Mapping[str, HostAgent]]
+
+_CHUNK = 1 << 20
+COPY_S = 15.0
+_SWEEP_S = 600.0
+_REST = 20.0  # so much longer than it looks it rests
+
+
+class Copies:
+    """The service's own copies, one file a job, of `limit_bytes` together. A copy is as old as its file's time says:
+    that of the folder it was made of, by the clock of its host."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+
+    @property
+    def wanted(self) -> bool:
+        return self._limit > 0
+
+    def time_of(self, job_id: str) -> float | None:
+        try:
+            return self._path(job_id).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def save(self, job_id: str, chunks: Iterator[bytes], changed_at: float) -> None:
+        """In place of the copy before, which stays as it is if this one fails or is too large: RuntimeFault."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(job_id)
+        unfinished = path.with_suffix(".partial")
+        left = self._limit - sum(each.stat().st_size for each in self._folder.glob("*.tar") if each != path)
+        try:
+            with unfinished.open("wb") as file:
+                for chunk in chunks:
+                    left -= len(chunk)
+                    if left < 0:
+                        raise RuntimeFault(
+                            f"the checkpoints of {job_id} do not fit into the {self._limit / 1e9:g} GB for copies: "
+                            "see the setting checkpoint_copies"
+                        )
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            os.utime(unfinished, (changed_at, changed_at))
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def read(self, job_id: str) -> Iterator[bytes]:
+        with self._path(job_id).open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+
+    def jobs(self) -> list[str]:
+        return [path.stem for path in self._folder.glob("*.tar")]
+
+    def drop(self, job_id: str) -> None:
+        self._path(job_id).unlink(missing_ok=True)
+
+    def _path(self, job_id: str) -> Path:
+        return self._folder / f"{job_id}.tar"
+
+
+class Checkpoints:
+    """Brings them (`fetch`), and in a thread of its own copies and removes them. They stay for `keep_s` after a job's
+    end, for people who want them; those of jobs that nobody knows are dropped at once."""
+
+    def __init__(
+        self,
+        db: Database,
+        agents: Agents,
+        copies: Copies,
+        keep_s: float,
+        every_s: float = COPY_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`every_s`: between looks at what is to be copied."""
+        self._every_s = every_s
+        self._db = db
+        self._agents = agents
+        self._copies = copies
+        self._keep_s = keep_s
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._complaints: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        """Brings a job's newest checkpoints to a host: from where they are, else as the service has copied them, else
+        none. Raises RuntimeFault where a try later may help."""
+        with self._db.read() as db:
+            home = repository.get_job(db, job_id).checkpoint_host
+        agent = self._agents().get(home) if home else None
+        why = f"{home} does not answer"
+        if agent is not None and agent.status.observation is not None:
+            chunks = agent.runtime.save_checkpoints(job_id)
+            if (first := next(chunks, None)) is not None:
+                what = f"bringing its checkpoints from {home}"
+                yield from transfer(chain([first], chunks), partial(runtime.load_checkpoints, job_id), what)
+                self._tell(job_id, host_id, f"Its checkpoints were brought from {home} to {host_id}.")
+                return
+            why = f"{home} has lost its checkpoints"
+        of = self._copies.time_of(job_id)
+        if of is not None:
+            what = f"bringing the copy of its checkpoints to {host_id}"
+            yield from transfer(self._copies.read(job_id), partial(runtime.load_checkpoints, job_id), what)
+            at = time.strftime("%H:%M:%S", time.localtime(of))
+            self._tell(job_id, host_id, f"{why}: it goes on from the copy of them that was made of {at}.")
+        elif runtime.checkpoints_changed_at(job_id) is not None:
+            self._tell(job_id, host_id, f"{why}, and there is no copy: it goes on from older ones on {host_id}.")
+        else:
+            self._tell(job_id, host_id, f"{why}, and there is no copy: it begins anew.")
+
+    def copy(self) -> None:
+        """Copies those of running jobs that have changed. With one host only there would be nowhere to bring them."""
+        agents = self._agents()
+        if not self._copies.wanted or len(agents) < 2:
+            return
+        for task in self._running():
+            agent = agents.get(task.host_id)
+            if self._stopped.is_set() or agent is None or agent.status.observation is None:
+                continue
+            try:
+                changed_at = agent.runtime.checkpoints_changed_at(task.job_id)
+                if changed_at is None or changed_at <= (task.started_at or 0.0):
+                    continue  # it has written nothing since it runs there
+                if changed_at != self._copies.time_of(task.job_id):
+                    self._copies.save(task.job_id, agent.runtime.save_checkpoints(task.job_id), changed_at)
+                self._complaints.pop(task.job_id, None)
+            except (RuntimeFault, OSError) as fault:
+                if self._complaints.get(task.job_id) != str(fault):
+                    self._complaints[task.job_id] = str(fault)
+                    log.warning("the checkpoints of job %s on %s are not copied: %s", task.job_id, task.host_id, fault)
+
+    def sweep(self) -> None:
+        """Removes those of jobs long ended, and what jobs left behind on hosts that they have moved from."""
+        for agent in self._agents().values():
+            try:
+                for job_id in agent.runtime.checkpoints():
+                    agent.drop_checkpoints(job_id, partial(self._may_go, job_id, agent.host_id))
+            except RuntimeFault as fault:
+                log.debug("checkpoints on %s stay for now: %s", agent.host_id, fault)
+        for job_id in self._copies.jobs():
+            if (row := self._job(job_id)) is None or row.finished_at is not None:
+                self._copies.drop(job_id)
+
+    def _running(self) -> list[Any]:
+        first = select(col(Task.job_id), col(Task.host_id), col(Task.started_at)).join(
+            Job, col(Job.id) == col(Task.job_id)
+        )
+        live = (col(Task.state) == "running", col(Task.rank) == 0, col(Job.checkpoint_host) == col(Task.host_id))
+        with self._db.read() as db:
+            return list(db.execute(first.where(*live)))
+
+    def _job(self, job_id: str) -> Any:
+        with self._db.read() as db:
+            return db.execute(
+                select(col(Job.finished_at), col(Job.checkpoint_host)).where(col(Job.id) == job_id)
+            ).one_or_none()
+
+    def _may_go(self, job_id: str, host_id: str) -> bool:
+        row = self._job(job_id)
+        if row is None:
+            return True
+        if row.finished_at is not None:
+            return bool(row.finished_at + self._keep_s < self._clock())
+        with self._db.read() as db:
+            here = any(task.host_id == host_id for task in repository.tasks_of(db, [job_id], live=True))
+        return row.checkpoint_host not in (None, host_id) and not here
+
+    def _tell(self, job_id: str, host_id: str, message: str) -> None:
+        now = self._clock()
+        self._db.write(
+            lambda db: repository.add_event(
+                db, now, "job.checkpoints", code="checkpoints", message=message, job_id=job_id, host_id=host_id
+            )
+        )
+
+    def _run(self) -> None:
+        swept, wait_s = time.monotonic(), self._every_s
+        while not self._stopped.wait(wait_s):
+            try:
+                began = time.monotonic()
+                self.copy()
+                # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
+                wait_s = max(self._every_s, _REST * (time.monotonic() - began))
+                if time.monotonic() - swept > _SWEEP_S:
+                    self.sweep()
+                    swept = time.monotonic()
+            except Exception:
+                log.exception("checkpoints could not be copied or swept")

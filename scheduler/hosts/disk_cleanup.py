@@ -1,0 +1,180 @@
+"""Room on disks: images, checkpoints and logs that nobody used for longest go first; images wanted everywhere come.
+
+What goes was put there by jobs of this service and is used by none that is not over; what others keep on an engine is
+left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.runtimes.contract import Disk
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job, Task
+
+log = logging.getLogger(__name__)
+
+_FIRST_S, _EVERY_S = 20.0, 600.0
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes that each kind may take; 0: no bound."""
+
+    images: int = 0
+    """Of one host."""
+    checkpoints: int = 0
+    """Of one host. Those of jobs that are not over are never removed."""
+    logs: int = 0
+    """Of the service's data folder."""
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+    bytes: int
+    used_at: float | None
+    """When it was last of use; None: it must stay."""
+
+
+def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
+    """What must go so that `total` bytes fit into `room`: what was used longest ago first. Pure."""
+    gone: list[str] = []
+    if room > 0:
+        for item in sorted((i for i in items if i.used_at is not None), key=lambda i: (i.used_at or 0.0, i.name)):
+            if total <= room:
+                break
+            gone.append(item.name)
+            total -= item.bytes
+    return gone
+
+
+class Housekeeping:
+    """Looks at every host now and then, in a thread of its own, when any room is bounded or images are `wanted`."""
+
+    def __init__(
+        self,
+        db: Database,
+        agents: Callable[[], Mapping[str, HostAgent]],
+        logs: LogStore,
+        room: Room,
+        wanted: Sequence[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._agents = agents
+        self._logs = logs
+        self._room = room
+        self._wanted = tuple(wanted)
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        if self._wanted or self._room != Room():
+            self._thread.start()
+
+    def close(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def tidy(self) -> None:
+        """All of it once. A host that does not answer is left for the next time."""
+        for agent in self._agents().values():
+            if agent.status.observation is None or self._stopped.is_set():
+                continue
+            for image in self._wanted:
+                if not agent.has_image(image):
+                    agent.fetch(image)
+            if self._room.images or self._room.checkpoints:
+                try:
+                    self._tidy_host(agent)
+                except RuntimeFault as fault:
+                    log.warning("%s is not tidied up: %s", agent.host_id, fault)
+        if self._room.logs:
+            self._tidy_logs()
+
+    def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
+        """What takes room there, and when jobs last used each image (None: some still do, or may)."""
+        disk = agent.runtime.disk()
+        with self._db.read() as db:
+            return disk, images_of_jobs(db, agent.host_id, self._clock())
+
+    def _tidy_host(self, agent: HostAgent) -> None:
+        disk, used = self.of_host(agent)
+        keep = {_tagged(image) for image in self._wanted}
+        images = [
+            Item(image.name, image.own_bytes, used.get(image.name) if image.name not in keep else None)
+            for image in disk.images
+        ]
+        for name in surplus(images, disk.images_bytes, self._room.images):
+            log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
+            agent.forget_image(name)
+        over = self._finished([stored.name for stored in disk.checkpoints])
+        checkpoints = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in disk.checkpoints]
+        for job_id in surplus(checkpoints, sum(each.bytes for each in checkpoints), self._room.checkpoints):
+            log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
+            agent.drop_checkpoints(job_id, lambda: True)
+
+    def _tidy_logs(self) -> None:
+        sizes = self._logs.sizes()
+        tasks: dict[str, list[str]] = {}
+        with self._db.read() as db:
+            for task_id, job_id in db.execute(select(col(Task.id), col(Task.job_id))):
+                if task_id in sizes:
+                    tasks.setdefault(job_id, []).append(task_id)
+        over = self._finished(list(tasks))
+        items = [Item(job, sum(sizes[task] for task in mine), over.get(job)) for job, mine in tasks.items()]
+        for job in surplus(items, sum(sizes.values()), self._room.logs):
+            log.info("the logs of job %s go: log_room is full", job)
+            for task in tasks[job]:
+                self._logs.delete(task)
+
+    def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
+        """When each of these jobs ended, None for those that have not."""
+        found: dict[str, float | None] = {}
+        with self._db.read() as db:
+            for begin in range(0, len(job_ids), 500):
+                some = job_ids[begin : begin + 500]
+                found.update(db.execute(select(col(Job.id), col(Job.finished_at)).where(col(Job.id).in_(some))).all())
+        return found
+
+    def _run(self) -> None:
+        wait_s = _FIRST_S
+        while not self._stopped.wait(wait_s):
+            wait_s = _EVERY_S
+            try:
+                self.tidy()
+            except Exception:
+                log.exception("housekeeping failed")
+
+
+def images_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | None]:
+    """Image, with its tag -> when a job last used it on this host; None for one that a job which is not over names,
+    wherever that may run. Images that no job ever used there are missing."""
+    last = func.max(func.coalesce(col(Task.finished_at), now))
+    there = select(col(Job.container_image), last).join(Task, col(Task.job_id) == col(Job.id))
+    rows: Sequence[Any] = db.execute(there.where(col(Task.host_id) == host_id).group_by(col(Job.container_image))).all()
+    used: dict[str, float | None] = {}
+    for image, at in rows:
+        used[_tagged(image)] = max(at, used.get(_tagged(image)) or 0.0)
+    needed = db.execute(select(col(Job.container_image)).where(col(Job.finished_at).is_(None)).distinct()).scalars()
+    return {**used, **{_tagged(image): None for image in needed}}
+
+
+def _tagged(image: str) -> str:
+    """As engines list it: a name without a tag means the tag `latest`."""
+    return image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"

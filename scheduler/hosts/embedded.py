@@ -1,0 +1,110 @@
+"""The embedded host: the machine that the service runs on, with whatever is there."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.contract import Runtime
+from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
+
+RuntimeChoice = Literal["auto", "docker", "process"]
+
+HOST_ID = "local"
+SIMULATED_GPUS = 4
+SIMULATED_TYPE = "simulated"
+
+
+@dataclass(frozen=True)
+class EmbeddedHost:
+    """A host ready to be scheduled on. `gpus` are rows for `repository.sync_gpus`."""
+
+    id: str
+    address: str
+    runtime_name: str
+    runtime: Runtime
+    gpus: list[Mapping[str, Any]]
+    utilization: Callable[[str], float | None] = lambda uuid: None
+    """For GPUs that no probe watches."""
+    probe: Probe | None = None
+    """Finds and watches the GPUs, in place of `gpus`."""
+
+
+def embedded_host(
+    data_dir: Path,
+    cluster_id: str,
+    runtime: RuntimeChoice = "auto",
+    simulate_gpus: int | None = None,
+    environments: Mapping[str, Path] | None = None,
+) -> EmbeddedHost:
+    """Docker Engine where one answers, else local processes; real GPUs where NVML shows some, else simulated ones.
+
+    Raises RuntimeFault if `runtime` is "docker" and no engine answers.
+    """
+    name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
+    gpus, probe = _gpus(cluster_id, simulate_gpus)
+    if simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
+        # We can't see them ourselves, for instance in a container: a probe of their engine can.
+        from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
+
+        gpus, probe = [], ContainerProbe(address, cluster_id, engine.fetch_image)
+    return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
+
+
+def _runtime(
+    data_dir: Path, cluster_id: str, choice: RuntimeChoice, environments: Mapping[str, Path] | None
+) -> tuple[str, str, Runtime]:
+    if choice != "process":
+        from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
+
+        url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        why = ping(url)
+        if why is None:
+            return "docker", url, DockerRuntime(HOST_ID, url, data_dir, cluster_id)
+        if choice == "docker":
+            raise RuntimeFault(
+                f"no Docker Engine answers at {url}: {why}. Start Docker, set DOCKER_HOST, or use --runtime process."
+            )
+    from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
+
+    return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
+
+
+def _gives_gpus(engine: Runtime) -> bool:
+    try:
+        return engine.survey().nvidia
+    except RuntimeFault:
+        return False
+
+
+def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:
+    if simulate is None:
+        from schedulearn.metrics import nvml
+
+        found = nvml.list_gpus()
+        if found:
+            rows: list[Mapping[str, Any]] = [
+                {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
+                for g in found
+            ]
+            return rows, LocalProbe()
+    return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), None
+
+
+def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[Mapping[str, Any]]:
+    """Rows of pretended GPUs, the same ones each time."""
+    return [
+        {
+            "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{host_id}/{index}')}",
+            "ordinal": index,
+            "type": SIMULATED_TYPE,
+            "memory_bytes": 16 << 30,
+            "simulated": True,
+        }
+        for index in range(count)
+    ]

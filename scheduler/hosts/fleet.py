@@ -1,0 +1,254 @@
+"""All hosts: one agent each, made from the rows of the database and kept equal to them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection
+
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
+from schedulearn.scheduler.hosts.transfer import transfer
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.telemetry.monitor import Monitor
+from schedulearn.scheduler.telemetry.probes import Probe
+
+MakeRuntime = Callable[[Row[Any]], Runtime]
+"""A host's row -> how to talk to it."""
+
+FetchImage = Callable[[str], Iterator[ImageProgress]]
+FetchCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
+"""As `checkpoints.Checkpoints.fetch`."""
+MakeProbe = Callable[[Row[Any], FetchImage], Probe]
+"""A host's row and its way to images -> its probe, which connects to nothing yet."""
+
+_OURS = "schedulearn/"  # images that take minutes to build: another host's copy is the better source
+_CLOSE_S = 10.0
+
+
+class Fleet:
+    """Hosts come and go by `add` and `remove`; `agents` are those that there are now."""
+
+    def __init__(
+        self,
+        db: Database,
+        cluster_id: str,
+        make_runtime: MakeRuntime,
+        on_change: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+        *,
+        monitor: Monitor | None = None,
+        make_probe: MakeProbe | None = None,
+        fetch_checkpoints: FetchCheckpoints = lambda job_id, host_id, runtime: iter(()),
+    ) -> None:
+        """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
+        self.db = db
+        self._monitor = monitor
+        self._make_probe = make_probe
+        self._fetch_checkpoints = fetch_checkpoints
+        self.clock = clock
+        self._cluster_id = cluster_id
+        self._make_runtime = make_runtime
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._agents: Mapping[str, HostAgent] = {}
+        self._started = False
+
+    @property
+    def agents(self) -> Mapping[str, HostAgent]:
+        """Replaced as a whole when a host comes or goes: a reader keeps what it has."""
+        return self._agents
+
+    def open(self, embedded: EmbeddedHost, named: Sequence[HostSpec]) -> None:
+        """Takes up the embedded host, those that the settings name, and all that the database remembers. Connects to
+        none of them yet. Raises ConflictError if two of `named` are the same."""
+        self.db.write(lambda db: _register(db, embedded))
+        self.db.write(lambda db: self._take_settings(db, named))
+        self._attach(embedded.id, embedded.runtime, None, lambda fetch: embedded.probe)
+        with self.db.read() as db:
+            rows = hosts.list_hosts(db)
+        for row in rows:
+            if row.id != embedded.id:
+                self._connect(row)
+
+    def start(self) -> None:
+        self._started = True
+        for agent in self._agents.values():
+            agent.start()
+
+    def close(self) -> None:
+        """Lets go of all hosts at a time; of one that does not answer without waiting for it long."""
+        closing = [threading.Thread(target=agent.close, daemon=True) for agent in self._agents.values()]
+        for thread in closing:
+            thread.start()
+        end = time.monotonic() + _CLOSE_S
+        for thread in closing:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def add(self, spec: HostSpec) -> None:
+        """Stored, then connected to. Raises ConflictError if the name or the address is taken."""
+
+        def change(db: Connection) -> Row[Any]:
+            if any(row.id == spec.name for row in hosts.list_hosts(db)):
+                raise ConflictError(f"there is a host {spec.name!r} already: remove it first, or give a `name`")
+            hosts.put_spec(db, spec, "api", self.clock())
+            return hosts.get_host(db, spec.name)
+
+        self._connect(self.db.write(change))
+        self._on_change()
+
+    def remove(self, host_id: str, *, force: bool = False) -> None:
+        """Forgets a host. With `force` the jobs that have containers there are taken for lost and start elsewhere;
+        without, they make it a ConflictError."""
+
+        def change(db: Connection) -> None:
+            row = hosts.get_host(db, host_id)
+            if row.origin != "api":
+                where = "the settings file" if row.origin == "settings" else "this service (see --simulate-gpus 0)"
+                raise ConflictError(f"{host_id} belongs to {where}: it can't be removed, but cordoned and drained")
+            live = hosts.live_tasks(db, host_id)
+            if live and not force:
+                jobs = ", ".join(sorted({task.job_id for task in live})[:5])
+                raise ConflictError(f"jobs have containers on {host_id} ({jobs}): drain it first, or force its removal")
+            now = self.clock()
+            for task in live:
+                repository.end_task(db, task, outcome=Reason.HOST_LOST.value, now=now, error=f"{host_id} was removed")
+            hosts.delete_host(db, host_id, now)
+
+        self.db.write(change)
+        with self._lock:
+            agent = self._agents.get(host_id)
+            self._agents = {key: value for key, value in self._agents.items() if key != host_id}
+        if self._monitor is not None:
+            self._monitor.leave(host_id)
+        if agent is not None:  # in the background: it waits for what is under way there
+            threading.Thread(target=agent.close, name=f"close-{host_id}", daemon=True).start()
+        self._on_change()
+
+    def drain(self, host_id: str, deadline_s: float) -> Row[Any]:
+        """No job comes any more; elastic ones leave now, others are stopped and start elsewhere after the deadline."""
+        until = self.clock() + deadline_s
+        row = self.db.write(lambda db: hosts.set_state(db, host_id, "cordoned", self.clock(), until))
+        self._on_change()
+        return row
+
+    def set_state(self, host_id: str, state: str) -> Row[Any]:
+        """`cordoned` or `active`; either ends a drain."""
+        row = self.db.write(lambda db: hosts.set_state(db, host_id, state, self.clock()))
+        self._on_change()
+        return row
+
+    def _connect(self, row: Row[Any]) -> None:
+        make_probe = self._make_probe
+        simulated = row.simulated_gpus is not None or make_probe is None
+        self._attach(
+            row.id,
+            self._make_runtime(row),
+            row.simulated_gpus,
+            lambda fetch: None if simulated or make_probe is None else make_probe(row, fetch),
+        )
+
+    def _attach(
+        self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[FetchImage], Probe | None]
+    ) -> None:
+        def fetch(image: str) -> Iterator[ImageProgress]:
+            return self._fetch(host_id, runtime, image)
+
+        probe = make_probe(fetch)
+
+        def contacted(facts: HostFacts) -> None:
+            self.db.write(lambda db: self._record(db, host_id, facts, simulate))
+            if probe is not None and self._monitor is not None and host_id in self._agents:
+                self._monitor.follow(host_id, probe)
+
+        agent = HostAgent(
+            host_id,
+            runtime,
+            self._on_change,
+            on_contact=contacted,
+            fetch_image=fetch,
+            fetch_checkpoints=lambda job_id: self._fetch_checkpoints(job_id, host_id, runtime),
+        )
+        with self._lock:
+            self._agents = {**self._agents, host_id: agent}
+        if self._started:
+            agent.start()
+
+    def _record(self, db: Connection, host_id: str, facts: HostFacts, simulate: int | None) -> None:
+        hosts.record_engine(db, host_id, facts.engine_id)
+        if simulate is not None:
+            repository.sync_gpus(db, host_id, simulated_gpus(self._cluster_id, host_id, simulate))
+
+    def _take_settings(self, db: Connection, named: Sequence[HostSpec]) -> None:
+        now = self.clock()
+        names = [spec.name for spec in named]
+        if doubled := {name for name in names if names.count(name) > 1}:
+            raise ConflictError(f"the settings name host {doubled.pop()!r} twice", field="hosts")
+        known = {row.id: row for row in hosts.list_hosts(db)}
+        for row in known.values():
+            if row.origin == "settings" and row.id not in names:
+                if hosts.live_tasks(db, row.id):
+                    hosts.set_state(db, row.id, "cordoned", now)
+                else:
+                    hosts.delete_host(db, row.id, now)
+        for spec in named:
+            if spec.name in known and known[spec.name].origin == "embedded":
+                raise ConflictError(f"{spec.name!r} is this service's own host: choose another name", field="hosts")
+            hosts.put_spec(db, spec, "settings", now)
+
+    def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
+        """From another host for what takes long to make, or what no registry gives; else as the runtime does it. What
+        is here stays if it can't be had anew."""
+        if image.startswith(_OURS) and runtime.has_image(image):
+            return
+        if image.startswith(_OURS) and (source := self._owner(image, host_id)) is not None:
+            yield from _copy(source, runtime, image)
+            return
+        try:
+            yield from runtime.fetch_image(image)
+        except ImageUnavailable:
+            source = self._owner(image, host_id) if not runtime.has_image(image) else None
+            if source is None:
+                raise
+            yield from _copy(source, runtime, image)
+
+    def _owner(self, image: str, wanted_by: str) -> HostAgent | None:
+        """Another host that answers and has the image."""
+        for host_id, agent in self._agents.items():
+            status = agent.status
+            if (
+                host_id == wanted_by
+                or status.observation is None
+                or status.facts is None
+                or not status.facts.shares_images
+            ):
+                continue
+            try:
+                if agent.runtime.has_image(image):
+                    return agent
+            except RuntimeFault:
+                continue
+        return None
+
+
+def _register(db: Connection, host: EmbeddedHost) -> None:
+    hosts.put_host(db, host.id, address=host.address, runtime=host.runtime_name, origin="embedded")
+    if host.probe is None:
+        repository.sync_gpus(db, host.id, host.gpus)  # else it tells by itself
+
+
+def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:
+    """From one host to another through the service."""
+    yield from transfer(source.runtime.save_image(image), target.load_image, f"copying {image} from {source.host_id}")
+    if not target.has_image(image):
+        raise RuntimeFault(f"{image} was copied from {source.host_id}, and is not there all the same")

@@ -1,0 +1,198 @@
+"""From GPUs a job to GPUs on hosts: few hosts a job, few jobs moved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from schedulearn.scheduler.core.model import Allocation, HostView, JobView
+
+
+@dataclass(frozen=True)
+class Want:
+    """What a job is to get: so many GPUs of a type, or exactly what it has."""
+
+    gpus: int
+    gpu_type: str
+    stays: bool = False
+
+
+def stays_possible(jobs: Sequence[JobView], hosts: Sequence[HostView]) -> set[str]:
+    """Jobs that may keep exactly what they hold: their hosts are there and have the room. Rigid ones come first."""
+    left = {host.id: host.gpus for host in hosts}
+    able = set()
+    for job in sorted(jobs, key=lambda job: (job.elastic, job.order)):
+        if job.allocation and all(left.get(host, 0) >= gpus for host, gpus in job.allocation.items()):
+            able.add(job.id)
+            for host, gpus in job.allocation.items():
+                left[host] -= gpus
+    return able
+
+
+def pack(
+    wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[HostView], keeping: Set[str] = frozenset()
+) -> dict[str, Allocation]:
+    """Puts each job on as few hosts as it needs.
+
+    Who stays keeps its place, those of `keeping` in any case. Jobs larger than a host take whole free ones, their own
+    first; if too few are free, hosts of small jobs are cleared, the emptiest first. Others go on their own host if it
+    has room, else where they fit most tightly. A job that finds no host free enough, or that is not in `wants`, gets
+    what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
+    """
+    order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
+    packer = _Packer(hosts)
+    for job_id, want in wants.items():
+        if want.stays:
+            packer.put(job_id, order[job_id].allocation)
+    moving = [job for job in order.values() if job.id in wants and not wants[job.id].stays and wants[job.id].gpus]
+    moving.sort(key=lambda job: -wants[job.id].gpus)
+    small = [job for job in moving if wants[job.id].gpus < packer.width.get(wants[job.id].gpu_type, 0)]
+    large = [job for job in moving if wants[job.id].gpus >= packer.width.get(wants[job.id].gpu_type, 0)]
+    staying = [job for job in order.values() if job.id in wants and wants[job.id].stays]
+    may_move = {job.id for job in staying if job.elastic and len(job.allocation) == 1 and job.id not in keeping}
+    evicted: list[str] = []
+    for gpu_type in sorted({wants[job.id].gpu_type for job in large}):
+        whole = sum(wants[job.id].gpus // packer.width[gpu_type] for job in large if wants[job.id].gpu_type == gpu_type)
+        evicted += packer.clear(gpu_type, whole, may_move)
+    for job in large:
+        packer.put(job.id, packer.whole_hosts(wants[job.id], job.allocation))
+    for job in small:  # those that find room at home
+        home = [host for host in job.allocation if packer.fits(host, wants[job.id])]
+        if home:
+            packer.put(job.id, {min(home): wants[job.id].gpus})
+    homeless = [job for job in small if job.id not in packer.placed]
+    homeless += [order[job_id] for job_id in evicted]
+    homeless.sort(key=lambda job: (-wants[job.id].gpus, job.order))
+    for job in homeless:
+        packer.put(job.id, packer.tightest(wants[job.id]))
+    for job in order.values():  # what is left in pieces, and whoever was left out for want of a better place
+        if not packer.placed.get(job.id) and (job.elastic or not job.allocation):
+            least = job.min_gpus if job.elastic else job.required_gpus
+            want = wants.get(job.id, Want(least, ""))
+            packer.put(job.id, packer.remains(want, least))
+    return rebind({job_id: allocation for job_id, allocation in packer.placed.items() if allocation}, jobs, hosts)
+
+
+def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Sequence[HostView]) -> dict[str, Allocation]:
+    """The same plan with equal hosts exchanged such that most GPUs stay on the host on which their job has some now, so
+    that the fewest workers and checkpoints move: an assignment problem, as in VodaScheduler's placement manager. Hosts
+    of jobs that keep what they have are left alone."""
+    held = {job.id: dict(job.allocation) for job in jobs if job.allocation}
+    moving = {job_id for job_id, allocation in plan.items() if job_id in held and dict(allocation) != held[job_id]}
+    fixed = {name for job_id, allocation in held.items() if job_id not in moving for name in allocation}
+    equal: dict[tuple[str, int], list[str]] = {}
+    for host in hosts:
+        if host.open and host.gpus and host.id not in fixed:
+            equal.setdefault((host.gpu_type, host.gpus), []).append(host.id)
+    new_name: dict[str, str] = {}
+    for group in equal.values():
+        names = sorted(group)
+        row = {name: index for index, name in enumerate(names)}
+        stays = np.zeros((len(names), len(names)))
+        for job_id in moving:
+            for name, gpus in plan[job_id].items():
+                for before, had in held[job_id].items():
+                    if name in row and before in row:
+                        stays[row[name], row[before]] += min(gpus, had)
+        if stays.sum() > stays.trace():
+            stays += np.eye(len(names)) / (2 * len(names))  # nothing is exchanged for nothing
+            planned, real = linear_sum_assignment(stays, maximize=True)
+            new_name.update({names[a]: names[b] for a, b in zip(planned, real, strict=True)})
+    return {job_id: {new_name.get(h, h): n for h, n in allocation.items()} for job_id, allocation in plan.items()}
+
+
+class _Packer:
+    def __init__(self, hosts: Sequence[HostView]) -> None:
+        self.hosts = {host.id: host for host in hosts}
+        self.free = {host.id: host.gpus if host.open else 0 for host in hosts}
+        self.placed: dict[str, Allocation] = {}
+        self.width: dict[str, int] = {}
+        self.by_type: dict[str, list[str]] = {}
+        self.room: dict[str, int] = {}  # free GPUs by type
+        for host in hosts:
+            if host.open and host.gpus:
+                self.by_type.setdefault(host.gpu_type, []).append(host.id)
+                self.room[host.gpu_type] = self.room.get(host.gpu_type, 0) + host.gpus
+                self.width[host.gpu_type] = max(self.width.get(host.gpu_type, 0), host.gpus)
+
+    def put(self, job_id: str, allocation: Allocation) -> None:
+        self.placed[job_id] = dict(allocation)
+        for host, gpus in allocation.items():
+            if host in self.free and self.hosts[host].open:
+                self.free[host] -= gpus
+                self.room[self.hosts[host].gpu_type] -= gpus
+
+    def fits(self, host: str, want: Want) -> bool:
+        return self.free.get(host, 0) >= want.gpus and self.hosts[host].gpu_type == want.gpu_type
+
+    def clear(self, gpu_type: str, whole: int, may_move: set[str]) -> list[str]:
+        """Frees hosts until `whole` are, and returns the jobs that lose their place by it."""
+        hosts = self.by_type.get(gpu_type, [])
+        width = self.width[gpu_type]
+        missing = whole - sum(1 for host in hosts if self.free[host] == self.hosts[host].gpus == width)
+        if missing <= 0:
+            return []
+        owners: dict[str, list[str]] = {host: [] for host in hosts}
+        for job_id, allocation in self.placed.items():
+            for host in allocation:
+                if host in owners:
+                    owners[host].append(job_id)
+        can = [
+            host
+            for host in hosts
+            if self.hosts[host].gpus == width and 0 < self.free[host] < width and may_move.issuperset(owners[host])
+        ]
+        evicted = []
+        for host in sorted(can, key=lambda host: (-self.free[host], host))[:missing]:
+            for job_id in owners[host]:
+                del self.placed[job_id]
+                evicted.append(job_id)
+            self.room[gpu_type] += self.hosts[host].gpus - self.free[host]
+            self.free[host] = self.hosts[host].gpus
+        return evicted
+
+    def whole_hosts(self, want: Want, own: Allocation) -> dict[str, int]:
+        """Whole free hosts, the job's own first, and the rest on one more; nothing if too few are free."""
+        hosts = self.by_type.get(want.gpu_type, [])
+        whole = [host for host in hosts if self.free[host] == self.hosts[host].gpus]
+        whole.sort(key=lambda host: (-self.hosts[host].gpus, host not in own, host))
+        taken: dict[str, int] = {}
+        left = want.gpus
+        for host in whole:
+            if self.hosts[host].gpus <= left:
+                taken[host] = self.hosts[host].gpus
+                left -= taken[host]
+        if left:
+            rest = [host for host in hosts if host not in taken and self.free[host] >= left]
+            if not rest:
+                return {}
+            taken[min(rest, key=lambda host: (host not in own, self.free[host], host))] = left
+        return taken
+
+    def tightest(self, want: Want) -> dict[str, int]:
+        fitting = [host for host in self.by_type.get(want.gpu_type, []) if self.free[host] >= want.gpus]
+        if not fitting:
+            return {}
+        # Where it can start at once, rather than where others are yet to leave.
+        late = {host: self.free[host] - self.hosts[host].leaving < want.gpus for host in fitting}
+        return {min(fitting, key=lambda host: (late[host], self.free[host], host)): want.gpus}
+
+    def remains(self, want: Want, least: int) -> dict[str, int]:
+        """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
+        hosts of a type as go."""
+        kinds = [kind for kind in sorted(self.by_type) if self.room[kind] >= least]
+        kinds.sort(key=lambda kind: kind != want.gpu_type)
+        for kind in kinds:
+            host = min(self.by_type[kind], key=lambda host: (-self.free[host], host))
+            if self.free[host] >= least:
+                return {host: max(least, min(want.gpus, self.free[host]))}
+        for kind in kinds:
+            taken: dict[str, int] = {}
+            for host in sorted(self.by_type[kind], key=lambda host: (-self.free[host], host)):
+                if (left := least - sum(taken.values())) > 0:
+                    taken[host] = min(left, self.free[host])
+            return {host: gpus for host, gpus in taken.items() if gpus}
+        return {}

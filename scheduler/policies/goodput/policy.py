@@ -1,0 +1,116 @@
+"""Goodput: each job gets the number and type of GPUs on which the cluster as a whole gains most.
+
+The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
+job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
+Under `cost` each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who
+would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
+for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
+see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
+would be the cheapest again. `default` knows no prices. `optimizer.assign` then makes the choice exact within each
+type's GPUs.
+A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
+T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
+begun with its allocation keeps it for `min_run` seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from schedulearn.scheduler.core.host_scaling import HostScaling
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+
+COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Pollux-style goodput scheduling of elastic jobs; rigid ones get what they require or wait."""
+
+    name: ClassVar[str] = "goodput"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "default", "speed", "cost", "balanced", "thesis-default", "thesis-speed", "thesis-cost",
+    )  # fmt: skip
+    resizes: ClassVar[bool] = True
+
+    metric: str = "default"
+    base_s: float = field(default=30.0, metadata={"doc": "seconds that a new allocation is expected to last at least"})
+    patience: float = field(
+        default=0.5,
+        metadata={"doc": "and how much longer: this share of how long the job's allocations have lasted so far"},
+    )
+    min_run: float = field(
+        default=30.0,
+        metadata={"doc": "a job runs for so many seconds on an allocation before it is resized or stopped again"},
+    )
+    frugality: float = field(
+        default=0.5,
+        metadata={"doc": "metric `balanced`: 0 is `speed`, 1 is `cost`"},
+    )
+
+    slowdown: float = field(
+        default=1.6,
+        metadata={
+            "doc": "metrics `cost` and `balanced`: jobs may take so many times as long, together, as if GPUs cost no "
+            "more than others would give for them; where nobody else would have them, half as much longer"
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if not self.slowdown >= 1:
+            raise ValueError(f"slowdown must be at least 1, not {self.slowdown}")
+        if self.base_s < 0 or self.patience < 0 or self.min_run < 0:
+            raise ValueError("base_s, patience and min_run must be at least 0")
+        if not 0 <= self.frugality <= 1:
+            raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
+
+    def keeps(self, job: JobView) -> bool:
+        """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
+        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.min_run
+
+    @property
+    def use_efficiency(self) -> bool:
+        """False: jobs are judged, and choose their batch, by throughput alone (thesis-speed)."""
+        return self.metric != "thesis-speed"
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        # NumPy and SciPy are loaded only by those who use this policy: a service without it stays small.
+        from schedulearn.scheduler.policies.goodput.allocate import decide
+
+        return decide(self, snapshot)
+
+    @property
+    def priced(self) -> bool:
+        """Whether GPUs have a price; else jobs are only weighed against each other."""
+        return self.metric in ("speed", "cost", "balanced")
+
+    @property
+    def price_floor(self) -> float:
+        """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
+        return {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
+
+    @property
+    def foresees(self) -> bool:
+        """Whether what GPUs will cost later counts. Where they have a price of their own, that is most of it, and it
+        does not fall."""
+        return self.priced and self.price_floor == 0
+
+    @property
+    def by_length(self) -> bool:
+        """Whether jobs that will end soon come first, where that is known."""
+        return self.priced
+
+    @property
+    def fills(self) -> bool:
+        """Whether GPUs that are left over go to whoever gains by them. At a price of their own they may stay idle."""
+        return self.price_floor == 0 and not self.literal
+
+    @property
+    def literal(self) -> bool:
+        """The metrics as the thesis defines them: all jobs weigh alike."""
+        return self.metric.startswith("thesis-")
+
+    @property
+    def scaling(self) -> HostScaling:
+        return HostScaling(0.35, 0.80 if self.metric in ("cost", "thesis-cost") else 0.65)

@@ -1,0 +1,114 @@
+"""What GPUs are worth: the market's price, what jobs expect to pay later, and what metrics ask for on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.scheduler.core.model import JobView
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.policies.goodput.allocate import Options
+    from schedulearn.scheduler.policies.goodput.policy import Goodput
+
+SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
+YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
+CALM_S = 7200.0  # in which a crowd goes, by the order of it
+LATER = 0.2  # of today's price: what a GPU will cost when it is gone
+LATER_GUESSED = 0.6  # the same where nobody's length is known: who seems to have long to go may end at once
+LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
+
+
+def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
+    """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
+    the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
+    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
+    allowed = options.speedup > 0
+    inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
+    held_up, each = weight * inverse, np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
+    rows = np.arange(len(inverse))
+    each_unit = inverse[rows, (held_up + price * each).argmin(axis=1)]
+    life = left(options.jobs) * np.where(np.isfinite(each_unit), each_unit, 0.0) / CALM_S  # 0: it can run nowhere now
+    later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
+    # The mean over its life of a price that falls from 1 to `later` by exp(-t).
+    mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
+    worth = (held_up + price * mean[:, None] * each).min(axis=1)[:, None]
+    return np.where(np.isfinite(worth), worth, weight)
+
+
+def left(jobs: tuple[JobView, ...]) -> Floats:
+    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, LONGEST_GPU_S)
+    return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
+
+
+def bounded_floor(
+    policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
+) -> float:
+    """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
+    most `slowdown` times what it is at the market's price, and half as much longer where that is nothing: growing takes
+    its time too, and in an empty cluster nobody gains by it. One bound for all: it is spent where it saves most."""
+    if policy.price_floor == 0:
+        return 0.0
+    work, rows = left(options.jobs), np.arange(len(base))
+    speed = options.speedup.copy()
+    speed[:, options.wait] = 0.0
+    running = np.where(speed > 0, base, np.inf)
+
+    def time(price: Floats) -> float:
+        picked = speed[rows, (running + price * each).argmin(axis=1)]
+        return float((work[picked > 0] / picked[picked > 0]).sum())
+
+    longer = (policy.slowdown - 1) / (1 if market > 0 else 2)
+    most = (1 + longer) * time(np.full_like(weight, market))
+    low, high = 0.0, policy.price_floor
+    if time(np.maximum(market, high * weight)) <= most:
+        return high
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if time(np.maximum(market, middle * weight)) <= most else (low, middle)
+    return low
+
+
+def market_price(base: Floats, each: Floats, options: Options, capacity: Ints) -> float:
+    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway."""
+    total = int(capacity.sum())
+    taking = np.isfinite(base)
+    taking[:, options.wait] = False
+    rows = taking.any(axis=1)
+    base, each, gpus = np.where(taking, base, 1e100)[rows], each[rows], options.gpus[rows]
+    at = np.arange(len(base))
+
+    def demand(price: float) -> int:
+        return int(gpus[at, (base + price * each).argmin(axis=1)].sum())
+
+    if demand(0.0) <= total:
+        return 0.0
+    low, high = 0.0, 1.0
+    while demand(high) > total and high < 1e4:
+        low, high = high, high * 4
+    for _ in range(30):
+        middle = (low + high) / 2
+        if demand(middle) > total:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:
+    """(J,): weights by rank, the shortest highest, sum 1; equal jobs share theirs. The shares of heSRPT (Berg et al.,
+    2020, theorem 4) for speedups k^0.6: the i-th longest of J gets (i/J)^2.5 - ((i-1)/J)^2.5."""
+    left = np.asarray(remaining, dtype=float)
+    count = len(left)
+    rank = np.arange(1, count + 1)
+    shares = (rank / count) ** 2.5 - ((rank - 1) / count) ** 2.5
+    order = np.argsort(-left, kind="stable")
+    _, group = np.unique(left[order], return_inverse=True)
+    means = np.bincount(group, weights=shares) / np.bincount(group)
+    weights = np.empty(count)
+    weights[order] = means[group]
+    return weights

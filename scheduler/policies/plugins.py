@@ -1,0 +1,55 @@
+"""Users' own policies: from entry points of installed packages, and from files named in the settings."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import cast
+
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.policies.registry import POLICIES, canonical_name
+
+GROUP = "schedulearn.policies"
+_BUILT_IN = frozenset(POLICIES)
+
+
+def load_policies(files: Sequence[str] = ()) -> list[str]:
+    """Adds policies to the registry and returns their names. `files`: `path/to/file.py:ClassName`.
+
+    Raises InvalidError saying which one can't be used and why: a service must not start with another policy than
+    its operator wrote.
+    """
+    found = [(f"the entry point {point.name}", point.load()) for point in entry_points(group=GROUP)]
+    found += [(name, _from_file(name)) for name in files]
+    added: dict[str, type[Policy]] = {}
+    for source, cls in found:
+        name = getattr(cls, "name", None)
+        if not inspect.isclass(cls) or not isinstance(name, str) or not callable(getattr(cls, "allocate", None)):
+            raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
+        if canonical_name(name) in _BUILT_IN | added.keys():
+            raise InvalidError(f"own policy of {source}: there is a policy named {name!r} already")
+        added[canonical_name(name)] = cast(type[Policy], cls)
+    POLICIES.update(added)
+    return list(added)
+
+
+def _from_file(name: str) -> object:
+    path, _, class_name = name.rpartition(":")
+    file = Path(path).expanduser()
+    if not class_name or not file.is_file():
+        raise InvalidError(f"own policy {name!r}: write path/to/file.py:ClassName, with a file that exists")
+    spec = importlib.util.spec_from_file_location(f"schedulearn_policy_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise InvalidError(f"own policy {name!r}: {file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+        return getattr(module, class_name)
+    except Exception as error:
+        raise InvalidError(f"own policy {name!r} can't be loaded: {type(error).__name__}: {error}") from error

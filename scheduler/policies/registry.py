@@ -1,0 +1,158 @@
+"""Which policies there are, and how one is made from its name and parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, TypeGuard, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.suggestions import did_you_mean
+from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
+from schedulearn.scheduler.policies.afs_l import AfsL
+from schedulearn.scheduler.policies.edf import EarliestDeadlineFirst
+from schedulearn.scheduler.policies.elastic_fifo import ElasticFifo
+from schedulearn.scheduler.policies.elastic_srtf import ElasticShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.elastic_tiresias import ElasticTiresias
+from schedulearn.scheduler.policies.ffdl import FfDL
+from schedulearn.scheduler.policies.fifo import Fifo
+from schedulearn.scheduler.policies.gandiva import Gandiva
+from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.las import LeastAttainedService
+from schedulearn.scheduler.policies.priority import Priority
+from schedulearn.scheduler.policies.round_robin import RoundRobin
+from schedulearn.scheduler.policies.srtf import ShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.tiresias import Tiresias
+
+POLICIES: dict[str, type[Policy]] = {
+    "afs-l": AfsL,
+    "edf": EarliestDeadlineFirst,
+    "elastic-fifo": ElasticFifo,
+    "elastic-srtf": ElasticShortestRemainingTimeFirst,
+    "elastic-tiresias": ElasticTiresias,
+    "ffdl": FfDL,
+    "fifo": Fifo,
+    "gandiva": Gandiva,
+    "goodput": Goodput,
+    "las": LeastAttainedService,
+    "priority": Priority,
+    "round-robin": RoundRobin,
+    "srtf": ShortestRemainingTimeFirst,
+    "tiresias": Tiresias,
+}
+
+_MOST_VALUES = 100  # of one parameter, nested ones and all
+_LARGEST = 1 << 53  # a whole number that a float holds exactly
+_LONGEST = 1000
+
+ALIASES: Mapping[str, str] = {
+    "afsl": "afs-l",
+    "elastic-srjf": "elastic-srtf",
+    "roundrobin": "round-robin",
+    "rr": "round-robin",
+    "srjf": "srtf",
+}
+
+
+def canonical_name(algorithm: str) -> str:
+    """The registered name for what a user wrote: case, underscores and the original's spellings don't matter."""
+    name = algorithm.strip().lower().replace("_", "-")
+    return ALIASES.get(name, name)
+
+
+def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Policy:
+    """The policy `algorithm` with its parameters checked. Raises as `policy_of`."""
+    return policy_of(algorithm, metric, params)
+
+
+def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
+    """`make_policy` with parameters of any name, as a request gives them.
+
+    Raises UnknownPolicyError (with the valid names) or InvalidError (naming the metric or parameter).
+    """
+    cls = POLICIES.get(canonical_name(algorithm))
+    if cls is None:
+        raise UnknownPolicyError(
+            f"there is no policy {algorithm!r}; valid: {', '.join(sorted(POLICIES))}", field="algorithm"
+        )
+    metrics = metrics_of(cls)
+    if metric not in metrics:
+        raise InvalidError(
+            f"the policy {cls.name!r} has no metric {metric!r}; valid: {', '.join(metrics)}", field="metric"
+        )
+    known = parameters_of(cls)
+    for key, value in params.items():
+        if key not in known:
+            valid = ", ".join(sorted(known)) or "it takes none"
+            hint = did_you_mean(key, known)
+            raise InvalidError(
+                f"the policy {cls.name!r} has no parameter {key!r}{hint}; valid: {valid}", field=f"params.{key}"
+            )
+        _check_parameter(cls, key, value)
+    if not dataclasses.is_dataclass(cls):
+        return cls()
+    given = {**params, "metric": metric} if len(metrics) > 1 else params
+    try:
+        return cast(Policy, TypeAdapter(cls).validate_python(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "params"
+        raise InvalidError(f"parameter {where!r} of {cls.name!r}: {first['msg']}", field=f"params.{where}") from error
+
+
+def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
+    """Raises InvalidError for what can't be stored and shown as JSON, or is too large to."""
+    left, todo = _MOST_VALUES, [value]
+    while todo and left:
+        left -= 1
+        part = todo.pop()
+        if isinstance(part, float | str) and _is_endless(part):
+            fault = "must be a finite number"
+        elif isinstance(part, int) and abs(part) > _LARGEST:
+            fault = f"must lie between -{_LARGEST} and {_LARGEST}"
+        elif isinstance(part, str) and (len(part) > _LONGEST or not _encodable(part)):
+            fault = f"must be text of at most {_LONGEST} characters"
+        else:
+            todo += [*part, *part.values()] if isinstance(part, Mapping) else part if _many(part) else []
+            continue
+        raise InvalidError(f"parameter {key!r} of {cls.name!r}: {fault}", field=f"params.{key}")
+    if todo:
+        raise InvalidError(
+            f"parameter {key!r} of {cls.name!r}: holds more than {_MOST_VALUES} values", field=f"params.{key}"
+        )
+
+
+def _many(value: object) -> TypeGuard[Collection[object]]:
+    return isinstance(value, (list, tuple, set, frozenset))
+
+
+def _is_endless(value: float | str) -> bool:
+    """Whether it is, or would become, an infinite number or NaN."""
+    try:
+        return not math.isfinite(float(value[:_LONGEST] if isinstance(value, str) else value))
+    except ValueError:
+        return False
+
+
+def _encodable(text: str) -> bool:
+    """A lone surrogate, as JSON may hold, is no text."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def metrics_of(cls: type[Policy]) -> tuple[str, ...]:
+    """What the policy can optimise for; most know only `default`."""
+    return getattr(cls, "metrics", ("default",))
+
+
+def parameters_of(cls: type[Policy]) -> dict[str, dict[str, Any]]:
+    """name -> {type, default, description} of each parameter, for the API and the page."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {
+        f.name: {"type": str(f.type), "default": f.default, "description": f.metadata.get("doc", "")}
+        for f in dataclasses.fields(cls)
+        if f.name != "metric"
+    }

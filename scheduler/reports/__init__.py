@@ -1,0 +1,1 @@
+"""What workers report of their training, and what is made of it."""

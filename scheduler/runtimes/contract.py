@@ -1,0 +1,158 @@
+"""What the service needs of an execution engine, and the values that cross that seam.
+
+Docker Engine, local processes and the fake of the tests implement `Runtime`, and one conformance suite
+(tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state that
+can't be found again: after a crash of the service, `observe` says what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
+
+OWN_ENVIRONMENT = "(the service's own environment)"
+"""Where local processes run that need none of our environments; no image can have this name."""
+
+
+@dataclass(frozen=True)
+class ImageProgress:
+    percent: float  # 0..100, never falling within one call
+    message: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StoredImage(Stored):
+    own_bytes: int = 0
+    """Of layers that no other image has: what its removal frees."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What takes room on a host."""
+
+    images: tuple[StoredImage, ...] = ()
+    """With their tags, whosever they are. Layers that several have count for each of them."""
+    images_bytes: int = 0
+    """Of all layers."""
+    checkpoints: tuple[Stored, ...] = ()
+    """By job, of this service."""
+
+
+class Runtime(Protocol):
+    """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
+    `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
+
+    def survey(self) -> HostFacts:
+        """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""
+        ...
+
+    def observe(self) -> Sequence[ObservedTask]:
+        """All tasks of this service on this host, running or not, until `remove`d."""
+        ...
+
+    def image_for(self, image: str, launcher: str) -> str:
+        """The image that a job which names this one gets here, for all calls below: the same in an engine, while local
+        processes have an environment for it, which may depend on the launcher."""
+        ...
+
+    def has_image(self, image: str) -> bool:
+        """Whether `start` with this image could go ahead at once. Cheap: no network, no build."""
+        ...
+
+    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
+        """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
+        Raises ImageUnavailable with the reason if it can't be had."""
+        ...
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        """The image as an archive that `load_image` of another host takes. Raises ImageUnavailable without it."""
+        ...
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        """Makes the image of such an archive present. An archive that breaks off leaves no image."""
+        ...
+
+    def disk(self) -> Disk:
+        """What takes room there. May take long."""
+        ...
+
+    def remove_image(self, image: str) -> None:
+        """Removes an image by its name; one that a container has, running or not, stays."""
+        ...
+
+    def start(self, task: TaskSpec) -> None:
+        """Creates and starts the task, unless a task of this id exists (running or ended): then nothing happens,
+        except that one that was created and never ran is started. Returns once the command runs.
+
+        A command that can't be run is a task that has EXITED, as a shell would have it: with 127 when it was not
+        found, 126 when it is not executable, and `error` says which. `start` raises nothing then; it raises
+        StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give),
+        ImageUnavailable without its image, and leaves nothing behind in both cases."""
+        ...
+
+    def stop(self, task_id: str, grace_s: float) -> None:
+        """SIGTERM to the command's process group, then SIGKILL of everything in the task after `grace_s`. Returns when
+        the task has ended; it ends as soon as its command does. A paused task is resumed first, or it could not see
+        the signal. A task that never ran stays CREATED."""
+        ...
+
+    def pause(self, task_id: str) -> None:
+        """Suspends all processes of a running task, which keep their memory, also on the GPU; returns when they are.
+        What does not run stays as it is."""
+        ...
+
+    def resume(self, task_id: str) -> None:
+        """Lets the processes of a paused task go on."""
+        ...
+
+    def remove(self, task_id: str) -> None:
+        """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
+        ...
+
+    def checkpoints(self) -> Sequence[str]:
+        """Ids of the jobs of this service that have a folder of checkpoints on this host. `start` makes it, all
+        attempts of a job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR."""
+        ...
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        """Forgets them. Unknown job, or one whose task is still there: nothing happens."""
+        ...
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        """When a file came into that folder or left it, in seconds by the clock of the host; None without a folder."""
+        ...
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        """The folder as a tar archive that `load_checkpoints` of another host takes; nothing without a folder. What is
+        written to it meanwhile may be torn."""
+        ...
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
+        Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
+        ...
+
+    def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
+        """stdout and stderr as they came, in order, from the earliest kept byte; with `follow` until the task ends.
+        Unknown task: ends at once. Logs are rotated and capped, so the earliest bytes may be gone."""
+        ...
+
+    def watch(self) -> Iterator[bool]:
+        """Yields at first, soon after any task of this host changes its state, and maybe now and then for nothing;
+        blocks in between; ends when `close`d. One consumer a call, any number of calls. True: the connection to the
+        engine broke, so that it may have ended, and its tasks with it."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections and threads; the tasks go on."""
+        ...

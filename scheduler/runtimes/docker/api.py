@@ -1,0 +1,241 @@
+"""The connection to one Docker Engine: time limits, one kind of error, and streams that another thread can end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+import requests
+import urllib3
+from docker import APIClient
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.tls import TLSConfig
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.docker.transport import Adapter, KeepAliveAdapter
+
+CONNECT_S = 5.0
+QUERY_S = 15.0  # for an answer to a question
+ACTION_S = 120  # for a change: the first container on a cold GPU may take a while to start
+Frame = tuple[int, bytes]
+_REDIRECTS = frozenset({300, 301, 302, 303, 305, 306, 307, 308})
+_POOL = 64  # connections kept for reuse; followed logs hold one each
+
+
+def ping(url: str | None) -> str | None:
+    """Asks whether a Docker Engine answers at `url`: None if so, else why not. Takes a few seconds at most."""
+    try:
+        client = _Client(_resolve(url), quick=True)
+    except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
+        return _plain(error)
+    client.close()
+    return None
+
+
+class Engine:
+    """One engine, connected at first use and thread-safe. Every method raises RuntimeFault when it does not answer.
+
+    `url` is what DOCKER_HOST takes: unix://, ssh:// (through the `ssh` command, so keys must work without a
+    password), tcp:// with TLS from the folder `tls` or DOCKER_CERT_PATH; None: DOCKER_HOST, or this machine's usual
+    socket.
+    """
+
+    def __init__(self, url: str | None, tls: Path | None = None) -> None:
+        self.url = _resolve(url)
+        self.tls = tls
+        self._lock = threading.Lock()
+        self._connecting = threading.Lock()  # apart from `_lock`, so that close need not wait for it
+        self._client: _Client | None = None
+        self._streams: set[Stream] = set()
+        self._closed = False
+
+    @property
+    def api(self) -> Any:
+        """The SDK's low-level client. Use it below `errors`."""
+        with self._connecting:
+            if self._client is None and not self._closed:
+                with self.errors("connect"):
+                    client = _Client(self.url, self.tls)
+                with self._lock:
+                    self._client = client
+        if self._closed:
+            raise self._closed_error()
+        return self._client
+
+    @contextmanager
+    def errors(self, what: str) -> Iterator[None]:
+        """Turns what the SDK and the network raise into RuntimeFault; other errors pass."""
+        try:
+            yield
+        except docker.errors.APIError as error:
+            raise RuntimeFault(f"the Docker Engine at {self.url} failed to {what}: {explain(error)}") from error
+        except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise RuntimeFault(f"the Docker Engine at {self.url} does not answer: {_plain(error)}") from error
+
+    @contextmanager
+    def stream(self, method: str, path: str, **request: Any) -> Iterator[Stream]:
+        """A request whose answer comes bit by bit, without a time limit, until `close`. Raises docker's APIError where
+        the engine refuses it: call it below `errors`."""
+        api = self.api
+        response = api.request(
+            method, f"{api.base_url}/v{api.api_version}{path}", stream=True, timeout=(CONNECT_S, None), **request
+        )
+        stream = Stream(response)
+        try:
+            if response.status_code >= 400:
+                try:
+                    response.raise_for_status()
+                except requests.HTTPError as error:
+                    raise docker.errors.create_api_error_from_http_exception(error) from error
+            with self._lock:
+                self._streams.add(stream)
+                closed = self._closed
+            if closed:
+                raise self._closed_error()
+            yield stream
+        finally:
+            with self._lock:
+                self._streams.discard(stream)
+            response.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            client, streams = self._client, list(self._streams)
+        for stream in streams:
+            stream.cancel()
+        # Its pooled connections; requests that are under way keep theirs until they have their answer.
+        if client is not None:
+            client.close()
+
+    def _closed_error(self) -> RuntimeFault:
+        return RuntimeFault(f"the connection to the Docker Engine at {self.url} is closed")
+
+
+class Stream:
+    """The body of an answer that goes on."""
+
+    def __init__(self, response: requests.Response) -> None:
+        self._response = response
+
+    def chunks(self) -> Iterator[bytes]:
+        """What arrived, as it arrives. Ends when the engine ends it, raises when the connection breaks."""
+        yield from self._response.iter_content(None)
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """The JSON objects of a stream of one a line."""
+        rest = b""
+        for chunk in self.chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)
+
+    def frames(self) -> Iterator[Frame]:
+        """Docker's multiplexed format: 8 bytes (1 for stdout, 2 for stderr; 3 zeros; length), then the payload."""
+        buffer = bytearray()
+        for chunk in self.chunks():
+            buffer += chunk
+            position = 0
+            while len(buffer) - position >= 8:
+                end = position + 8 + int.from_bytes(buffer[position + 4 : position + 8])
+                if len(buffer) < end:
+                    break
+                yield buffer[position], bytes(buffer[position + 8 : end])
+                position = end
+            del buffer[:position]
+
+    def cancel(self) -> None:
+        """Ends the stream, from any thread: its reader sees the end, or an error."""
+        try:
+            duplicate = os.dup(self._response.raw.fileno())
+        except (OSError, ValueError, AttributeError):
+            return  # it has ended
+        # Shutting down reaches the reader's blocked call, which closing would not.
+        with socket.socket(fileno=duplicate) as connection:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the other side was faster
+
+
+def explain(error: docker.errors.APIError) -> str:
+    """The engine's own words."""
+    return str(error.explanation or error).strip()
+
+
+def status_of(error: docker.errors.APIError) -> int:
+    return int(error.status_code or 0)
+
+
+class _Client(APIClient):  # type: ignore[misc]  # the SDK has no types
+    def __init__(self, url: str, tls: Path | None = None, *, quick: bool = False) -> None:
+        self._quick = quick
+        local = url.startswith(("unix://", "ssh://"))
+        # A version that every engine knows, until we can ask through our own adapter.
+        super().__init__(
+            "tcp://localhost:2375" if local else url,
+            version=MINIMUM_DOCKER_API_VERSION,
+            timeout=ACTION_S,
+            tls=_tls(url, tls),
+            max_pool_size=_POOL,
+        )
+        # Hosts are reached directly: no proxy, and no CA of the environment in place of the engine's own.
+        self.trust_env = False
+        adapter = Adapter(url, _POOL) if local else KeepAliveAdapter(pool_maxsize=_POOL)
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
+        try:
+            self._version = self.version(api_version=False)["ApiVersion"]
+        except BaseException:
+            self.close()
+            raise
+
+    def request(self, method: str, url: str, *args: Any, timeout: Any = None, **kwargs: Any) -> requests.Response:
+        # The SDK knows one limit for all. A host that is gone should be noticed long before an action may take.
+        if isinstance(timeout, int | float):
+            query = self._quick or (method == "GET" and not kwargs.get("stream"))
+            timeout = (CONNECT_S, QUERY_S if query else timeout)
+        # Where a redirect leads is the other side's choice: a hostile engine could have us talk to our own API.
+        kwargs["allow_redirects"] = False
+        response: requests.Response = super().request(method, url, *args, timeout=timeout, **kwargs)
+        if response.status_code in _REDIRECTS:  # the SDK would take it for success
+            response.close()
+            raise docker.errors.DockerException(f"it answers with a redirect ({response.status_code}): no engine does")
+        return response
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """None, so that requests does not even prepare the next request."""
+
+
+def _resolve(url: str | None) -> str:
+    return url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def _tls(url: str, folder: Path | None) -> TLSConfig | bool:
+    """ca.pem, cert.pem and key.pem of `folder`, or as the docker command does it: DOCKER_TLS_VERIFY and
+    DOCKER_CERT_PATH."""
+    if not url.startswith(("tcp://", "https://")) or (folder is None and not os.environ.get("DOCKER_TLS_VERIFY")):
+        return False
+    folder = folder or Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
+    return TLSConfig(
+        client_cert=(str(folder / "cert.pem"), str(folder / "key.pem")), ca_cert=str(folder / "ca.pem"), verify=True
+    )
+
+
+def _plain(error: BaseException) -> str:
+    """The innermost cause: the outer ones only repeat it in more words."""
+    seen: BaseException = error
+    while True:
+        inner = getattr(seen, "reason", None) or next((a for a in seen.args if isinstance(a, BaseException)), None)
+        inner = inner if isinstance(inner, BaseException) else seen.__cause__
+        if inner is None:
+            return str(seen) or type(seen).__name__
+        seen = inner

@@ -1,0 +1,141 @@
+"""What a task looks like as a container: how it is described to the engine, and how the engine's answer is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from docker.types import DeviceRequest, LogConfig
+
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, SDK_PATH, data_sets, mounts
+from schedulearn.scheduler.runtimes.pinning import complete_env
+
+LABEL = "schedulearn.cluster"
+
+# The engine's own copy of the output, until a task is removed. Its `local` format keeps every byte as it is, where
+# `json-file` would replace all that is not UTF-8.
+LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4", "compress": "false"})
+
+# The init of each container (tini) passes signals on to the command's whole process group, as shim.py does it.
+BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
+
+# The words with which tini reports a command that it can't run; it then exits with 126 or 127.
+_NOT_RUN = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)")
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+
+def create_arguments(
+    api: Any, task: TaskSpec, cluster_id: str, info: Mapping[str, Any], python_path: str = ""
+) -> dict[str, Any]:
+    """The arguments of `APIClient.create_container`. `info` is what the engine says of itself, `python_path` what the
+    image has as PYTHONPATH."""
+    base = {**BASE_ENV, "PYTHONPATH": python_path}
+    return {
+        "image": task.image,
+        "name": task.task_id,
+        # `argv` is the whole command: an image's own entry point would get it as its arguments.
+        "entrypoint": list(task.argv),
+        "command": [],
+        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH),
+        "labels": {
+            LABEL: cluster_id,
+            "schedulearn.job": task.job_id,
+            "schedulearn.attempt": str(task.attempt),
+            "schedulearn.rank": str(task.rank),
+        },
+        "stop_signal": "SIGTERM",
+        "host_config": api.create_host_config(
+            init=True,
+            mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts)],
+            shm_size=task.shm_bytes,
+            cpu_shares=task.cpu_shares or None,
+            nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,
+            mem_limit=task.memory_bytes,
+            memswap_limit=task.memory_bytes,  # no swap on top of it
+            security_opt=["no-new-privileges"],
+            log_config=LOG_CONFIG,
+            restart_policy={"Name": "no"},
+            network_mode="host" if task.host_network else "bridge",
+            **gpu_options(task, info),
+        ),
+    }
+
+
+def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
+    """How this engine gives exactly these GPUs to a container: its nvidia runtime, its CDI devices, or a device
+    request. Simulated GPUs exist in the environment only, and no runtime may look for them."""
+    runtimes = info.get("Runtimes") or {}
+    if task.simulated_gpus or not task.gpu_uuids:
+        return {"runtime": "runc"} if info.get("DefaultRuntime") == "nvidia" and "runc" in runtimes else {}
+    if "nvidia" in runtimes:
+        return {"runtime": "nvidia"}
+    devices = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
+    names = [f"nvidia.com/gpu={uuid}" for uuid in task.gpu_uuids]
+    if devices.issuperset(names):
+        return {"device_requests": [DeviceRequest(driver="cdi", device_ids=names)]}
+    return {"device_requests": [DeviceRequest(device_ids=list(task.gpu_uuids), capabilities=[["gpu"]])]}
+
+
+def has_real_gpus(inspected: Mapping[str, Any]) -> bool:
+    """Whether the container was given GPUs that are more than a number in the books."""
+    env = dict(entry.partition("=")[::2] for entry in inspected["Config"].get("Env") or ())
+    return bool(env.get("CUDA_VISIBLE_DEVICES"))
+
+
+def says_blind(output: bytes) -> bool:
+    """Whether a program says what it does once its container's access to the devices was taken away, as a reload of
+    systemd does with some versions of the NVIDIA container toolkit. It goes on so until it gets a new container."""
+    return b"Failed to initialize NVML" in output
+
+
+def read_task(task_id: str, inspected: Mapping[str, Any]) -> ObservedTask:
+    """The task behind an answer to `inspect`."""
+    state = inspected["State"]
+    container = str(inspected.get("Id", ""))
+    code = int(state.get("ExitCode") or 0)
+    error = str(state.get("Error") or "")
+    match state["Status"]:
+        case "created" if not failed_to_start(inspected):
+            return ObservedTask(task_id, TaskState.CREATED, container=container)
+        case "running" | "paused" | "restarting" as status:
+            started_at = _time(state.get("StartedAt"))
+            paused = status == "paused"
+            return ObservedTask(task_id, TaskState.RUNNING, started_at=started_at, paused=paused, container=container)
+    started_at, finished_at = _time(state.get("StartedAt")), _time(state.get("FinishedAt"))
+    if started_at is not None and finished_at is not None:
+        started_at = min(started_at, finished_at)  # an engine may note the end of a short command before its start
+    return ObservedTask(
+        task_id,
+        TaskState.EXITED,
+        exit_code=code,
+        oom_killed=bool(state.get("OOMKilled")),
+        error=error,
+        started_at=started_at,
+        finished_at=finished_at,
+        container=container,
+    )
+
+
+def failed_to_start(inspected: Mapping[str, Any]) -> bool:
+    """The engine itself tried to run the command, and could not."""
+    state = inspected["State"]
+    return state["Status"] == "created" and int(state.get("ExitCode") or 0) in (NOT_EXECUTABLE, NOT_FOUND)
+
+
+def why_not_run(log_tail: bytes, code: int) -> str:
+    """What the init said about a command that it could not run; empty if the exit code is the command's own."""
+    match = _NOT_RUN.search(log_tail)
+    if match is None:
+        return ""
+    command, reason = (part.decode(errors="replace").strip() for part in match.groups())
+    return f"{command}: command not found" if code == NOT_FOUND else f"{command}: {reason}"
+
+
+def _time(text: str | None) -> float | None:
+    """Docker writes the year 1 for never."""
+    if not text or text.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,55 @@
+"""What takes room on an engine's disk, as it counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import docker.errors
+
+from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
+from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.volumes import LABEL_JOB
+
+_QUERY_S = 300.0  # an engine adds up the files of all volumes
+
+
+def disk(engine: Engine, cluster_label: str, cluster_id: str) -> Disk:
+    """As `Runtime.disk`."""
+    with engine.errors("say what takes room"):
+        api = engine.api
+        answer = api.request("GET", f"{api.base_url}/v{api.api_version}/system/df?verbose=1", timeout=(5.0, _QUERY_S))
+        answer.raise_for_status()
+    return read_disk(answer.json(), cluster_label, cluster_id)
+
+
+def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> Disk:
+    """The answer of an engine; since version 1.52 of its API each kind of thing is an object with `Items`."""
+    image_usage, volume_usage = found.get("ImageUsage") or {}, found.get("VolumeUsage") or {}
+    images = []
+    for image in found.get("Images") or image_usage.get("Items") or ():
+        size, shared = int(image.get("Size") or 0), max(0, int(image.get("SharedSize") or 0))
+        for name in image.get("RepoTags") or ():
+            if name != "<none>:<none>":
+                images.append(StoredImage(name, size, max(0, size - shared)))
+    checkpoints = []
+    for volume in found.get("Volumes") or volume_usage.get("Items") or ():
+        labels = volume.get("Labels") or {}
+        if labels.get(cluster_label) == cluster_id and LABEL_JOB in labels:
+            size = int((volume.get("UsageData") or {}).get("Size") or 0)
+            checkpoints.append(Stored(labels[LABEL_JOB], max(0, size)))
+    return Disk(
+        images=tuple(sorted(images, key=lambda each: each.name)),
+        images_bytes=int(found.get("LayersSize") or image_usage.get("TotalSize") or 0),
+        checkpoints=tuple(sorted(checkpoints, key=lambda each: each.name)),
+    )
+
+
+def remove_image(engine: Engine, image: str) -> None:
+    """As `Runtime.remove_image`."""
+    with engine.errors("remove an image"):
+        try:
+            engine.api.remove_image(image)
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):  # it is not there, or a container has it
+                raise

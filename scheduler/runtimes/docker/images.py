@@ -1,0 +1,207 @@
+"""How a host gets an image: our own are built there, all others are pulled."""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import docker.errors
+import requests
+import urllib3
+from docker import auth
+from docker.utils import parse_repository_tag
+
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain
+from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
+from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
+
+SCRIPT = "build-image.sh"
+PROBE_SCRIPT = "build-probe.sh"
+HEARTBEAT_S = 2.0
+
+
+def has_image(engine: Engine, image: str) -> bool:
+    with engine.errors("look for an image"):
+        try:
+            engine.api.inspect_image(image)
+        except docker.errors.NotFound:
+            return False
+        except docker.errors.APIError as error:
+            if error.is_client_error():  # not a valid name
+                return False
+            raise
+    return True
+
+
+def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    """As `Runtime.fetch_image`. Names below `schedulearn/` are never looked for in a registry: there, anybody could
+    own that name."""
+    if not is_ours(image):
+        return _pull(engine, image)
+    if image == probe_image():
+        return _build_probe(engine, image)
+    flavour = flavour_of(image)
+    if flavour is None:
+        raise ImageUnavailable(
+            f"there is no image {image!r}: schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; "
+            "name your own images differently"
+        )
+    return _build(engine, image, flavour)
+
+
+def save_image(engine: Engine, image: str) -> Iterator[bytes]:
+    """As `Runtime.save_image`."""
+    with engine.errors("hand out an image"):
+        try:
+            with engine.stream("GET", f"/images/{quote(image, safe='')}/get") as stream:
+                yield from stream.chunks()
+        except docker.errors.NotFound as error:
+            raise ImageUnavailable(f"image {image!r} is not on the host at {engine.url}") from error
+
+
+def load_image(engine: Engine, archive: Iterable[bytes]) -> None:
+    """As `Runtime.load_image`."""
+    with (
+        engine.errors("take an image"),
+        engine.stream(
+            "POST", "/images/load", params={"quiet": 1}, data=archive, headers={"Content-Type": "application/x-tar"}
+        ) as stream,
+    ):
+        for event in stream.objects():
+            if "error" in event:
+                raise RuntimeFault(f"the Docker Engine at {engine.url} can't take the image: {event['error']}")
+
+
+def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:
+    yield from run_recipe(
+        recipe_path(SCRIPT), flavour, env=_for_scripts(engine), what=f"the image {image} on {engine.url}"
+    )
+
+
+def _build_probe(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    with tempfile.TemporaryDirectory(prefix="schedulearn-probe-") as folder:
+        write_probe_files(Path(folder))
+        script = recipe_path(PROBE_SCRIPT)
+        yield from run_recipe(script, image, folder, env=_for_scripts(engine), what=f"the probe on {engine.url}")
+
+
+def _for_scripts(engine: Engine) -> dict[str, str]:
+    """What the docker command needs to reach this engine."""
+    tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(engine.tls)} if engine.tls is not None else {}
+    return {"DOCKER_HOST": engine.url, **tls}
+
+
+def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    repository, tag = parse_repository_tag(image)
+    layers = _Layers(image)
+    yield layers.progress()
+    with engine.errors("pull an image"):
+        try:
+            registry, _ = auth.resolve_repository_name(repository)
+            header = auth.get_config_header(engine.api, registry)
+            with engine.stream(
+                "POST",
+                "/images/create",
+                params={"fromImage": repository, "tag": tag or "latest"},  # without a tag, the engine pulls all
+                headers={"X-Registry-Auth": header} if header else {},
+            ) as stream:
+                for event in _with_heartbeat(stream):
+                    if event and "error" in event:
+                        raise _unavailable(image, str(event["error"]))
+                    layers.take(event or {})
+                    yield layers.progress()
+        except docker.errors.InvalidRepository as error:
+            raise _unavailable(image, str(error)) from error
+        except docker.errors.APIError as error:
+            raise _unavailable(image, explain(error)) from error
+    if not has_image(engine, image):
+        raise _unavailable(image, "the pull ended without it")
+
+
+def _unavailable(image: str, why: str) -> ImageUnavailable:
+    return ImageUnavailable(
+        f"image {image!r} can't be pulled: {why.strip().rstrip('.')}. Check its name and tag, that the user of this "
+        "service is logged in where the image is private (docker login), and the host's network."
+    )
+
+
+def _with_heartbeat(stream: Stream) -> Iterator[dict[str, Any] | None]:
+    """The stream's objects, and None where nothing came for a while, so that a consumer can give up in between."""
+    items: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
+
+    def pump() -> None:
+        try:
+            for item in stream.objects():
+                items.put(item)
+            items.put(None)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            items.put(error)
+
+    thread = threading.Thread(target=pump, name="pull", daemon=True)
+    thread.start()
+    try:
+        while True:
+            try:
+                item = items.get(timeout=HEARTBEAT_S)
+            except queue.Empty:
+                yield None
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stream.cancel()
+        thread.join()
+
+
+# How far a layer is when the engine says this of it. Unpacking takes about a third of the time.
+_DONE = {
+    "Verifying Checksum": 0.7,
+    "Download complete": 0.7,
+    "Pull complete": 1.0,
+}
+_GUESS = 1 << 20  # bytes of a layer whose size is not known yet
+
+
+@dataclass
+class _Layers:
+    """Sums up the layers of a pull. The percentage never falls, although new layers may show up."""
+
+    image: str
+    percent: float = 0.0
+    done: dict[str, float] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: dict[str, Any]) -> None:
+        layer, status = event.get("id"), event.get("status", "")
+        if not layer or status.startswith(("Pulling from", "Already exists")):
+            return
+        detail = event.get("progressDetail") or {}
+        current, total = detail.get("current") or 0, detail.get("total") or 0
+        if total > 0:
+            self.sizes[layer] = max(total, self.sizes.get(layer, 0))
+        share = min(1.0, current / total) if total > 0 else 0.0
+        if status == "Downloading":
+            done = 0.7 * share
+        elif status == "Extracting":
+            done = 0.7 + 0.3 * share
+        else:
+            done = _DONE.get(status, 0.0)
+        self.done[layer] = max(done, self.done.get(layer, 0.0))
+        weights = {each: self.sizes.get(each, _GUESS) for each in self.done}
+        now = sum(weights[each] * self.done[each] for each in self.done) / sum(weights.values())
+        self.percent = max(self.percent, round(100 * now, 1))
+
+    def progress(self) -> ImageProgress:
+        size = sum(self.sizes.values()) / 1e6
+        return ImageProgress(self.percent, f"pulling {self.image}" + (f" ({size:,.0f} MB)" if size else ""))

@@ -1,0 +1,63 @@
+"""What became of one container: its state as the engine tells it, and what its last words say beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import docker.errors
+from docker.utils import parse_repository_tag
+
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.container import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    has_real_gpus,
+    read_task,
+    says_blind,
+    why_not_run,
+)
+from schedulearn.scheduler.runtimes.docker.states import Inspected
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code
+
+_LAST_WORDS = 40  # lines, where a program that failed says why
+
+
+def inspect(engine: Engine, task_id: str, container: str) -> Inspected | None:
+    """None: the container is gone. Raises RuntimeFault."""
+    with engine.errors("inspect a container"):
+        try:
+            found = engine.api.inspect_container(container)
+            task = read_task(task_id, found)
+            task = replace(task, image=_digest_of(engine, found))
+            if task.exit_code:
+                task = _explained(engine, container, task, has_real_gpus(found))
+        except docker.errors.NotFound:
+            return None
+    return Inspected(found["State"]["Status"], task)
+
+
+def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
+    """The image of a container by its digest: its tag may mean another one by now."""
+    image = str(container["Image"])
+    try:
+        digests = [str(each) for each in engine.api.inspect_image(image).get("RepoDigests") or ()]
+    except docker.errors.NotFound:
+        return image
+    repository, _ = parse_repository_tag(container["Config"]["Image"])
+    return next((each for each in digests if each.startswith(f"{repository}@")), image)
+
+
+def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bool) -> ObservedTask:
+    """A task that failed, with what its output tells of the cause."""
+    tail = engine.api.logs(container, tail=_LAST_WORDS) if real_gpus or task.exit_code == FAILED else b""
+    if real_gpus and says_blind(tail):
+        return replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
+    if task.exit_code == FAILED:
+        return replace(task, exit_code=command_exit_code(FAILED, tail))
+    if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:
+        said = engine.api.logs(container, stdout=False, tail=1)
+        return replace(task, error=why_not_run(said, task.exit_code))
+    return task

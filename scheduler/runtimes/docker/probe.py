@@ -1,0 +1,237 @@
+"""The probe's container on a Docker host: made, followed by its log, made anew when it dies or is of another version.
+
+Its name is the same for every version, so that an engine can't have two of one service.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+from docker.types import DeviceRequest, LogConfig
+
+from schedulearn.metrics.probe import VERSION_VARIABLE
+from schedulearn.metrics.readings import MAX_LINE, Inventory, Reading, from_line
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.docker import images as docker_images
+from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
+from schedulearn.scheduler.runtimes.docker.container import LABEL
+from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, probe_version
+
+log = logging.getLogger(__name__)
+
+LABEL_PROBE = "schedulearn.probe"
+"""Its value is the version."""
+_RECENT = 130  # lines, which hold an inventory: there is one a minute
+_MEMORY = 256 << 20
+
+
+def container_name(cluster_id: str) -> str:
+    return f"schedulearn-probe-{cluster_id[:12]}"
+
+
+class ContainerProbe:
+    """The `Probe` of a Docker host. `fetch` makes an image present there; `url` and `tls` as for docker_api.Engine.
+    Making the object connects to nothing."""
+
+    def __init__(
+        self,
+        url: str | None,
+        cluster_id: str,
+        fetch: Callable[[str], Iterator[ImageProgress]],
+        *,
+        tls: Path | None = None,
+        image: str | None = None,
+        gpu_options: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`image`, `gpu_options` (what the engine says of itself -> how it gives all GPUs) and `environment` are for
+        tests."""
+        self._engine = Engine(url, tls)
+        self._cluster_id = cluster_id
+        self._name = container_name(cluster_id)
+        self._fetch = fetch
+        self._image = image
+        self._gpu_options = gpu_options or all_gpus
+        self._environment = environment or {}
+        self._closed = threading.Event()
+        self._stream: Stream | None = None
+        self._renew = False
+        self._cut = False
+        """We end the stream ourselves: what it raises then is no fault."""
+
+    def readings(self) -> Iterator[Reading]:
+        if self._closed.is_set():
+            return
+        self._cut = False
+        try:
+            yield from self._readings()
+        except RuntimeFault:
+            if not self._cut:
+                raise
+
+    def _readings(self) -> Iterator[Reading]:
+        with self._engine.errors("run the probe"):
+            container = self._ensure()
+            shown = self._recent(container)
+            if shown is not None:
+                yield shown
+            words = b""
+            for stream, line in self._lines(container, follow=True, tail="all" if shown is None else "0"):
+                if self._closed.is_set():
+                    return
+                if stream == 2:
+                    words = line
+                elif (reading := self._parse(line)) is not None:
+                    yield reading
+            ended = self._has_ended()
+        if ended and words and not self._cut:
+            raise RuntimeFault(f"the probe on {self._engine.url} has ended: {words.decode(errors='replace')}")
+
+    def interrupt(self, *, renew: bool = False) -> None:
+        self._renew = self._renew or renew
+        self._cut = True
+        stream = self._stream
+        if stream is not None:
+            stream.cancel()
+
+    def close(self, *, remove: bool = False) -> None:
+        self._closed.set()
+        self.interrupt()
+        if remove:
+            with suppress(RuntimeFault), self._engine.errors("remove the probe"):
+                self._remove()
+        self._engine.close()
+
+    def _ensure(self) -> str:
+        """The id of the running container, of this version."""
+        found = self._inspect()
+        if found is not None:
+            labels = found["Config"].get("Labels") or {}
+            if found["State"]["Running"] and labels.get(LABEL_PROBE) == probe_version() and not self._renew:
+                return str(found["Id"])
+            self._remove()
+        self._renew = False
+        image = self._image or probe_image()
+        if not docker_images.has_image(self._engine, image):
+            for _ in self._fetch(image):
+                if self._closed.is_set():
+                    raise RuntimeFault("the service is stopping")
+        api = self._engine.api
+        try:
+            container = str(api.create_container(**self._arguments(image))["Id"])
+            api.start(container)
+        except docker.errors.APIError as error:
+            if status_of(error) == 409:
+                raise RuntimeFault(f"another probe was just made on {self._engine.url}: looking again") from error
+            self._remove()
+            if "could not select device driver" in explain(error):
+                raise RuntimeFault(
+                    "its Docker gives no GPUs to containers: install the NVIDIA container toolkit there, or take part "
+                    "without GPUs by simulate_gpus"
+                ) from error
+            raise
+        return container
+
+    def _arguments(self, image: str) -> dict[str, Any]:
+        api = self._engine.api
+        host = api.create_host_config(
+            init=True,
+            pid_mode="host",  # NVML counts processes as the host does
+            network_mode="none",
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            mem_limit=_MEMORY,
+            pids_limit=64,
+            log_config=LogConfig(type="local", config={"max-size": "1m", "max-file": "2", "compress": "false"}),
+            restart_policy={"Name": "no"},  # the service sees to that
+            **self._gpu_options(api.info()),
+        )
+        return {
+            "image": image,
+            "name": self._name,
+            "environment": {
+                "NVIDIA_VISIBLE_DEVICES": "all",
+                "NVIDIA_DRIVER_CAPABILITIES": "utility",
+                VERSION_VARIABLE: probe_version(),
+                **self._environment,
+            },
+            "labels": {LABEL: self._cluster_id, LABEL_PROBE: probe_version()},
+            "host_config": host,
+        }
+
+    def _inspect(self) -> Mapping[str, Any] | None:
+        try:
+            found: Mapping[str, Any] = self._engine.api.inspect_container(self._name)
+        except docker.errors.NotFound:
+            return None
+        return found
+
+    def _has_ended(self) -> bool:
+        """Its log may end a little earlier than the engine says so."""
+        for _ in range(10):
+            found = self._inspect()
+            if found is None or not found["State"]["Running"]:
+                return True
+            if self._closed.wait(0.1):
+                break
+        return False
+
+    def _remove(self) -> None:
+        try:
+            self._engine.api.remove_container(self._name, v=True, force=True)
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):  # it is gone, or going
+                raise
+
+    def _recent(self, container: str) -> Inventory | None:
+        """The last inventory that a container has told; None if it has just begun."""
+        shown = None
+        for stream, line in self._lines(container, follow=False, tail=str(_RECENT)):
+            reading = self._parse(line) if stream == 1 else None
+            if isinstance(reading, Inventory):
+                shown = reading
+        return shown
+
+    def _lines(self, container: str, *, follow: bool, tail: str) -> Iterator[tuple[int, bytes]]:
+        parameters = {"stdout": 1, "stderr": 1, "follow": int(follow), "tail": tail}
+        with self._engine.stream("GET", f"/containers/{container}/logs", params=parameters) as stream:
+            self._stream = stream
+            try:
+                yield from split_lines(stream.frames())
+            finally:
+                self._stream = None
+
+    def _parse(self, line: bytes) -> Reading | None:
+        try:
+            return from_line(line)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            log.warning("the probe on %s wrote %r: %s", self._engine.url, line[:100], error)
+            return None
+
+
+def all_gpus(info: Mapping[str, Any]) -> dict[str, Any]:
+    """How this engine gives all of its GPUs to a container; `info` is what it says of itself."""
+    if "nvidia" in (info.get("Runtimes") or {}):
+        return {"runtime": "nvidia"}
+    devices = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
+    if "nvidia.com/gpu=all" in devices:
+        return {"device_requests": [DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu=all"])]}
+    return {"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu", "utility"]])]}
+
+
+def split_lines(frames: Iterator[Frame]) -> Iterator[tuple[int, bytes]]:
+    """(stream, line) of an engine's frames: a long line comes in several of them. Lines without an end are dropped."""
+    rests: dict[int, bytes] = {}
+    for stream, payload in frames:
+        *lines, rest = (rests.get(stream, b"") + payload).split(b"\n")
+        rests[stream] = rest[-MAX_LINE:]
+        for line in lines:
+            if line.strip():
+                yield stream, line

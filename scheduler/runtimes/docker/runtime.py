@@ -1,0 +1,380 @@
+"""Containers of one Docker Engine as tasks. The engine remembers everything: names and labels say what is whose."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress
+from schedulearn.scheduler.runtimes.docker import disk as docker_disk
+from schedulearn.scheduler.runtimes.docker import images as docker_images
+from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
+from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
+from schedulearn.scheduler.runtimes.docker.checkpoints import CheckpointVolumes
+from schedulearn.scheduler.runtimes.docker.container import LABEL, create_arguments, failed_to_start
+from schedulearn.scheduler.runtimes.docker.inspection import inspect
+from schedulearn.scheduler.runtimes.docker.logs import Follower
+from schedulearn.scheduler.runtimes.docker.states import ContainerStates
+from schedulearn.scheduler.runtimes.docker.survey import survey
+from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
+from schedulearn.scheduler.runtimes.pinning import check_task
+
+__all__ = ["DockerRuntime", "ping"]
+
+LOG_S = 30.0  # for the rest of a log, once its container has ended
+SETTLE_S = 1.0  # in which a start that a crashed service asked for takes place
+_BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+# What an engine says of a command that it can't run, where it does not leave that to the container's init.
+_BAD_COMMAND = re.compile(r"executable file not found|exec: .*(no such file or directory|permission denied)", re.I)
+# And of what no second try will change.
+_HOPELESS = re.compile(
+    r"could not select device driver|unknown or invalid runtime|unknown device|unresolvable CDI", re.I
+)
+
+
+class DockerRuntime:
+    """The `Runtime` of one Docker Engine.
+
+    `url` and `tls` as for docker_api.Engine. Containers of another `cluster_id` are left alone. Output is copied to
+    `data_dir`/logs, of which each task keeps `log_cap_bytes`; the engine itself keeps about as much until `remove`.
+    Making the object connects to nothing.
+    """
+
+    def __init__(
+        self,
+        host_id: str,
+        url: str | None,
+        data_dir: Path,
+        cluster_id: str,
+        *,
+        tls: Path | None = None,
+        log_cap_bytes: int = DEFAULT_CAP,
+    ) -> None:
+        self.host_id = host_id
+        self._cluster_id = cluster_id
+        self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
+        self._log_store.root.mkdir(parents=True, exist_ok=True)
+        self._engine = Engine(url, tls)
+        self._sdk = docker_volumes.SdkVolume()
+        self._checkpoints = CheckpointVolumes(self._engine, LABEL, cluster_id)
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._starting: dict[str, threading.Lock] = {}
+        self._followers: dict[str, Follower] = {}
+        self._states = ContainerStates(lambda task_id, container: inspect(self._engine, task_id, container))
+        self._killed: set[str] = set()
+        """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
+        self._stopping: set[str] = set()
+        self._info: Mapping[str, Any] | None = None
+
+    def survey(self) -> HostFacts:
+        return survey(self._engine)
+
+    def observe(self) -> Sequence[ObservedTask]:
+        self._states.begin()
+        with self._engine.errors("list its containers"):
+            rows = self._engine.api.containers(all=True, filters={"label": f"{LABEL}={self._cluster_id}"})
+        tasks = []
+        for row in rows:
+            task_id = row["Names"][0].removeprefix("/") if row["Names"] else ""
+            if parse_task_id(task_id) is None:
+                continue  # ours, but no task: a probe
+            task = self._states.look(task_id, str(row["Id"]), str(row["State"]))
+            if task is None:
+                continue
+            if task.state is not TaskState.CREATED:
+                self._follow(task_id, row["Id"])
+            if task.state is TaskState.RUNNING and self._is_blind(task_id):
+                task = replace(task, blind=True)
+            if task.state is TaskState.EXITED and task.exit_code and not task.oom_killed and row["Id"] in self._killed:
+                task = replace(task, state=TaskState.LOST, error="its container was killed by somebody else")
+            tasks.append(task)
+        listed = {str(row["Id"]) for row in rows}
+        self._states.keep(listed)
+        with self._lock:
+            self._killed &= listed
+        return sorted(tasks, key=lambda task: task.task_id)
+
+    def image_for(self, image: str, launcher: str) -> str:
+        return image
+
+    def has_image(self, image: str) -> bool:
+        return docker_images.has_image(self._engine, image)
+
+    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
+        for progress in docker_images.fetch_image(self._engine, image):
+            if self._closed.is_set():
+                raise RuntimeFault(f"the fetch of {image} was interrupted")
+            yield progress
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        return docker_images.save_image(self._engine, image)
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        docker_images.load_image(self._engine, archive)
+
+    def disk(self) -> Disk:
+        return docker_disk.disk(self._engine, LABEL, self._cluster_id)
+
+    def remove_image(self, image: str) -> None:
+        docker_disk.remove_image(self._engine, image)
+
+    def start(self, task: TaskSpec) -> None:
+        check_task(task)
+        # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
+        # it again.
+        with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"):
+            container = self._create(task)
+            if container is not None:
+                self._run(task, container)
+                self._follow(task.task_id, container)
+
+    def stop(self, task_id: str, grace_s: float) -> None:
+        with self._engine.errors(f"stop {task_id}"):
+            container = self._find(task_id)
+            if container is None:
+                return
+            self._stopping.add(str(container["Id"]))
+            self._set_paused(container, False)
+            try:
+                self._engine.api.stop(container["Id"], timeout=math.ceil(max(0.0, grace_s)))
+            except docker.errors.NotFound:
+                return
+
+    def pause(self, task_id: str) -> None:
+        with self._engine.errors(f"pause {task_id}"):
+            self._set_paused(self._find(task_id), True)
+
+    def resume(self, task_id: str) -> None:
+        with self._engine.errors(f"resume {task_id}"):
+            self._set_paused(self._find(task_id), False)
+
+    def remove(self, task_id: str) -> None:
+        with self._engine.errors(f"remove {task_id}"):
+            container = self._find(task_id)
+            if container is None:
+                return
+            self._stopping.add(str(container["Id"]))
+            self._set_paused(container, False)
+            try:
+                self._engine.api.stop(container["Id"], timeout=0)
+                if container["State"]["Status"] != "created":
+                    self._complete_log(task_id, container["Id"])
+                self._engine.api.remove_container(container["Id"], v=True, force=True)
+            except docker.errors.NotFound:
+                pass
+            except docker.errors.APIError as error:
+                if status_of(error) != 409:  # its removal is already in progress
+                    raise
+            self._stopping.discard(str(container["Id"]))
+        with self._lock:
+            self._starting.pop(task_id, None)
+            self._followers.pop(task_id, None)
+
+    def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
+        if parse_task_id(task_id) is None:
+            return
+        if not self._log_store.ended(task_id):
+            try:
+                with self._engine.errors("look for a container"):
+                    container = self._find(task_id)
+            except RuntimeFault:
+                container = None  # what was copied before can be read all the same
+            if container is not None:
+                self._log_store.path(task_id).mkdir(exist_ok=True)
+                follower = self._follow(task_id, container["Id"])
+                if follower is not None and not follow and container["State"]["Status"] == "exited":
+                    follower.join(LOG_S)
+
+        def stopped() -> bool:
+            with self._lock:
+                follower = self._followers.get(task_id)
+            return not follow or self._closed.is_set() or follower is None or not follower.is_alive()
+
+        yield from self._log_store.follow(task_id, stopped=stopped)
+
+    def checkpoints(self) -> Sequence[str]:
+        return self._checkpoints.jobs()
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        self._checkpoints.drop(job_id)
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        return self._checkpoints.changed_at(job_id)
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        return self._checkpoints.save(job_id)
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        self._checkpoints.load(job_id, archive)
+
+    def watch(self) -> Iterator[bool]:
+        """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""
+        filters = {
+            "type": ["container"],
+            "label": [f"{LABEL}={self._cluster_id}"],
+            "event": ["create", "start", "kill", "die", "destroy", "oom", "pause", "unpause"],
+        }
+        failures = 0
+        while not self._closed.is_set():
+            try:
+                with (
+                    self._engine.errors("watch its containers"),
+                    self._engine.stream("GET", "/events", params={"filters": json.dumps(filters)}) as stream,
+                ):
+                    failures = 0
+                    self._info = None  # the engine may be another one now
+                    self._states.missed_events()
+                    yield False
+                    for event in stream.objects():
+                        if self._closed.is_set():
+                            return
+                        self._note(str(event["Actor"]["ID"]), str(event["Action"]))
+                        yield False
+            except (RuntimeFault, OSError):
+                pass
+            if self._closed.is_set():
+                return
+            yield True
+            if self._closed.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
+                return
+            failures += 1
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            followers = list(self._followers.values())
+        for follower in followers:
+            follower.stop()
+        self._engine.close()
+        for follower in followers:
+            follower.join(5)
+
+    def _note(self, container: str, event: str) -> None:
+        self._states.changed(container, event)
+        with self._lock:
+            if event == "kill" and container not in self._stopping:
+                self._killed.add(container)
+
+    def _create(self, task: TaskSpec) -> str | None:
+        """The id of a container that waits to be started; None if it was started before."""
+        api = self._engine.api
+        if self._info is None and task.gpu_uuids:
+            self._info = api.info()
+        try:
+            python_path, user = docker_volumes.image_settings(api.inspect_image(task.image))
+            self._sdk.ensure(api, task.image)
+            arguments = create_arguments(api, task, self._cluster_id, self._info or {}, python_path)
+            container = str(api.create_container(**arguments)["Id"])
+            if user not in ("", "0", "root"):
+                docker_volumes.open_to_all(api, container)
+            return container
+        except docker.errors.APIError as error:
+            match status_of(error):
+                case 404:
+                    raise ImageUnavailable(f"image {task.image!r} is not on {self.host_id}: fetch it first") from error
+                case 409:
+                    return self._adopt(task)
+                case 400:
+                    raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
+            raise
+
+    def _adopt(self, task: TaskSpec) -> str | None:
+        """A container of this name exists. If it is ours and was never started, a service died right between the two
+        steps, or just while the engine was at the second one."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            try:
+                found = self._engine.api.inspect_container(task.task_id)
+            except docker.errors.NotFound as error:
+                raise RuntimeFault(f"{task.task_id} is being removed from {self.host_id}: try again") from error
+            owner = (found["Config"].get("Labels") or {}).get(LABEL)
+            if owner != self._cluster_id:
+                whose = f"it belongs to another Schedulearn, {owner}" if owner else "it is not one of ours"
+                raise StartRefused(
+                    f"{self.host_id} has a container {task.task_id} already (id {found['Id'][:12]}), and {whose}: "
+                    "rename or remove it"
+                )
+            if found["State"]["Status"] != "created" or failed_to_start(found):
+                return None
+            if time.monotonic() > deadline:
+                return str(found["Id"])
+            time.sleep(0.1)
+
+    def _run(self, task: TaskSpec, container: str) -> None:
+        try:
+            self._engine.api.start(container)
+        except docker.errors.APIError as error:
+            words = explain(error)
+            if _BAD_COMMAND.search(words):
+                return  # it stays, and is seen as exited with 126 or 127
+            if _HOPELESS.search(words):
+                self._engine.api.remove_container(container, v=True, force=True)
+                raise StartRefused(f"{self.host_id} can't start {task.task_id}: {words}") from error
+            raise
+
+    def _find(self, task_id: str) -> Mapping[str, Any] | None:
+        """Our container of this name, inspected."""
+        if parse_task_id(task_id) is None:
+            return None
+        try:
+            found: Mapping[str, Any] = self._engine.api.inspect_container(task_id)
+        except docker.errors.NotFound:
+            return None
+        return found if (found["Config"].get("Labels") or {}).get(LABEL) == self._cluster_id else None
+
+    def _set_paused(self, container: Mapping[str, Any] | None, paused: bool) -> None:
+        if container is None or container["State"]["Status"] != ("running" if paused else "paused"):
+            return
+        try:
+            (self._engine.api.pause if paused else self._engine.api.unpause)(container["Id"])
+        except docker.errors.NotFound:
+            pass
+        except docker.errors.APIError as error:
+            if status_of(error) != 409:  # it has just ended, or somebody else was quicker
+                raise
+
+    def _is_blind(self, task_id: str) -> bool:
+        with self._lock:
+            follower = self._followers.get(task_id)
+        return follower is not None and follower.blind
+
+    def _follow(self, task_id: str, container: str) -> Follower | None:
+        """Makes sure that the container's output is being copied; None if all of it was."""
+        with self._lock:
+            follower = self._followers.get(task_id)
+            if (follower is not None and follower.is_alive()) or self._closed.is_set():
+                return follower
+            if self._log_store.ended(task_id):
+                self._followers.pop(task_id, None)
+                return None
+            follower = Follower(self._engine, self._log_store, task_id, container)
+            self._followers[task_id] = follower
+            follower.start()
+            return follower
+
+    def _complete_log(self, task_id: str, container: str) -> None:
+        follower = self._follow(task_id, container)
+        if follower is not None:
+            follower.join(LOG_S)
+
+    @contextmanager
+    def _only_one(self, task_id: str) -> Iterator[None]:
+        with self._lock:
+            lock = self._starting.setdefault(task_id, threading.Lock())
+        with lock:
+            yield

@@ -1,0 +1,108 @@
+"""What is known of each container, so that not every look at an engine inspects all of them.
+
+An engine's list lags behind its events: Docker Engine 20.10 sends `die` up to 0.2 s before its list shows the end, and
+`pause` likewise. Nothing follows that event, so the list alone would show the end only at the next look. A container
+that an event spoke of is therefore inspected, whatever the list says: that answer waits until the change is complete.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.errors import RuntimeFault
+
+_DIES_S = (0.05, 0.1, 0.2, 0.4)  # between looks at a container that has died and is still shown as running
+_DEATH, _BIRTH = "die", "start"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """One answer of an engine about one container."""
+
+    status: str
+    """The engine's own word, as its list uses it too."""
+    task: ObservedTask
+
+
+class ContainerStates:
+    """`inspect` asks the engine about a container, given the id of its task and its own; None: it is gone.
+
+    One thread looks (`begin`, `look` for each container of the list, `keep`); others tell of changes meanwhile.
+    """
+
+    def __init__(self, inspect: Callable[[str, str], Inspected | None]) -> None:
+        self._inspect = inspect
+        self._lock = threading.Lock()
+        self._known: dict[str, Inspected] = {}
+        self._changed: dict[str, str] = {}  # container -> its last event since it was inspected
+        self._missed = True
+        self._stuck = False
+        """A container could not be inspected in this round: one that hangs must not make its whole host look dead."""
+
+    def changed(self, container: str, event: str) -> None:
+        """An event spoke of this container."""
+        with self._lock:
+            if self._changed.get(container) != _DEATH or event == _BIRTH:
+                self._changed[container] = event
+
+    def missed_events(self) -> None:
+        """Any container may have changed, and nobody said so."""
+        with self._lock:
+            self._missed = True
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._missed:
+                self._known.clear()
+            self._missed = False
+        self._stuck = False
+
+    def look(self, task_id: str, container: str, listed: str) -> ObservedTask | None:
+        """The task as it is now, or as it was known last where the engine does not answer for it; `listed` is the
+        status that the engine's list shows. None: it is gone. Raises RuntimeFault if nothing was known of it."""
+        with self._lock:
+            event = self._changed.pop(container, None)
+        known = self._known.get(container)
+        if known is not None and (self._stuck or (event is None and known.status == listed)):
+            self._put_back(container, event)
+            return known.task
+        try:
+            found = self._ask(task_id, container, died=event == _DEATH)
+        except RuntimeFault:
+            self._put_back(container, event)
+            if known is None:
+                raise
+            self._stuck = True
+            return known.task
+        self._known.pop(container, None)
+        if found is None:
+            return None
+        if found.task.state is not TaskState.CREATED:
+            self._known[container] = found
+        return found.task
+
+    def keep(self, containers: Set[str]) -> None:
+        """Forgets all others."""
+        self._known = {container: known for container, known in self._known.items() if container in containers}
+        with self._lock:
+            self._changed = {container: event for container, event in self._changed.items() if container in containers}
+
+    def _ask(self, task_id: str, container: str, *, died: bool) -> Inspected | None:
+        found = self._inspect(task_id, container)
+        for wait_s in _DIES_S if died else ():
+            if found is None or found.task.state is not TaskState.RUNNING:
+                break
+            time.sleep(wait_s)
+            found = self._inspect(task_id, container)
+        if died and found is not None and found.task.state is TaskState.RUNNING:
+            self._put_back(container, _DEATH)  # the next look asks again
+        return found
+
+    def _put_back(self, container: str, event: str | None) -> None:
+        with self._lock:
+            if event is not None:
+                self._changed.setdefault(container, event)

@@ -1,0 +1,84 @@
+"""Image names on a machine without Docker: each stands for a local environment, a prefix with `bin/` in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.runtimes import procfs
+from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, ImageProgress
+from schedulearn.scheduler.runtimes.recipes import flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
+
+SCRIPT = "build-env.sh"
+ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
+
+
+class Environments:
+    """`named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
+    other name `horovod-cpu`; OWN_ENVIRONMENT is that of the service's Python, which is there.
+
+    Where one was built is kept in a file below `folder`, together with what it was built from: an upgrade that changes
+    the recipe makes it missing again.
+    """
+
+    def __init__(self, folder: Path, named: Mapping[str, Path]) -> None:
+        self._folder = folder
+        self._named = dict(named)
+        self._digest: str | None = None
+
+    def name_for(self, image: str, launcher: str) -> str:
+        """What `find` and `fetch` know the environment by in which a job with this image and launcher runs. Without a
+        launcher nothing asks for Horovod, which takes long to build."""
+        if launcher == "none" and image not in self._named and not is_ours(image):
+            return OWN_ENVIRONMENT
+        return image
+
+    def find(self, image: str) -> Path | None:
+        """The prefix, if it is there now. Reads one small file."""
+        if image == OWN_ENVIRONMENT:
+            return Path(sys.prefix)
+        if image in self._named:
+            path = self._named[image]
+            return path if (path / "bin").is_dir() else None
+        record = procfs.read_json(self._marker(_flavour(image)))
+        try:
+            if not record or record["recipe"] != self._recipe():
+                return None
+        except ImageUnavailable:
+            return None
+        path = Path(record["path"])
+        return path if (path / "bin").is_dir() else None
+
+    def fetch(self, image: str) -> Iterator[ImageProgress]:
+        """Makes the environment and yields the progress. Raises ImageUnavailable."""
+        if image in self._named:
+            if self.find(image) is None:
+                raise ImageUnavailable(f"{image} is configured as {self._named[image]}, which has no folder 'bin'")
+            return
+        flavour = _flavour(image)
+        # Our own interpreter is new enough; the first python3 of PATH need not be.
+        path = yield from run_recipe(
+            recipe_path(SCRIPT),
+            flavour,
+            env={"PYTHON": sys.executable},
+            what=f"the local training environment (horovod-{flavour})",
+        )
+        if not os.path.isdir(os.path.join(path, "bin")):
+            raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
+        procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
+
+    def _marker(self, flavour: str) -> str:
+        return str(self._folder / f".environment-{flavour}.json")
+
+    def _recipe(self) -> str:
+        if self._digest is None:
+            self._digest = recipe_digest()
+        return self._digest
+
+
+def _flavour(image: str) -> str:
+    flavour = flavour_of(image)
+    return flavour if flavour in ENVIRONMENTS else ENVIRONMENTS[0]

@@ -1,0 +1,387 @@
+"""Local processes as tasks, for machines without Docker: same contract, same jobs, no isolation of files or memory.
+
+A task is a directory below `<data>/tasks/` and a keeper process (shim.py), which runs the command, copies its
+output into `<data>/logs/` and outlives the service. Nothing is remembered in here: what is on disk and which locks
+are held says it all, so any number of crashes of the service neither lose nor double a task. Linux 5.3 or newer.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedulearn import scheduler
+from schedulearn.scheduler import runtimes
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
+from schedulearn.scheduler.private_files import umask_of_user
+from schedulearn.scheduler.runtimes import process, procfs
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
+from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
+from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.process import keeper as shim
+from schedulearn.scheduler.runtimes.process.checkpoint_folders import CheckpointFolders
+from schedulearn.scheduler.runtimes.process.environments import Environments
+from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
+from schedulearn.scheduler.runtimes.sdk import unpack_sdk
+
+# What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
+PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MARK = "SCHEDULEARN_TASK_DIR"  # in the environment of all that a task starts: how leftovers are found
+START_S = 30.0
+KILL_S = 10.0
+_TRASH = ".trash-"
+
+# The keeper runs without site-packages, which would take longer to set up than all the rest of it: it gets the
+# places of our packages instead, wherever and however they are installed.
+_BOOT = """
+import sys, types
+scheduler, runtimes = "schedulearn.scheduler", "schedulearn.scheduler.runtimes"
+for name, path in zip(("schedulearn", scheduler, runtimes, runtimes + ".process"), sys.argv[1:5]):
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = [path]
+from schedulearn.scheduler.runtimes.process.keeper import main
+sys.exit(main(sys.argv[5], sys.argv[6], int(sys.argv[7])))
+"""
+
+
+class ProcessRuntime:
+    """The `Runtime` of this machine without an engine.
+
+    `environments` maps image names to local environments (a prefix with `bin/`, and maybe `app/`, whose content
+    appears in each task's working directory). Our own images' names mean the environments of their flavours, which
+    `fetch_image` builds, and all others `horovod-cpu`, or for a job without a launcher that of the service itself
+    (`image_for` says which). `log_cap_bytes` limits the kept output of one task. Several
+    objects, also in several processes, may use the same `data_dir` at a time.
+    """
+
+    def __init__(
+        self,
+        host_id: str,
+        data_dir: Path,
+        environments: Mapping[str, Path] | None = None,
+        *,
+        log_cap_bytes: int = DEFAULT_CAP,
+    ) -> None:
+        self.host_id = host_id
+        self._tasks = data_dir.absolute() / "tasks"
+        self._log_cap = log_cap_bytes
+        self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
+        self._checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks)
+        self._sdk = data_dir.absolute() / "sdk"
+        self._environments = Environments(self._tasks, environments or {})
+        self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
+        self._tasks.mkdir(parents=True, exist_ok=True)
+        self._log_store.root.mkdir(parents=True, exist_ok=True)
+        for trash in self._tasks.glob(f"{_TRASH}*"):
+            shutil.rmtree(trash, ignore_errors=True)
+
+    def survey(self) -> HostFacts:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return HostFacts(
+            f"process {self._tasks}", cpus=os.cpu_count() or 0, memory_bytes=memory, shares_images=False, isolates=False
+        )
+
+    def observe(self) -> Sequence[ObservedTask]:
+        return [task for name in self._names() if (task := self._observe(name)) is not None]
+
+    def image_for(self, image: str, launcher: str) -> str:
+        return self._environments.name_for(image, launcher)
+
+    def has_image(self, image: str) -> bool:
+        return self._environments.find(image) is not None
+
+    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
+        return self._environments.fetch(image)
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        raise ImageUnavailable(f"{image!r} is a local environment here, which can't be copied to another host")
+
+    def load_image(self, archive: Iterable[bytes]) -> None:
+        raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
+
+    def disk(self) -> Disk:
+        return Disk(checkpoints=self._checkpoints.sizes())
+
+    def remove_image(self, image: str) -> None:
+        """Environments stay: they are the user's own, or take long to build."""
+
+    def start(self, task: TaskSpec) -> None:
+        check_task(task)
+        deadline = time.monotonic() + START_S
+        while True:
+            observed = self._observe(task.task_id)
+            if observed is not None and observed.state is not TaskState.CREATED:
+                return
+            if self._launch(task) == shim.RUNS:
+                self._watch.wake()
+                return
+            # Another keeper holds the lock: it has just begun, or is about to end.
+            if time.monotonic() > deadline:
+                raise RuntimeFault(f"{task.task_id} is locked by another process, which does not start it")
+            time.sleep(0.02)
+
+    def stop(self, task_id: str, grace_s: float) -> None:
+        if parse_task_id(task_id) is None:
+            return
+        self.resume(task_id)
+        try:
+            self._end_keeper(self._directory(task_id), max(0.0, grace_s))
+        except FileNotFoundError:
+            return  # removed meanwhile
+        observed = self._observe(task_id)
+        if observed is not None and observed.state is TaskState.RUNNING:
+            raise RuntimeFault(f"{task_id} can't be killed: a process of it hangs in the kernel")
+
+    def pause(self, task_id: str) -> None:
+        if (command := self._command(task_id)) is None:
+            return
+        if not procfs.suspend_all(command, lambda: self._family(task_id, command), KILL_S):
+            raise RuntimeFault(
+                f"{task_id} can't be paused: a process of it hangs in the kernel, or it starts ever more"
+            )
+        self._watch.wake()
+
+    def resume(self, task_id: str) -> None:
+        command = self._command(task_id)
+        if command is not None and procfs.is_stopped(command):
+            procfs.resume_all(command, self._family(task_id, command))
+            self._watch.wake()
+
+    def remove(self, task_id: str) -> None:
+        if parse_task_id(task_id) is None:
+            return
+        directory = self._directory(task_id)
+        while directory.exists():
+            self.stop(task_id, 0.0)
+            trash = directory.with_name(f"{_TRASH}{task_id}-{os.getpid()}-{time.monotonic_ns()}")
+            lock = None
+            try:
+                lock = procfs.try_lock(directory / "lock")
+                if lock is None:
+                    continue  # a start came in between
+                directory.rename(trash)
+            except FileNotFoundError:
+                return  # another one removed it
+            finally:
+                if lock is not None:
+                    os.close(lock)
+            shutil.rmtree(trash, ignore_errors=True)
+            self._watch.wake()
+
+    def checkpoints(self) -> Sequence[str]:
+        return self._checkpoints.jobs()
+
+    def drop_checkpoints(self, job_id: str) -> None:
+        self._checkpoints.drop(job_id)
+
+    def checkpoints_changed_at(self, job_id: str) -> float | None:
+        return self._checkpoints.changed_at(job_id)
+
+    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
+        return self._checkpoints.save(job_id)
+
+    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
+        for name in self._names():
+            task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
+            if task is not None and task.state is TaskState.CREATED:
+                self.remove(name)  # never ran: its start was interrupted
+        self._checkpoints.load(job_id, archive)
+
+    def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
+        if parse_task_id(task_id) is None:
+            return iter(())
+
+        def stopped() -> bool:
+            return not follow or self._watch.closed.is_set() or self._is_over(task_id)
+
+        return self._log_store.follow(task_id, stopped=stopped)
+
+    def watch(self) -> Iterator[bool]:
+        return self._watch.changes()
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _end_keeper(self, directory: Path, grace_s: float) -> None:
+        """Returns when no keeper holds the task. What a killed keeper left behind is for `_observe` to clean up."""
+        deadline = time.monotonic() + grace_s + KILL_S
+        asked = killed = False
+        while procfs.is_locked(directory / "lock"):
+            keeper = read_identity(directory / "keeper.json")
+            fd = procfs.open_process(keeper) if keeper else None
+            if fd is None:
+                time.sleep(0.005)  # about to say who it is, or about to end
+            else:
+                try:
+                    if not asked:
+                        procfs.write_json(str(directory / "grace.json"), grace_s, durable=False)
+                        signal.pidfd_send_signal(fd, signal.SIGTERM)
+                        asked = True
+                    poller = select.poll()
+                    poller.register(fd, select.POLLIN)
+                    poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
+                except ProcessLookupError:
+                    pass
+                finally:
+                    os.close(fd)
+            if time.monotonic() > deadline:
+                if keeper is None or killed:
+                    raise RuntimeFault(f"{directory.name} can't be stopped: its lock is held by an unknown process")
+                procfs.send_signal(keeper, signal.SIGKILL)
+                killed, deadline = True, time.monotonic() + KILL_S
+
+    def _launch(self, task: TaskSpec) -> str:
+        """Starts a keeper and returns its answer."""
+        prefix = self._environments.find(task.image)
+        if prefix is None:
+            raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
+        directory = self._directory(task.task_id)
+        python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
+        paths = (path.__path__[0] for path in (scheduler, runtimes, process))
+        packages = [os.path.dirname(scheduler.__path__[0]), *paths]
+        try:
+            self._prepare(task, directory, prefix)
+            with (
+                open(directory / "keeper.err", "a+b") as errors,
+                subprocess.Popen(
+                    [*python, *packages, str(directory), str(self._log_store.root), str(self._log_cap)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    cwd=directory,
+                    env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+                    start_new_session=True,
+                    umask=umask_of_user(),  # what a job writes elsewhere is as readable as its user likes
+                ) as launcher,
+            ):
+                try:
+                    answer = launcher.communicate(timeout=START_S)[0].decode().strip()
+                except subprocess.TimeoutExpired as error:
+                    launcher.kill()
+                    raise RuntimeFault(f"the keeper of {task.task_id} did not answer within {START_S:.0f} s") from error
+                errors.seek(0)
+                words = errors.read()[-2000:].decode(errors="replace").strip()
+        except OSError as error:
+            raise RuntimeFault(f"{task.task_id} can't be started: {error}") from error
+        if answer not in (shim.RUNS, shim.BUSY):
+            raise RuntimeFault(f"the keeper of {task.task_id} failed: {words or 'it said nothing'}")
+        return answer
+
+    def _prepare(self, task: TaskSpec, directory: Path, prefix: Path) -> None:
+        work = directory / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        self._log_store.path(task.task_id).mkdir(exist_ok=True)
+        app = prefix / "app"
+        for entry in app.iterdir() if app.is_dir() else ():
+            link = work / entry.name
+            if not link.is_symlink() and not link.exists():
+                try:
+                    link.symlink_to(entry)
+                except FileExistsError:
+                    pass  # another thread starts the same task
+        base = {
+            **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            "HOME": os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir,
+            "PATH": f"{prefix / 'bin'}:{SYSTEM_PATH}",
+            "VIRTUAL_ENV": str(prefix),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+        base.setdefault("LANG", "C.UTF-8")
+        checkpoints = self._checkpoints.make(task.job_id)
+        env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
+        spec = {"argv": list(task.argv), "env": env, "work": str(work)}
+        procfs.write_json(str(directory / "spec.json"), spec, durable=False)
+
+    def _observe(self, task_id: str) -> ObservedTask | None:
+        """What the task's files say, read in an order in which a keeper that works meanwhile can't mislead us."""
+        directory = self._directory(task_id)
+        if not directory.is_dir():
+            return None
+        held = procfs.is_locked(directory / "lock")
+        ran = procfs.read_json(str(directory / "pid.json"))
+        if (record := procfs.read_json(str(directory / "exit.json"))) is not None:
+            return self._ended(task_id, record)
+        if ran is None:
+            return ObservedTask(task_id, TaskState.CREATED)
+        paused = procfs.is_stopped(procfs.Identity(*ran[:3]))
+        running = ObservedTask(task_id, TaskState.RUNNING, started_at=ran[3], paused=paused)
+        if held:
+            return running
+        try:
+            lock = procfs.try_lock(directory / "lock")
+        except FileNotFoundError:
+            return None  # removed meanwhile
+        if lock is None:
+            return running
+        try:
+            record = procfs.read_json(str(directory / "exit.json")) or self._bury(task_id, ran)
+        finally:
+            os.close(lock)
+        return self._ended(task_id, record) if record else running
+
+    def _ended(self, task_id: str, record: dict[str, Any]) -> ObservedTask:
+        lost, code = record.get("lost", False), record.get("exit_code")
+        if code == FAILED:
+            code = command_exit_code(FAILED, self._log_store.tail(task_id, TAIL_BYTES))
+        return ObservedTask(
+            task_id,
+            TaskState.LOST if lost else TaskState.EXITED,
+            exit_code=code,
+            started_at=record.get("started_at"),
+            finished_at=record.get("finished_at"),
+            error="its keeper process was killed, or the machine restarted" if lost else record.get("error", ""),
+        )
+
+    def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:
+        """It ran, and its keeper has gone without a word: kills what is left, and records it as lost. Call it with
+        the lock held. None: something is still dying, ask again."""
+        directory = self._directory(task_id)
+        command = procfs.Identity(*ran[:3])
+        here = command.boot == procfs.boot_id()
+        if here and not procfs.kill_all(lambda: self._family(task_id, command), timeout_s=2.0):
+            return None
+        try:
+            self._log_store.writer(task_id).close()
+        except BlockingIOError:
+            return None
+        record = {"lost": True, "started_at": ran[3], "finished_at": time.time()}
+        procfs.write_json(str(directory / "exit.json"), record)
+        return record
+
+    def _command(self, task_id: str) -> procfs.Identity | None:
+        """The task's command, if it runs now."""
+        ran = procfs.read_json(str(self._directory(task_id) / "pid.json")) if parse_task_id(task_id) else None
+        command = procfs.Identity(*ran[:3]) if ran else None
+        return command if command and procfs.is_alive(command) else None
+
+    def _family(self, task_id: str, command: procfs.Identity) -> list[procfs.Identity]:
+        return procfs.find_family(command, f"{MARK}={self._directory(task_id)}".encode())
+
+    def _is_over(self, task_id: str) -> bool:
+        if procfs.is_locked(self._directory(task_id) / "lock"):
+            return False
+        observed = self._observe(task_id)
+        return observed is None or observed.state in (TaskState.EXITED, TaskState.LOST)
+
+    def _has_tasks(self, job_id: str) -> bool:
+        return any((parse_task_id(name) or ("",))[0] == job_id for name in self._names())
+
+    def _names(self) -> list[str]:
+        return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))
+
+    def _directory(self, task_id: str) -> Path:
+        return self._tasks / task_id

@@ -1,0 +1,1 @@
+"""What users write: jobs, hosts, webhooks; checked here and nowhere else."""

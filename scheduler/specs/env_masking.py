@@ -1,0 +1,62 @@
+"""What is shown of a job's environment: any value may be a secret, so only those of harmless names are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.job import JobSpec
+
+MASK = "********"
+
+_HARMLESS = re.compile(
+    r"""(NCCL|HOROVOD|GLOO|OMP|MKL|OPENBLAS|KMP|NUMEXPR|GOMP|CUDNN|CUBLAS|TORCH_NCCL|TORCH_DISTRIBUTED|XLA|MALLOC|LC)_\w+
+    | PYTHON(UNBUFFERED|HASHSEED|DONTWRITEBYTECODE|OPTIMIZE|FAULTHANDLER|WARNINGS)
+    | CUDA_(LAUNCH_BLOCKING|DEVICE_ORDER|CACHE_DISABLE) | PYTORCH_(CUDA_)?ALLOC_CONF | TORCH_(CPP_LOG_LEVEL|LOGS)
+    | TF_(CPP_MIN_LOG_LEVEL|FORCE_GPU_ALLOW_GROWTH|ENABLE_ONEDNN_OPTS|DETERMINISTIC_OPS) | TOKENIZERS_PARALLELISM
+    | (NUM_|MAX_|MIN_|N_)?(EPOCHS?|STEPS?|WORKERS|THREADS|LAYERS|ITERS?|ITERATIONS) | SEED
+    | ((TRAIN|EVAL|VAL|TEST|MAX|MIN|LOCAL|GLOBAL)_)?BATCH(_SIZE)? | (BASE_|MAX_|MIN_)?(LR|LEARNING_RATE)
+    | MOMENTUM | WEIGHT_DECAY | DROPOUT | WARMUP(_EPOCHS|_STEPS)? | LOG_?LEVEL | DEBUG | VERBOSE
+    | LANG | LANGUAGE | TZ | TERM
+    """,
+    re.VERBOSE,
+)
+_SECRET = re.compile(r"TOKEN(?!IZERS_)|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH")
+
+_SAME_PROGRAM = ("container_image", "command", "launcher", "mounts")
+
+
+def masked(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value if _is_harmless(name) else MASK for name, value in env.items()}
+
+
+def _is_harmless(name: str) -> bool:
+    return _HARMLESS.fullmatch(name) is not None and _SECRET.search(name) is None
+
+
+def check_no_mask(env: Mapping[str, str]) -> None:
+    """Raises InvalidError where a mask stands for a value: it was read from an answer, and is not the value."""
+    for name, value in env.items():
+        if value == MASK:
+            raise InvalidError(
+                f"the value of {name} is hidden: write it anew, or name the job that has it by `env_from`",
+                field=f"env.{name}",
+            )
+
+
+def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
+    """`spec` with the values of `source`, the row of a job, where it has masks. Raises InvalidError where they would
+    reach another program than that of the job: it could tell them to anybody."""
+    changed = [name for name in _SAME_PROGRAM if getattr(spec, name) != source[name]]
+    env: Mapping[str, str] = source["env"]
+    if env.keys() != spec.env.keys() or any(value not in (MASK, env[name]) for name, value in spec.env.items()):
+        changed.append("env")
+    if changed:
+        raise InvalidError(
+            f"hidden values are taken only from a job that runs the same, and {', '.join(changed)} differ from job "
+            f"{source['id']}: write the values anew, without `env_from`",
+            field="env_from",
+        )
+    return spec.model_copy(update={"env": dict(env)})

@@ -1,0 +1,91 @@
+"""A host as an operator writes it, for the API, the command line and the settings file alike."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from schedulearn.scheduler.specs.texts import Pairs
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+SCHEMES = ("ssh", "tcp", "unix")
+TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
+
+
+class HostSpec(BaseModel):
+    """A Docker Engine to schedule on. Nothing has to be installed there but Docker."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    address: str = Field(
+        max_length=500, description="ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock"
+    )
+    name: str = Field(default="", max_length=200, description="its id; default: the host name in the address")
+    simulate_gpus: int | None = Field(
+        default=None, ge=0, le=1024, description="so many pretended GPUs instead of what its probe finds"
+    )
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="for people and policies")
+    tls: str = Field(
+        default="",
+        max_length=4000,
+        description="folder on the service's machine with ca.pem, cert.pem and key.pem, for tcp://",
+    )
+    network: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._:=-]*$",
+        description="how other hosts reach it, for jobs over several hosts: ADDRESS, INTERFACE or INTERFACE=ADDRESS; "
+        "default: the host name in the address",
+    )
+
+    @field_validator("address")
+    @classmethod
+    def _known_scheme(cls, address: str) -> str:
+        try:
+            url = urlsplit(address)
+            port, host = url.port, url.hostname
+        except ValueError as error:
+            raise ValueError(f"is no address: {error}") from error
+        if url.scheme not in SCHEMES:
+            raise ValueError("must be like ssh://user@gpu2, tcp://gpu2:2376 or unix:///path/to/docker.sock")
+        if url.password:
+            raise ValueError("must not hold a password: use a key, which ssh finds by itself or by its configuration")
+        if url.scheme == "unix":
+            if not url.path.startswith("/") or url.netloc:
+                raise ValueError("must be like unix:///path/to/docker.sock, with three slashes")
+        elif not host or host.startswith("-"):
+            raise ValueError("names no host")
+        elif url.scheme == "tcp" and port is None:
+            raise ValueError("needs a port: 2376 is usual with TLS")
+        return address
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        url = urlsplit(self.address)
+        if not self.name:
+            if url.scheme == "unix":
+                raise ValueError("give it a name: an address of a socket has none")
+            self.name = str(url.hostname)
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} can't be a name: up to 63 letters, digits, dots, dashes, underscores")
+        if self.tls:
+            if url.scheme != "tcp":
+                raise ValueError("tls is for tcp:// addresses only")
+            self.tls = _tls_folder(self.tls)
+        return self
+
+
+def _tls_folder(given: str) -> str:
+    """Raises ValueError where the files are not there."""
+    try:
+        folder = Path(given).expanduser().absolute()
+        missing = [name for name in TLS_FILES if not (folder / name).is_file()]
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"tls names no folder: {error}") from error
+    if missing:
+        raise ValueError(f"the folder {folder} has no {', '.join(missing)}")
+    return str(folder)

@@ -1,0 +1,215 @@
+"""A job as a user writes it: five keys are a complete job, everything else is optional.
+
+The one place where a job is validated, for the API, the command line and batch files alike.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
+from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.job_family import MOST, family_of
+from schedulearn.scheduler.core.limits import check_target
+from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.texts import Pairs, Text
+
+MAX_GPUS = 4096
+MAX_SPEC = 1 << 20  # bytes of all text of a job: Linux starts no program with twice as much
+MAX_BATCH = (1 << 31) - 1  # of an integer column
+GRACE_S = 10.0
+ELASTIC_GRACE_S = 60.0
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LONGEST_SIZE = 40  # characters: whatever is longer is no size that a float can hold
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([bkmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_size(value: object) -> object:
+    """Bytes of `"512m"`, `"1g"`, `"1.5 GiB"` or a plain number (powers of 1024, as Docker counts)."""
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value) if len(value) <= _LONGEST_SIZE else None
+        if match is None:
+            raise ValueError('must be a size such as "512m", "1g" or a number of bytes')
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+    return value
+
+
+def _as_targets(value: Any) -> Any:
+    """A list of data sets means each below /data."""
+    if isinstance(value, list):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("must be a list of the names of data sets, or name -> path in the container")
+        return {name: f"/data/{name}" for name in value}
+    return value
+
+
+ImageName = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$")]
+
+
+class JobSpec(BaseModel):
+    """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+
+    name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
+    type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
+    container_image: ImageName = Field(description="e.g. schedulearn/horovod-cpu")
+    command: Text = Field(
+        min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
+    )
+    required_gpus: int = Field(
+        ge=1, le=MAX_GPUS, description="GPUs that a rigid job gets, and an elastic one starts from"
+    )
+
+    elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
+    resize: Literal["restart", "in-place"] = Field(
+        default="restart",
+        description="elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, "
+        "while it trains, each GPU in a container of its own",
+    )
+    min_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default 1")
+    max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default: no bound")
+    priority: int = Field(default=50, ge=0, le=100, description="higher first")
+    weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
+    deadline: Instant | None = Field(
+        default=None,
+        description="when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the "
+        "past is taken, and the job's message says so",
+    )
+    max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
+    max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
+    launcher: Literal["horovod", "torchrun", "none"] = "horovod"
+    grace_period: float | None = Field(
+        default=None,
+        ge=1,
+        le=3600,
+        description="seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60",
+    )
+    batch_size: int | None = Field(
+        default=None, ge=1, le=MAX_BATCH, description="of all workers together; in place of the training script's"
+    )
+    max_batch_size: int | None = Field(
+        default=None, ge=1, le=MAX_BATCH, description="how large the batch may become where the script lets it adapt"
+    )
+    epochs: int | None = Field(default=None, ge=1, le=10**6, description="in place of the training script's")
+    env: Pairs = Field(default_factory=dict, max_length=1000, description="environment variables, of 128 KiB at most")
+    shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
+        default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
+    )
+    cpus: float | None = Field(
+        default=None, ge=0.01, le=4096, description="processors at most; default: no bound, and a weight by its GPUs"
+    )
+    memory: Annotated[int | None, BeforeValidator(parse_size)] = Field(
+        default=None,
+        ge=1 << 23,
+        le=1 << 50,
+        description='bytes, or e.g. "64g"; default: as its share of the host\'s GPUs',
+    )
+    mounts: Annotated[Pairs, BeforeValidator(_as_targets)] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
+        "name -> path in the container",
+    )
+    labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
+    user: Text = Field(default="", max_length=100)
+    family: Text | None = Field(
+        default=None,
+        max_length=MOST,
+        description="jobs of one family share what is learned of their speed and length; default: the image and the "
+        "command without its arguments' values",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _splits(cls, command: str) -> str:
+        try:
+            split_command(command)
+        except InvalidError as error:
+            raise ValueError(error.detail) from error
+        return command
+
+    @field_validator("env")
+    @classmethod
+    def _allowed(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if not _ENV_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a name for an environment variable")
+        if reserved := reserved_env(env):
+            raise ValueError(
+                f"{', '.join(reserved)} can't be set by a job: which GPUs it sees is decided by the scheduler"
+            )
+        return env
+
+    @field_validator("mounts")
+    @classmethod
+    def _targets(cls, mounts: dict[str, str]) -> dict[str, str]:
+        found = {name: check_target(target) for name, target in mounts.items()}
+        if len(set(found.values())) < len(found):
+            raise ValueError("two data sets can't be at one path")
+        return found
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if _size(self) > MAX_SPEC:
+            raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
+        if not self.elastic:
+            for bound in ("min_gpus", "max_gpus"):
+                if getattr(self, bound) not in (None, self.required_gpus):
+                    raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
+            self.min_gpus = self.max_gpus = self.required_gpus
+        if self.resize == "in-place":
+            if not self.elastic:
+                raise ValueError("resize: in-place is for elastic jobs: set elastic")
+            if self.launcher != "horovod" or names_launcher(self.command):
+                raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+        if self.batch_size and self.max_batch_size and self.max_batch_size < self.batch_size:
+            raise ValueError(f"max_batch_size ({self.max_batch_size}) is less than batch_size ({self.batch_size})")
+        self.family = self.family or family_of(self.container_image, self.command)
+        self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
+        self.min_gpus = self.min_gpus or 1
+        self.max_gpus = self.max_gpus or MAX_GPUS
+        if not self.min_gpus <= self.required_gpus <= self.max_gpus:
+            raise ValueError(
+                f"required_gpus ({self.required_gpus}) must lie between min_gpus ({self.min_gpus}) "
+                f"and max_gpus ({self.max_gpus})"
+            )
+        return self
+
+
+def _size(spec: JobSpec) -> int:
+    """Bytes of its text, at most: four for each character, where it could matter at all."""
+    texts = [spec.command]
+    for pairs in (spec.env, spec.labels, spec.mounts):
+        texts += [*pairs, *pairs.values()]
+    if sum(map(len, texts)) <= MAX_SPEC // 4:
+        return 0
+    return sum(len(text.encode()) for text in texts)
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_EPOCH = 1_767_225_600  # 2026-01-01 UTC
+_last = -1
+_lock = threading.Lock()
+
+
+def new_job_id() -> str:
+    """Ten characters that sort by time of creation: six for the second, four that start at random and count up.
+
+    Not a plain number: containers of an older database on the same engine must never be mistaken for ours.
+    """
+    global _last
+    with _lock:
+        second = int(time.time()) - _EPOCH
+        # Randomness once a second only: the system call hands the processor to other threads, which takes its time.
+        _last = second << 20 | secrets.randbelow(1 << 19) if second > _last >> 20 else _last + 1
+        value = _last
+    return "".join(_ALPHABET[value >> shift & 31] for shift in range(45, -1, -5))

@@ -1,0 +1,89 @@
+"""A webhook as an operator writes it, and the events that it may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from schedulearn.scheduler.specs.env_masking import MASK
+
+_SECRET_LENGTH = 20  # of a part of a path that nobody wrote by hand
+
+EVENTS: dict[str, tuple[str, ...]] = {
+    "job.running": ("job.running",),
+    "job.ended": ("job.succeeded", "job.failed", "job.timeout", "job.cancelled"),
+    "job.failed": ("job.failed", "job.timeout"),
+    "host.lost": ("host.lost",),
+    "host.back": ("host.back",),
+    "gpu.unhealthy": ("gpu.unhealthy",),
+    "policy.changed": ("policy.changed",),
+}
+"""What can be asked for -> the kinds of events that it stands for."""
+
+MEANINGS = {
+    "job.running": "a job has begun to run, also after a resize or a restart",
+    "job.ended": "a job has succeeded, failed, run into its time limit or been cancelled",
+    "job.failed": "a job has failed for good, or run into its time limit",
+    "host.lost": "a host has not answered for `host_grace`",
+    "host.back": "a host that was lost answers again",
+    "gpu.unhealthy": "a GPU was taken out of service: Xid, ECC, or gone",
+    "policy.changed": "somebody chose another policy",
+}
+
+
+class WebhookSpec(BaseModel):
+    """A URL that gets events as JSON, by POST."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    url: str = Field(max_length=2000, description="http:// or https://, without a user name or password")
+    events: list[str] = Field(
+        default=["job.ended", "host.lost", "gpu.unhealthy"],
+        min_length=1,
+        max_length=100,
+        description=f"any of {', '.join(EVENTS)}",
+    )
+    secret: str = Field(
+        default="",
+        max_length=200,
+        description="deliveries are signed with it (HMAC-SHA256); it is never shown again. Empty: not signed",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _can_be_called(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise ValueError(f"is no URL: {error}") from error
+        if parts.scheme not in ("http", "https"):
+            raise ValueError("must begin with http:// or https://")
+        if not host:
+            raise ValueError("names no host: write it like https://chat.example.org/hooks/abc")
+        if not url.isprintable() or " " in url or not url.isascii():
+            raise ValueError("has characters that no URL has: write them as %XX, and names of hosts in ASCII")
+        if "@" in parts.netloc:
+            raise ValueError("must not hold a user name or password: everybody who may read the settings sees it")
+        return url
+
+    @field_validator("events")
+    @classmethod
+    def _known(cls, events: list[str]) -> list[str]:
+        if unknown := [name for name in events if name not in EVENTS]:
+            raise ValueError(f"there is no event {unknown[0]!r}: choose from {', '.join(EVENTS)}")
+        return list(dict.fromkeys(events))
+
+
+def shown_url(url: str) -> str:
+    """What everybody may see of a URL: many receivers know their senders by a secret in it."""
+    parts = urlsplit(url)
+    path = "/".join(MASK if len(part) >= _SECRET_LENGTH else part for part in parts.path.split("/"))
+    return urlunsplit(parts._replace(path=path, query=MASK if parts.query else "", fragment=""))
+
+
+def kinds_of(events: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of events that these names stand for."""
+    return tuple(dict.fromkeys(kind for name in events for kind in EVENTS.get(name, ())))

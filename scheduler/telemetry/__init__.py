@@ -1,0 +1,1 @@
+"""Readings of GPUs: from probes into memory, averages and verdicts into the database."""

@@ -1,0 +1,88 @@
+"""Where readings of a host's GPUs come from: NVML in this process, a container on the host, or pretence."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence, Set
+from typing import Protocol
+
+from schedulearn.metrics.readings import GpuReading, Reading, Sample
+
+_IDLE_W, _FULL_W = 55.0, 300.0
+_IDLE_C, _FULL_C = 34.0, 71.0
+
+
+class Probe(Protocol):
+    """One host's GPUs. The conformance tests (tests/runtimes/test_probes.py) hold all to this."""
+
+    def readings(self) -> Iterator[Reading]:
+        """An inventory first, then about one sample a second, and an inventory again where it changes. Blocks in
+        between. Ends after `close`, or when the probe has ended: call it again then. Raises RuntimeFault if there can
+        be no readings now. One consumer at a time."""
+        ...
+
+    def interrupt(self, *, renew: bool = False) -> None:
+        """Ends a `readings` that hangs, with or without an error; from any thread. With `renew` the next one looks
+        afresh at what there is."""
+        ...
+
+    def close(self, *, remove: bool = False) -> None:
+        """Ends `readings` for good; with `remove` what runs on the host for it goes too, if the host answers."""
+        ...
+
+
+class LocalProbe:
+    """NVML in this process."""
+
+    def __init__(self) -> None:
+        self._closed = threading.Event()
+        self._renew = False
+
+    def readings(self) -> Iterator[Reading]:
+        self._renew = False
+        from schedulearn.metrics import probe
+        from schedulearn.metrics.nvml import NvmlReader
+
+        for reading in probe.readings(NvmlReader(), self._closed.wait):
+            if self._closed.is_set() or self._renew:
+                return
+            yield reading
+
+    def interrupt(self, *, renew: bool = False) -> None:
+        """NVML can't be interrupted: a call that hangs hangs. With `renew` its next answer ends it."""
+        self._renew = renew
+
+    def close(self, *, remove: bool = False) -> None:
+        self._closed.set()
+
+
+class SimulatedProbe:
+    """Readings of simulated GPUs: they warm up and draw power while a job runs on them."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._dice = random.Random(seed)  # noqa: S311 - nothing is secret
+        self._state: dict[str, tuple[float, float, float]] = {}  # utilisation, temperature, joules
+
+    def sample(self, gpus: Sequence[tuple[str, int]], busy: Set[str], now: float) -> Sample:
+        """`gpus`: (UUID, bytes of memory) of each; `busy`: those on which a job runs. Call it once a second."""
+        return Sample(now, tuple(self._reading(uuid, memory, uuid in busy) for uuid, memory in gpus))
+
+    def _reading(self, uuid: str, memory: int, busy: bool) -> GpuReading:
+        utilization, temperature, joules = self._state.get(uuid, (0.0, _IDLE_C, 0.0))
+        dice = self._dice.random()
+        if busy:
+            utilization += 0.5 * (82 + 16 * dice - utilization)
+        else:
+            utilization = 0.0 if utilization < 1 else 0.3 * utilization
+        load = utilization / 100
+        temperature += 0.05 * (_IDLE_C + (_FULL_C - _IDLE_C) * load - temperature)
+        power = _IDLE_W + (_FULL_W - _IDLE_W) * load + 4 * dice
+        joules += power
+        self._state[uuid] = (utilization, temperature, joules)
+        used = memory * (0.55 + 0.02 * dice) if busy else memory * 0.01
+        clock = 1410.0 if load > 0.05 else 210.0
+        return GpuReading(
+            uuid, float(round(utilization)), float(int(used)), float(round(temperature)), round(power, 1),
+            round(joules, 1), clock, 1593.0, 0, processes=(),
+        )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What goes when a disk is full, and what never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusters import FakeCluster, spec, wait_for
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, Room, surplus
+from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.runtimes.log_store import LogStore
+
+items = st.lists(
+    st.builds(Item, st.text(min_size=1, max_size=3), st.integers(0, 100), st.none() | st.floats(0, 1e9)),
+    unique_by=lambda item: item.name,
+    max_size=10,
+)
+
+
+@given(items=items, room=st.integers(0, 400))
+def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[Item], room: int) -> None:
+    total = sum(item.bytes for item in items)
+    by_name = {item.name: item for item in items}
+    gone = surplus(items, total, room)
+    assert len(set(gone)) == len(gone)
+    assert all(by_name[name].used_at is not None for name in gone)
+    left = total - sum(by_name[name].bytes for name in gone)
+    may_still_go = [item for item in items if item.used_at is not None and item.name not in gone]
+    assert room == 0 or left <= room or not may_still_go
+    if gone:
+        assert left + by_name[gone[-1]].bytes > room
+        oldest_left = min((item.used_at or 0.0 for item in may_still_go), default=float("inf"))
+        assert max(by_name[name].used_at or 0.0 for name in gone) <= oldest_left
+
+
+def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local", images={"old:latest", "new:1", "waiting:1", "foreign:1", "wanted:1"})
+    runtime.images.update({"old"})  # type: ignore[union-attr]  # as an engine finds it, by its short name
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        for image in ("old", "wanted:1", "new:1"):
+            [job] = c.submit(spec(container_image=image))
+            c.wait(job, "running")
+            runtime.finish(c.task(job))
+            c.wait(job, "succeeded")
+        wait_for(lambda: not runtime.tasks())
+        c.submit(spec(container_image="waiting:1", gpus=64))
+        runtime.images.discard("old")  # type: ignore[union-attr]
+        keeper = Housekeeping(
+            c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=4 * GIB), wanted=["wanted:1"]
+        )
+        keeper.tidy()
+        assert runtime.images == {"new:1", "waiting:1", "foreign:1", "wanted:1"}
+        keeper = Housekeeping(
+            c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=1), wanted=["wanted:1"]
+        )
+        keeper.tidy()
+        assert runtime.images == {"waiting:1", "foreign:1", "wanted:1"}
+
+
+def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        jobs = c.submit(spec(), spec(), spec())
+        for job in jobs:
+            c.wait(job, "running")
+            c.runtime.write_checkpoint(job, b"x" * 100)
+            writer = c.cluster.logs.writer(c.task(job))
+            writer.append(b"y" * 1000)
+            writer.close()
+        for job in jobs[:2]:
+            c.runtime.finish(c.task(job))
+            c.wait(job, "succeeded")
+            wait_for(lambda job=job: c.task(job) not in [task.task_id for task in c.runtime.tasks()])  # type: ignore[misc]
+        room = Room(checkpoints=250, logs=2500)
+        keeper = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, room)
+        keeper.tidy()
+        assert list(c.runtime.checkpoints()) == sorted(jobs[1:])
+        assert set(c.cluster.logs.sizes()) == {c.task(job) for job in jobs[1:]}
+        tight = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(checkpoints=1, logs=1))
+        tight.tidy()
+        assert list(c.runtime.checkpoints()) == [jobs[2]], "a job that runs keeps what it has"
+        assert set(c.cluster.logs.sizes()) == {c.task(jobs[2])}
+
+
+def test_wanted_images_come_before_a_job_needs_them(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local", images=set(), fetchable={"wanted:1": [ImageProgress(50.0, "half")]})
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        wait_for(lambda: c.cluster.agent.status.observation)
+        logs = LogStore(tmp_path / "logs")
+        keeper = Housekeeping(c.cluster.db, lambda: c.cluster.agents, logs, Room(), wanted=["wanted:1", "nowhere:1"])
+        keeper.tidy()
+        wait_for(lambda: c.cluster.agent.has_image("wanted:1"), what="the image")
+        wait_for(lambda: "nowhere:1" in c.cluster.agent.fetches(), what="why the other can't be had")

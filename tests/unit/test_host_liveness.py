@@ -1,0 +1,29 @@
+"""When a host is lost, and when it is back."""
+
+from types import SimpleNamespace as Row
+
+import pytest
+
+from schedulearn.scheduler.core.host_liveness import LivenessChange, liveness_changes
+
+
+def host(lost_at: float | None = None, parking: str = "") -> Row:
+    return Row(id="h", lost_at=lost_at, parking=parking)
+
+
+@pytest.mark.parametrize(
+    ("row", "silent_since", "expected"),
+    [
+        (host(), None, []),
+        (host(), 950.0, []),  # within its grace
+        (host(), 900.0, [LivenessChange("h", 1000.0, "h has not answered for 100 s: no route")]),
+        (host(lost_at=970.0), 900.0, []),  # told already
+        (host(lost_at=970.0), None, [LivenessChange("h", None, "h answers again.")]),
+        (host(parking="parked"), 900.0, []),  # it is off on purpose
+        (host(parking="emptying"), 900.0, [LivenessChange("h", 1000.0, "h has not answered for 100 s: no route")]),
+        (host(lost_at=970.0, parking="parked"), 900.0, [LivenessChange("h", None, "")]),
+    ],
+)
+def test_presences(row: Row, silent_since: float | None, expected: list[LivenessChange]) -> None:
+    silent = {} if silent_since is None else {"h": (silent_since, "no route")}
+    assert liveness_changes([row], silent, 1000.0, 60.0) == expected

@@ -1,0 +1,115 @@
+"""The last minutes in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulearn.metrics.readings import GpuInfo, GpuLink, GpuProcess, GpuReading, Inventory, Sample, from_line, to_line
+from schedulearn.scheduler.telemetry.history import Telemetry
+from schedulearn.scheduler.telemetry.probes import SimulatedProbe
+
+
+def sample(utilization: float | None = 50.0, **fields: object) -> Sample:
+    return Sample(0.0, (GpuReading("GPU-a", utilization, **fields),))  # type: ignore[arg-type]
+
+
+def test_memory_keeps_the_last_seconds_and_no_more() -> None:
+    telemetry = Telemetry(size=10)
+    for second in range(25):
+        telemetry.take("h", sample(float(second)), 1000.0 + second)
+    found = telemetry.points("GPU-a", 0.0, 2000.0)
+    assert [point.at for point in found] == [1000.0 + second for second in range(15, 25)]
+    assert found[0].values == (15.0, None, None, None)
+    assert [point.at for point in telemetry.points("GPU-a", 1020.0, 1022.0)] == [1020.0, 1021.0]
+    assert telemetry.points("GPU-b", 0.0, 2000.0) == []
+
+
+def test_a_reading_is_forgotten_for_now_when_it_is_stale() -> None:
+    telemetry = Telemetry()
+    telemetry.take("h", sample(), 1000.0)
+    assert telemetry.reading("GPU-a", 1010.0) is not None
+    assert telemetry.reading("GPU-a", 1011.0) is None
+    assert telemetry.heard_at("h") == 1000.0
+
+
+def test_a_minutes_averages_leave_out_what_is_unknown() -> None:
+    telemetry = Telemetry()
+    for second in range(120):
+        known = None if second % 2 else float(second)
+        telemetry.take("h", sample(known, power_w=100.0 + second // 60), 6000.0 + second)
+    first, second = telemetry.minute(100), telemetry.minute(101)
+    assert first == [
+        {"gpu_uuid": "GPU-a", "minute": 100, "utilization": 29.0, "memory_bytes": None, "temperature": None,
+         "power_w": 100.0}
+    ]  # fmt: skip
+    assert second[0]["power_w"] == 101.0
+    assert telemetry.minute(102) == []
+
+
+def test_energy_goes_by_the_counter_where_there_is_one_else_by_power() -> None:
+    telemetry = Telemetry()
+    for second in range(11):
+        telemetry.take("h", sample(power_w=1.0, energy_j=5000.0 + 100 * second if second < 6 else 0.0), 1000.0 + second)
+    assert telemetry.joules("GPU-a", 1000.0, 1011.0) == 500.0  # a counter that begins anew takes nothing away
+    for second in range(11):
+        telemetry.take("h", Sample(0.0, (GpuReading("GPU-b", power_w=200.0),)), 1000.0 + second)
+    assert telemetry.joules("GPU-b", 1000.0, 1011.0) == 2000.0
+    assert telemetry.joules("GPU-b", 1005.0, 1008.0) == 600.0
+    telemetry.take("h", Sample(0.0, (GpuReading("GPU-b", power_w=200.0),)), 5000.0)
+    assert telemetry.joules("GPU-b", 4000.0, 6000.0) == 1000.0  # an hour of silence is not an hour of that
+
+
+def test_simulated_gpus_work_and_warm_up_only_while_a_job_runs_on_them() -> None:
+    pretence = SimulatedProbe()
+    gpus = [("GPU-a", 16 << 30), ("GPU-b", 16 << 30)]
+    for second in range(120):
+        busy, idle = pretence.sample(gpus, {"GPU-a"}, float(second)).gpus
+    assert 75 <= (busy.utilization or 0) <= 100
+    assert (busy.memory_bytes or 0) > 8 << 30
+    assert (busy.temperature or 0) > 55
+    assert 200 < (busy.power_w or 0) <= 310
+    assert idle.utilization == 0
+    assert (idle.temperature or 0) < 40
+    assert (idle.power_w or 0) < 70
+    for second in range(120):
+        done, _ = pretence.sample(gpus, set(), float(second)).gpus
+    assert done.utilization == 0
+    assert (done.energy_j or 0) > (busy.energy_j or 0)
+
+
+INVENTORY = Inventory(
+    "v", "550.1", (GpuInfo("GPU-a", 0, "A100", 1 << 36, island=0, numa=1), GpuInfo("MIG-b", 1, "1g", 1, "GPU-c")),
+    (GpuLink(0, 1, "nvlink"),), "",
+)  # fmt: skip
+SAMPLE = Sample(
+    1700000000.125,
+    (
+        GpuReading("GPU-a", 0.0, 0.0, 30.0, 12.5, 0.0, 1.0, 2.0, 0, 79, 3.0, ("power_cap",), (), True),
+        GpuReading("MIG-b", processes=(GpuProcess(7, "x", None, "c" * 64, "t", 0),)),
+        GpuReading("GPU-c"),
+    ),
+)
+
+
+@pytest.mark.parametrize("reading", [INVENTORY, SAMPLE, Inventory(problem="no driver"), Sample(1.0)])
+def test_a_line_says_all_of_a_reading(reading: Inventory | Sample) -> None:
+    line = to_line(reading)
+    assert "\n" not in line
+    assert from_line(line) == reading
+    assert from_line(line.encode()) == reading
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "[]", "3", "{", '{"gpus": 3}', '{"at": NaN}', '{"at": 1e999}', '{"at": 1e39}', '{"at": "1"}',
+        '{"at": 1, "gpus": [3]}',
+        '{"at": 1, "gpus": [{"uuid": "x"}]}', '{"at": 1, "gpus": [{"uuid": "GPU-1", "utilization": "9"}]}',
+        '{"at": 1, "gpus": [{"uuid": "GPU-1", "ecc_errors": 1.5}]}', '{"schedulearn_probe": 2}',
+        '{"schedulearn_probe": 1, "version": 3}', '{"schedulearn_probe": 1, "gpus": [{"uuid": "GPU-1"}]}',
+        '{"at": 1, "gpus": [' + ",".join(['{"uuid": "GPU-1"}'] * 500) + "]}",
+    ],
+)  # fmt: skip
+def test_what_no_probe_wrote_is_refused(line: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - each says something else
+        from_line(line)

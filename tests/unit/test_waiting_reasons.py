@@ -1,0 +1,32 @@
+"""Why jobs wait, with what policies do not see."""
+
+from types import SimpleNamespace
+
+from schedulearn.scheduler.control.waiting_reasons import code_of, with_what_is_missing
+from schedulearn.scheduler.core.model import Explanation
+
+HOSTS = [SimpleNamespace(id=name, state=state) for name, state in (("a", "active"), ("b", "cordoned"), ("c", "active"))]
+
+
+def gpu(host: str, fault: str = "", occupied: str = "") -> SimpleNamespace:
+    return SimpleNamespace(host_id=host, fault=fault, occupied=occupied)
+
+
+def test_a_job_that_needs_more_than_may_be_used_is_told_what_may_not() -> None:
+    gpus = [gpu("a"), gpu("a", fault="Xid 79"), gpu("a", occupied="ada"), gpu("b"), gpu("b", fault="ECC"), gpu("c")]
+    reasons = {
+        "large": Explanation("unsatisfiable_now", "It needs 4 GPUs."),
+        "small": Explanation("waiting_for_gpus", "It waits."),
+    }
+    found = with_what_is_missing(reasons, HOSTS, gpus, {"a", "b"})
+    assert found["large"] == (
+        "It needs 4 GPUs. Not among them: 2 on closed hosts, 1 on hosts that do not answer, 1 unhealthy, "
+        "1 used by others."
+    )
+    assert code_of(found["large"]) == "unsatisfiable_now"
+    assert found["small"] == "It waits."
+
+
+def test_where_all_may_be_used_nothing_is_added() -> None:
+    reasons = {"large": Explanation("unsatisfiable_now", "It needs 4 GPUs.")}
+    assert with_what_is_missing(reasons, HOSTS, [gpu("a"), gpu("c")], {"a", "c"}) is reasons

@@ -17,9 +17,9 @@ from schedulearn.api.problems import parse_body
 from schedulearn.api.schemas import Problem
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.api.stream import Pulse
+from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
-from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.store import ReportIn, metrics_of, observations_of, profile_of, store_report
 from schedulearn.scheduler.store import repository
 

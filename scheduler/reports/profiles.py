@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Observation, Profile
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import Goodput
     from schedulearn.metrics.throughput import Observations
 
 REMEMBERED = 40  # of a family: measurements, and jobs that ended

@@ -11,9 +11,9 @@ from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.reports import profiles
-from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.store import store_report
 from schedulearn.scheduler.store import repository

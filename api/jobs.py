@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import TypeAdapter
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 from starlette.responses import Response, StreamingResponse
@@ -41,6 +41,7 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.store.usage import Service, live_service
 
@@ -238,8 +239,13 @@ def _detail(cluster: Cluster) -> Answer[Response]:
 def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:
     """Raises NotFoundError."""
     [view] = job_views(cluster, db, [repository.get_job(db, job_id)])
-    view["tasks"] = [task_view(task) for task in repository.tasks_of(db, [job_id])]
+    view["tasks"] = [task_view(task) for task in tasks_of(db, [job_id])]
     return view
+
+
+def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tuple[str, str] | None:
+    why = why_resting(row, now) or why_waiting(waiting, row.id)
+    return (why.code, str(why)) if why is not None else None
 
 
 def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
@@ -249,7 +255,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
     served: dict[str, Service] = {}
     if holders:
         index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
-        live = repository.tasks_of(db, holders, live=True)
+        live = tasks_of(db, holders, live=True)
         served = live_service(live, now)
         for task in live:
             for uuid in task.gpu_uuids:
@@ -261,7 +267,7 @@ def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dic
         job_view(
             row._mapping,
             gpus.get(row.id),
-            why_resting(row, now) or why_waiting(waiting, row.id),
+            _why_it_waits(row, now, waiting),
             eta_view(etas.jobs.get(row.id), etas.until),
             served.get(row.id, Service()),
             silent.get(row.id),
@@ -276,7 +282,7 @@ def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str |
     def after(task: str | None) -> str | None:
         with cluster.db.read() as db:
             job = repository.get_job(db, job_id)
-            ids = [row.id for row in repository.tasks_of(db, [job_id]) if row.started_at is not None]
+            ids = [row.id for row in tasks_of(db, [job_id]) if row.started_at is not None]
         position = ids.index(task) + 1 if task in ids else 0
         if position < len(ids):
             return str(ids[position])

@@ -25,6 +25,7 @@ from schedulearn.scheduler.reports.profiles import kinds
 from schedulearn.scheduler.reports.store import load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history, repository
+from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Forecast, Totals
@@ -110,7 +111,7 @@ def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
     with cluster_of(request).db.read() as db:
         past = load_finished_jobs(db, limit)
         found = trace(past, kinds(db, past))
-        gpus = repository.load_hosts(db).gpus
+        gpus = load_gpu_leases(db).gpus
     part_of = parts(gpus)
     types = {part_of[gpu.uuid]: gpu.type for gpu in gpus}
     sizes = Counter(part_of[gpu.uuid] for gpu in gpus)

@@ -20,6 +20,7 @@ from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history, hosts, repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.telemetry.history import METRICS, SECONDS
 
@@ -99,17 +100,21 @@ def job_telemetry(request: Request, job_id: str, since: From = None, until: To =
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
         job = repository.get_job(db, job_id)
-        tasks = [task for task in repository.tasks_of(db, [job_id]) if task.started_at is not None]
-        uuids = {uuid for task in tasks for uuid in task.gpu_uuids}
+        held = [
+            (task.started_at, task.finished_at or now, task.gpu_uuids)
+            for task in tasks_of(db, [job_id])
+            if task.started_at is not None
+        ]
+        uuids = {uuid for *_, held_uuids in held for uuid in held_uuids}
         gpus = db.execute(
             select(Gpu).where(col(Gpu.uuid).in_(uuids)).order_by(col(Gpu.host_id), col(Gpu.ordinal))
         ).all()
     end = epoch(until, job.finished_at or now)
-    begin = epoch(since, min([task.started_at for task in tasks], default=end - 1))
+    begin = epoch(since, min((started for started, *_ in held), default=end - 1))
     spans: dict[str, list[Span]] = {}
-    for task in tasks:
-        for uuid in task.gpu_uuids:
-            spans.setdefault(uuid, []).append((task.started_at, task.finished_at or now))
+    for started, finished, held_uuids in held:
+        for uuid in held_uuids:
+            spans.setdefault(uuid, []).append((started, finished))
     return _answer(cluster, gpus, spans, begin, end, now)
 
 

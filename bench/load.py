@@ -20,6 +20,7 @@ from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Host
 
@@ -88,7 +89,7 @@ def _live(db: Connection, job_id: str) -> None:
     repository.add_task(db, [("GPU-past", 0)], now, id=task_id, job_id=job_id, attempt=1, rank=0, host_id="past")
     job = repository.get_job(db, job_id)
     repository.move_job(db, job, Reason.CONTAINER_RUNNING, "Running on past (1 GPU).", now, started_at=now)
-    [task] = repository.tasks_of(db, [job_id])
+    [task] = tasks_of(db, [job_id])
     repository.end_task(db, task, outcome="completed", now=now, exit_code=0, started_at=now)
     job = repository.get_job(db, job_id)
     repository.move_job(db, job, Reason.COMPLETED, "The command ended with exit code 0.", now, exit_code=0)

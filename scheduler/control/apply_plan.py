@@ -6,14 +6,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from schedulearn.scheduler.control.waiting_reasons import code_of
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
+from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.gang import Place, in_order, place_of
-from schedulearn.scheduler.core.in_place import IN_PLACE, Step, in_place, next_generation, settled, step_to
+from schedulearn.scheduler.core.in_place import IN_PLACE, WorkerChange, in_place, next_generation, settled, step_to
 from schedulearn.scheduler.core.model import Allocation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.placement import GpuState, LeaseClaim, Placement, place
 from schedulearn.scheduler.core.snapshot import host_of, parts
@@ -22,9 +23,7 @@ from schedulearn.scheduler.core.task import task_id
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT
 from schedulearn.scheduler.store import repository
-
-if TYPE_CHECKING:
-    from schedulearn.scheduler.store.repository import ClusterState
+from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 
 log = logging.getLogger(__name__)
 
@@ -34,29 +33,43 @@ MOST_STARTS = 150
 
 
 @dataclass(frozen=True)
+class Resize:
+    """By restart. `view`: what the policy saw."""
+
+    job: Job
+    view: JobView
+
+
+@dataclass(frozen=True)
+class ResizeInPlace:
+    job: Job
+    change: WorkerChange
+
+
+@dataclass(frozen=True)
 class Changes:
-    start: list[Any]
-    resize: list[tuple[Any, JobView]]
-    """By restart: row, and what the policy saw."""
-    steps: list[tuple[Any, Step]]
-    """Resizes in place: job and how its workers change."""
+    start: Sequence[Job]
+    resize: Sequence[Resize]
+    in_place: Sequence[ResizeInPlace]
     promised: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """See `promised`."""
 
     def __bool__(self) -> bool:
-        return bool(self.start or self.resize or self.steps)
+        return bool(self.start or self.resize or self.in_place)
 
 
-def changes_of(books: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> Changes:
+def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str]) -> Changes:
     """Jobs that the plan starts, and elastic ones that it gives something else than they hold. Those that are to run at
     once start first: they get the emptiest GPUs. What is on a host that does not answer stays until that host is given
     up: it can't be stopped anyway."""
-    start, resize, steps = [], [], []
-    tasks: dict[str, list[Any]] = {}
-    for task in books.tasks:
+    start: list[Job] = []
+    resize: list[Resize] = []
+    steps: list[ResizeInPlace] = []
+    tasks: dict[str, list[Task]] = {}
+    for task in state.tasks:
         tasks.setdefault(task.job_id, []).append(task)
     for view in snapshot.jobs:
-        job = books.jobs[view.id]
+        job = state.jobs[view.id]
         wanted = dict(plan.allocations.get(view.id, {}))
         if job.status in WAITS and wanted:
             start.append(job)
@@ -71,12 +84,12 @@ def changes_of(books: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
                 continue  # one change at a time
             step = step_to(job, mine, wanted)
             if step is None:
-                resize.append((job, view))
+                resize.append(Resize(job, view))
             else:
-                steps.append((job, step))
+                steps.append(ResizeInPlace(job, step))
     order = {job_id: place for place, job_id in enumerate(plan.allocations)}
     start.sort(key=lambda job: (job.id in plan.suspended, order[job.id]))
-    return Changes(start, resize, steps, promised(books, plan))
+    return Changes(start, resize, steps, promised(state, plan))
 
 
 def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int]) -> list[JobView]:
@@ -102,21 +115,21 @@ def able_to_resize(resize: Sequence[JobView], plan: Plan, free: Mapping[str, int
     return list(resize) if fits else []
 
 
-def promised(books: ClusterState, plan: Plan) -> dict[str, dict[str, int]]:
+def promised(state: ClusterState, plan: Plan) -> dict[str, dict[str, int]]:
     """job -> part of a host -> free GPUs that are kept for it: it was stopped for them, and does not hold them yet."""
-    part_of = parts(books.gpus)
+    part_of = parts(state.gpus)
     held: dict[str, Counter[str]] = {}
-    for task in books.tasks:
+    for task in state.tasks:
         held.setdefault(task.job_id, Counter()).update(part_of.get(uuid, task.host_id) for uuid in task.gpu_uuids)
     return {
         job.id: {part: max(0, n - held.get(job.id, Counter())[part]) for part, n in plan.allocations[job.id].items()}
-        for job in books.jobs.values()
+        for job in state.jobs.values()
         if job.target and job.id in plan.allocations
     }
 
 
 def apply_plan(
-    db: Connection,
+    conn: Connection,
     changes: Changes,
     plan: Plan,
     agents: Mapping[str, HostAgent],
@@ -128,41 +141,48 @@ def apply_plan(
     """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
     to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
     `workers_report`: by that they learn of each other. True if more jobs could start than one turn should."""
-    found, leases = repository.load_hosts(db), repository.load_leases(db)
+    found = load_gpu_leases(conn)
     places = {host.id: place_of(host.address, host.network) for host in found.hosts}
-    for job, step in changes.steps:
-        if step.leaving and _regroup(db, job, step, plan, now):
-            repository.stop_tasks(db, job.id, step.leaving)
-    open_hosts = {host.id for host in found.hosts if host.state == "active"} & ready
+    for each in changes.in_place:
+        if each.change.leaving and _regroup(conn, each, plan, now):
+            repository.stop_tasks(conn, each.job.id, each.change.leaving)
+    open_hosts = {host.id for host in found.hosts if host.active} & ready
     on = parts(found.gpus)
     gpus = [
         GpuState(
-            g.uuid, on[g.uuid], g.ordinal, frozenset(leases.get(g.uuid, {})), utilization(g.uuid), g.island, g.numa
+            g.uuid,
+            on[g.uuid],
+            g.ordinal,
+            frozenset(found.leases.get(g.uuid, {})),
+            utilization(g.uuid),
+            g.island,
+            g.numa,
         )
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
     placements, free = _placed(changes, plan, gpus)
-    able = {view.id for view in able_to_resize([view for _, view in changes.resize], plan, free)}
-    for job, view in changes.resize:
-        if job.id in able:
-            _stop_for_resize(db, job, view, plan, now)
+    able = {view.id for view in able_to_resize([resize.view for resize in changes.resize], plan, free)}
+    for resize in changes.resize:
+        if resize.job.id in able:
+            _stop_for_resize(conn, resize, plan, now)
     starting = [job for job in changes.start if job.id in placements]
     for job in starting[:MOST_STARTS]:
         try:
-            with db.begin_nested():
+            with conn.begin_nested():
                 one_each = workers_report and job.resize == IN_PLACE and len(placements[job.id]) == 1
-                _start(db, job, placements[job.id], places, agents, plan.reasons.get(job.id, ""), now, one_each)
+                _start(conn, job, placements[job.id], places, agents, plan.reasons.get(job.id, ""), now, one_each)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it waits for the next turn", job.id)
-    for job, step in changes.steps:
+    for each in changes.in_place:
+        job = each.job
         if job.id not in placements:
             continue
         try:
-            with db.begin_nested():
-                if _regroup(db, job, step, plan, now):
-                    first = repository.next_rank(db, job.id, job.attempt)
-                    _add_workers(db, job, job.attempt, job.generation + 1, first, placements[job.id], now)
+            with conn.begin_nested():
+                if _regroup(conn, each, plan, now):
+                    first = repository.next_rank(conn, job.id, job.attempt)
+                    _add_workers(conn, job, job.attempt, job.generation + 1, first, placements[job.id], now)
         except IntegrityError:
             log.warning("job %s: a GPU was taken meanwhile; it grows later", job.id)
     return len(starting) > MOST_STARTS
@@ -180,7 +200,7 @@ def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dic
             kept.update(parts_of_it)
     gpus = _without(gpus, placements, kept)
     wanted = [(job.id, plan.allocations[job.id]) for job in changes.start if job.id not in placements]
-    wanted += [(job.id, {step.host: step.more}) for job, step in changes.steps if step.more]
+    wanted += [(each.job.id, {each.change.host: each.change.more}) for each in changes.in_place if each.change.more]
     others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
     free = Counter(gpu.host_id for gpu in _without(gpus, others, Counter()) if not gpu.taken_slots)
     return {job_id: _by_host(found) for job_id, found in {**placements, **others}.items()}, dict(free)
@@ -204,19 +224,20 @@ def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept
     return left[::-1]
 
 
-def _stop_for_resize(db: Connection, job: Any, view: JobView, plan: Plan, now: float) -> None:
+def _stop_for_resize(conn: Connection, resize: Resize, plan: Plan, now: float) -> None:
+    job = resize.job
     message = plan.reasons.get(job.id, "The policy gives it another allocation.")
     target = dict(plan.allocations.get(job.id, {}))
     decided = {"decision": code_of(message), "allocation": target}
     if repository.move_job(
-        db, job, Reason.RESIZE_REQUESTED, message, now, data=decided,
-        target=target or None, **_resized(view.allocation, now),
+        conn, job, Reason.RESIZE_REQUESTED, message, now, data=decided,
+        **_resized(resize.view.allocation, now, target or None),
     ):  # fmt: skip
-        repository.stop_tasks(db, job.id)
+        repository.stop_tasks(conn, job.id)
 
 
-def _resized(before: Allocation, now: float) -> dict[str, Any]:
-    return {"resized_at": now, "resized_from": dict(before)}
+def _resized(before: Allocation, now: float, target: dict[str, int] | None) -> JobChanges:
+    return JobChanges(resized_at=now, resized_from=dict(before), target=target)
 
 
 def _by_host(placement: Placement) -> Placement:
@@ -228,8 +249,8 @@ def _by_host(placement: Placement) -> Placement:
 
 
 def _start(
-    db: Connection,
-    job: Any,
+    conn: Connection,
+    job: Job,
     placement: Placement,
     places: Mapping[str, Place],
     agents: Mapping[str, HostAgent],
@@ -244,43 +265,44 @@ def _start(
     message = f"Given GPUs: {where}." + (f" {why}" if why else "")
     if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
         message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
-    fields = {"attempt": attempt, "pull_percent": None, "fetch_hosts": [], "target": None, **next_generation(job)}
-    if not repository.move_job(db, job, Reason.PLACED, message, now, **fields):
+    fields = next_generation(job)
+    fields.update({"attempt": attempt, "pull_percent": None, "fetch_hosts": [], "target": None})
+    if not repository.move_job(conn, job, Reason.PLACED, message, now, **fields):
         return
     if one_each:
-        _add_workers(db, job, attempt, job.generation + 1, 0, placement, now)
+        _add_workers(conn, job, attempt, job.generation + 1, 0, placement, now)
         return
     for rank, host in enumerate(hosts):
         claims = [(claim.gpu_uuid, claim.slot) for claim in placement[host]]
         repository.add_task(
-            db, claims, now,
+            conn, claims, now,
             id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, host_id=host,
         )  # fmt: skip
     if len(hosts) > 1:
-        repository.lease_port(db, hosts[0], task_id(job.id, attempt, 0), attempt)
+        repository.lease_port(conn, hosts[0], task_id(job.id, attempt, 0), attempt)
 
 
-def _regroup(db: Connection, job: Any, step: Step, plan: Plan, now: float) -> bool:
+def _regroup(conn: Connection, resize: ResizeInPlace, plan: Plan, now: float) -> bool:
     """Asks for the job's next generation of workers."""
+    job, step = resize.job, resize.change
     gpus = plan.allocations[job.id][step.host]
     why = plan.reasons.get(job.id, "The policy gives it another allocation.")
     message = f"{why} It goes on with {gpu_count(gpus)} in place."
     decided = {"decision": code_of(why), "allocation": {step.host: gpus}}
     before = {step.host: gpus - step.more + len(step.leaving)}
-    return repository.move_job(
-        db, job, Reason.RESIZING_IN_PLACE, message, now,
-        data=decided, **_resized(before, now), **next_generation(job),
-    )  # fmt: skip
+    changes = next_generation(job)
+    changes.update({"resized_at": now, "resized_from": before})
+    return repository.move_job(conn, job, Reason.RESIZING_IN_PLACE, message, now, data=decided, **changes)
 
 
 def _add_workers(
-    db: Connection, job: Any, attempt: int, generation: int, first: int, placement: Placement, now: float
+    conn: Connection, job: Job, attempt: int, generation: int, first: int, placement: Placement, now: float
 ) -> None:
     """A task for each GPU, with ranks from `first` on."""
     [(host, claims)] = placement.items()
     for rank, claim in enumerate(claims, first):
         repository.add_task(
-            db, [(claim.gpu_uuid, claim.slot)], now,
+            conn, [(claim.gpu_uuid, claim.slot)], now,
             id=task_id(job.id, attempt, rank), job_id=job.id, attempt=attempt, rank=rank, generation=generation,
             host_id=host,
         )  # fmt: skip

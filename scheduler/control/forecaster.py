@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from schedulearn.scheduler.core.cluster_state import ClusterState
+from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.model import JobView, Snapshot
 from schedulearn.scheduler.core.policy import Policy, resizes
 from schedulearn.scheduler.core.remaining_work import by_family
@@ -18,11 +20,11 @@ from schedulearn.scheduler.errors import PolicyFault
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
     from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
-    from schedulearn.scheduler.store.repository import ClusterState
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class Forecaster:
         profiles: Profiles,
         reachable: Callable[[], set[str]],
         utilization: Callable[[str], float | None] = lambda uuid: None,
-        image_in: Callable[[Any, Sequence[str]], float] = lambda job, hosts: 0.0,
+        image_in: Callable[[NamesImage, Sequence[str]], float] = lambda job, hosts: 0.0,
         *,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
@@ -77,7 +79,7 @@ class Forecaster:
         self._seen: tuple[int, int] | None = None
         self._problem = ""
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="outlook", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="forecaster", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -91,7 +93,7 @@ class Forecaster:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
         from schedulearn.scheduler.sim.forecast import compare
 
-        snapshot, facts = self._look(policy, self._books())
+        snapshot, facts = self._look(policy, self._state())
         try:
             found = compare(
                 self._policy(),
@@ -112,7 +114,7 @@ class Forecaster:
         from schedulearn.scheduler.sim.forecast import Facts, forecast
 
         policy = self._policy()
-        snapshot, facts = self._look(policy, self._books())
+        snapshot, facts = self._look(policy, self._state())
         length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
         view = JobView(
@@ -145,16 +147,16 @@ class Forecaster:
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found.etas[_UNBORN], found.until
 
-    def _books(self) -> ClusterState:
-        with self._db.read() as db:
-            return repository.load_cluster_state(db)
+    def _state(self) -> ClusterState:
+        with self._db.read() as conn:
+            return load_cluster_state(conn)
 
-    def _look(self, policy: Policy, books: ClusterState) -> tuple[Snapshot, Mapping[str, Facts]]:
+    def _look(self, policy: Policy, state: ClusterState) -> tuple[Snapshot, Mapping[str, Facts]]:
         """The cluster as `policy` would see it now."""
         from schedulearn.scheduler.sim.forecast import Facts
 
         snapshot = build_snapshot(
-            books,
+            state,
             self._reachable(),
             self._utilization,
             self._clock(),
@@ -165,7 +167,7 @@ class Forecaster:
         )
         facts = {}
         for view in snapshot.jobs:
-            job, profile = books.jobs[view.id], self._profiles.get(view.id)
+            job, profile = state.jobs[view.id], self._profiles.get(view.id)
             facts[view.id] = Facts(
                 name=job.name,
                 max_gpus=job.max_gpus,
@@ -204,12 +206,12 @@ class Forecaster:
         seen = self._changes()
         if seen == self._seen and self._clock() - self.etas.at < STALE_S:
             return False
-        books = self._books()
-        if books.jobs:
+        state = self._state()
+        if state.jobs:
             from schedulearn.scheduler.sim.forecast import forecast
 
             policy = self._policy()
-            snapshot, facts = self._look(policy, books)
+            snapshot, facts = self._look(policy, state)
             found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
             self.etas = Etas(snapshot.now, found.until, found.etas)
             self._tell(found.problem)
@@ -227,8 +229,8 @@ class Forecaster:
 
     def _changes(self) -> tuple[int, int]:
         """Another one after whatever may change a prediction."""
-        with self._db.read() as db:
-            return repository.last_event_id(db), self._profiles.version
+        with self._db.read() as conn:
+            return repository.last_event_id(conn), self._profiles.version
 
     def _within(self, budget_s: float) -> Callable[[], bool]:
         """Whether the time is up; asked often, it leaves the processor to others in between."""

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.image_fetching import SOON_S, Decision, fetch_hosts, refused_fetches, seconds_left
-from schedulearn.scheduler.core.outcomes import JobMoved
+from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.store import repository
@@ -24,10 +25,10 @@ Agents = Mapping[str, HostAgent]
 
 @dataclass(frozen=True)
 class Images:
-    """What the agents know of the images of `jobs`, rows by id."""
+    """What the agents know of the images of `jobs`, by id."""
 
     agents: Agents
-    jobs: Mapping[str, Any]
+    jobs: Mapping[str, Job]
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
         agent = self.agents[host_id]
@@ -57,7 +58,7 @@ class Images:
                 self.agents[host_id].look_for(self.agents[host_id].image_of(self.jobs[job_id]))
 
 
-def take_refusals(agents: Agents, jobs: Mapping[str, Any]) -> list[JobMoved]:
+def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     """The ends of jobs whose image turned out not to be had since the last call."""
     refused = {host_id: agent.take_refused_images() for host_id, agent in agents.items()}
     if not any(refused.values()):
@@ -85,8 +86,8 @@ def follow(db: Database, images: Images, decision: Decision, standing: Set[str],
         change.result()
 
 
-def time_left(agents: Agents, job: Any, hosts: Sequence[str]) -> float:
-    """Seconds until the image of a waiting job, a row or what was asked for, is there; infinite while nobody knows.
+def time_left(agents: Agents, job: NamesImage, hosts: Sequence[str]) -> float:
+    """Seconds until the image of a waiting job is there; infinite while nobody knows.
     `hosts`: those that fetch it for this job, if any does; else it may be on any host."""
     if hosts:
         return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
@@ -96,7 +97,7 @@ def time_left(agents: Agents, job: Any, hosts: Sequence[str]) -> float:
     return min(_host_left(agent, job) for agent in reached)
 
 
-def _host_left(agent: HostAgent, job: Any) -> float:
+def _host_left(agent: HostAgent, job: NamesImage) -> float:
     image = agent.image_of(job)
     if agent.has_image(image):
         return 0.0
@@ -105,24 +106,23 @@ def _host_left(agent: HostAgent, job: Any) -> float:
     return math.inf if left is None else left
 
 
-def _changes(job: Any, hosts: Sequence[str]) -> bool:
+def _changes(job: Job, hosts: Sequence[str]) -> bool:
     """Whether a waiting job begins or ends to wait for its image, or does so on other hosts."""
     return job.status == JobStatus.PULLING if not hosts else tuple(job.fetch_hosts) != tuple(hosts)
 
 
 def _write(
-    conn: Connection, images: Images, moving: Sequence[Any], hosts: Mapping[str, Sequence[str]], now: float
+    conn: Connection, images: Images, moving: Sequence[Job], hosts: Mapping[str, Sequence[str]], now: float
 ) -> None:
     for job in moving:
         if to := hosts.get(job.id):
             message = f"Fetching {job.container_image} on {', '.join(to)}. It holds no GPUs meanwhile."
-            fields: dict[str, Any] = {"pull_percent": 0.0, "fetch_hosts": list(to)}
-            repository.move_job(conn, job, Reason.IMAGE_PULL, message, now, **fields)
+            repository.move_job(conn, job, Reason.IMAGE_PULL, message, now, pull_percent=0.0, fetch_hosts=list(to))
         else:
             there = any(host in images.agents and images.is_there(job.id, host) for host in job.fetch_hosts)
             message = "Its image is there." if there else "The host that fetched its image can't be used now."
-            fields = {"pull_percent": None, "fetch_hosts": []}
-            repository.move_job(conn, job, Reason.WAITING_FOR_GPUS, f"{message} It waits for GPUs.", now, **fields)
+            ends = JobChanges(pull_percent=None, fetch_hosts=[])
+            repository.move_job(conn, job, Reason.WAITING_FOR_GPUS, f"{message} It waits for GPUs.", now, **ends)
 
 
 def _tell(
@@ -131,36 +131,44 @@ def _tell(
     """Writes down how far the fetches are, in whole per cent, for the jobs that wait for them."""
     for job_id in hosts.keys() - moved:
         job = images.jobs[job_id]
-        step = _least(images, job, hosts[job_id])
-        if step is None:
+        slowest = _slowest_fetch(images, job, hosts[job_id])
+        if slowest is None:
             continue
-        percent, message = step
+        percent, message = slowest.percent, slowest.message
         if (percent is not None and percent != job.pull_percent) or (percent is None and message != job.message):
-            fields = {} if percent is None else {"pull_percent": percent}
-            yield db.submit(partial(_move, job=job, message=message, now=now, fields=fields))
+            changes = JobChanges() if percent is None else JobChanges(pull_percent=percent)
+            yield db.submit(partial(_move, job=job, message=message, now=now, changes=changes))
 
 
-def _move(conn: Connection, job: Any, message: str, now: float, fields: Mapping[str, Any]) -> bool:
-    return repository.move_job(conn, job, Reason.IMAGE_PULL, message, now, **fields)
+def _move(conn: Connection, job: Job, message: str, now: float, changes: JobChanges) -> bool:
+    return repository.move_job(conn, job, Reason.IMAGE_PULL, message, now, **changes)
 
 
-def _least(images: Images, job: Any, hosts: Sequence[str]) -> tuple[float | None, str] | None:
-    """(whole per cent, sentence) of the host that is least far; (None, what is wrong) where one has to try again; None:
-    nothing is known yet."""
-    found: list[tuple[float, str]] = []
+@dataclass(frozen=True)
+class _Fetch:
+    """How far a fetch is."""
+
+    percent: float | None
+    """Whole per cent; None: it has to try again."""
+    message: str
+
+
+def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | None:
+    """Of the host that is least far, or has to try again; None: nothing is known yet."""
+    found: list[_Fetch] = []
     for host_id in hosts:
         agent = images.agents[host_id]
         image = agent.image_of(job)
         fetch = agent.fetch_under_way(image)
         if fetch is None:
             if trouble := agent.trouble(f"image {image}")[1]:
-                return None, f"{trouble} Trying again."
+                return _Fetch(None, f"{trouble} Trying again.")
         elif fetch.progress is not None:
             left = seconds_left(fetch.progress.percent, time.time() - fetch.began_at)
             how_long = "it is too early to tell how long that takes" if left is None else f"about {_words(left)} left"
             sentence = f"Fetching {job.container_image} on {host_id}: {fetch.progress.message}; {how_long}."
-            found.append((float(int(fetch.progress.percent)), sentence))
-    return min(found, default=None)
+            found.append(_Fetch(float(int(fetch.progress.percent)), sentence))
+    return min(found, key=lambda fetch: fetch.percent or 0.0, default=None)
 
 
 def _words(seconds: float) -> str:

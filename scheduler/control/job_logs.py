@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from schedulearn.scheduler.runtimes.log_store import LogStore
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
 
@@ -73,7 +73,7 @@ class JobLogs:
 
     def prune(self, job_id: str) -> None:
         with self._db.read() as db:
-            tasks = [(task.attempt, task.id) for task in repository.tasks_of(db, [job_id])]
+            tasks = [(task.attempt, task.id) for task in tasks_of(db, [job_id])]
         sizes: dict[int, int] = {}
         for attempt, task_id in tasks:
             if kept := self._logs.kept(task_id):

@@ -9,49 +9,36 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
-from sqlalchemy.engine import Connection
-
-from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
+from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
+from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
-from schedulearn.scheduler.control.task_spec import HostResources, known_spec, task_spec
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
-from schedulearn.scheduler.core.evictions import evictions, faults_of, next_deadline
-from schedulearn.scheduler.core.host_liveness import liveness_changes
+from schedulearn.scheduler.control.write_findings import evict, write_findings
+from schedulearn.scheduler.core.cluster_state import ClusterState, Task, run_seconds
+from schedulearn.scheduler.core.evictions import evictions, faults_of, next_deadlines
+from schedulearn.scheduler.core.findings import Finding, JobMoved
+from schedulearn.scheduler.core.host_liveness import Silence, liveness_changes
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
 from schedulearn.scheduler.core.image_fetching import decide
 from schedulearn.scheduler.core.model import Plan, Snapshot
-from schedulearn.scheduler.core.outcomes import (
-    SETTLE_S,
-    Finding,
-    GpuTrouble,
-    JobMoved,
-    Observation,
-    TaskEnded,
-    TaskPaused,
-    TaskResumed,
-    TaskStarted,
-    outcomes_of,
-    ran_seconds,
-)
+from schedulearn.scheduler.core.observations import Observation
+from schedulearn.scheduler.core.outcomes import outcomes_of
 from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
-from schedulearn.scheduler.core.reconcile import DesiredTask, diff, is_fenced
-from schedulearn.scheduler.core.retries import resting
+from schedulearn.scheduler.core.reconcile import is_fenced
+from schedulearn.scheduler.core.retries import next_tries
 from schedulearn.scheduler.core.snapshot import build_snapshot
-from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus, Reason
-from schedulearn.scheduler.errors import IllegalTransitionError
+from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
+from schedulearn.scheduler.core.task_outcomes import SETTLE_S, Evidence, nobody_looks
 from schedulearn.scheduler.hosts.agent import HostAgent, HostStatus
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.repository import ClusterState
 from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
@@ -119,7 +106,7 @@ class SchedulerLoop:
         """Jobs that pause, as of the last decision."""
         self._started_at = clock()
         self._fenced: set[str] = set()
-        self._judging = False
+        self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
         self._wake = threading.Event()
         self._stopping = False
@@ -156,103 +143,112 @@ class SchedulerLoop:
             self._wake.wait(self._rest_s)
 
     def turn(self) -> None:
-        """One turn: digest what is seen, decide, apply, and begin what follows from it."""
+        """One turn: see what runs, decide, apply, and begin what follows from it."""
         now = self.clock()
         self._hurried = False
         self.agents = self._agents_now()  # the same for the whole turn, like what they observe
-        # 1. What the hosts show, and what it means for the books.
         statuses = {host_id: agent.status for host_id, agent in self.agents.items()}  # once: they change meanwhile
         observations = {
             host_id: status.observation for host_id, status in statuses.items() if status.observation is not None
         }
-        with self.db.read() as db:
-            books = repository.load_cluster_state(db)
-            ended = _ended_beside_live(db, books)
-        if findings := self._digest(books, ended, observations, statuses, now):
-            self.db.write(lambda db: _write_findings(db, findings, now))
-            for found in findings:
-                if isinstance(found, JobMoved) and found.stopped_as is not None:
-                    self._on_attempt_end(found.job.id, found.job.attempt)
-            with self.db.read() as db:
-                books = repository.load_cluster_state(db)
-        silent = {
-            h: (status.silent_since, status.error) for h, status in statuses.items() if status.observation is None
-        }
-        if present := liveness_changes(books.hosts, silent, now, self.host_grace_s):
-            self.db.write(lambda db: hosts.set_liveness(db, present, now))
-        if leaving := evictions(books, now):
-            self.db.write(lambda db: _evict(db, leaving, now))
-            with self.db.read() as db:
-                books = repository.load_cluster_state(db)
-        # 2. What the policy wants.
-        live = {task.id for task in books.tasks}
-        self._fenced = {
-            host for host, seen in observations.items() if is_fenced(seen.tasks, live, host in self._fenced)
-        }
-        ready = set(observations) - self._fenced
+        state = self._write_down_what_is_seen(observations, statuses, now)
+        ready = self._ready_hosts(state, observations)
         if self.profiles is not None:
-            self.profiles.follow(books.jobs)
+            self.profiles.follow(state.jobs)
         policy = self.policy()
-        rests = resting(books.jobs, now)
+        resting = next_tries(state.jobs, now)
         awaited = self.profiles.awaited() if self.profiles is not None and resizes(policy) else frozenset()
         snapshot = build_snapshot(
-            replace(books, jobs={job_id: job for job_id, job in books.jobs.items() if job_id not in rests}),
+            state,
             ready,
             self.utilization,
             now,
             self._profile_of,
             resizes(policy),
             awaited=awaited,
+            resting=resting.keys(),
             work_of=self._work_of,
         )
-        images = Images(self.agents, books.jobs)
+        images = Images(self.agents, state.jobs)
         decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
         plan = decision.plan
-        # 3. Claim it.
         if plan is not None:
-            waiting = with_what_is_missing(plan.reasons, books.hosts, books.gpus, ready)
-            waiting = with_what_is_kept(waiting, snapshot, plan)
-            self.waiting, self._suspended = waiting, plan.suspended
-            self.utility = plan.utility
-            self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
-            if changes := changes_of(books, snapshot, plan, ready):
-                self._hurried = self.db.write(lambda db: self._apply(db, changes, plan, ready, now))
-                with self.db.read() as db:
-                    books = repository.load_cluster_state(db)
+            state = self._apply(state, snapshot, plan, ready, now)
             # Before the hosts have shown themselves all seem to lack GPUs.
             if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
-                queued = {job_id for job_id, job in books.jobs.items() if job.status == JobStatus.QUEUED}
-                self._waiting_log.tell({job_id: why for job_id, why in waiting.items() if job_id in queued}, now)
-        standing = {host.id for host in books.hosts if host.state == "active" and host.lost_at is None}
-        follow(self.db, Images(self.agents, books.jobs), decision, standing & self.agents.keys(), now)
-        tell_resizes(self.db, books.jobs, snapshot.jobs, now)
-        # 4. Make it so.
-        self._reconcile(books, observations, now)
+                queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
+                self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
+        in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
+        follow(self.db, Images(self.agents, state.jobs), decision, in_service, now)
+        tell_resizes(self.db, state.jobs, snapshot.jobs, now)
+        actions = HostActions(self.db, self.agents, state, observations, self._suspended, self.data_sets, self.job_env)
+        actions.begin(now)
         if self._monitor is not None:
-            self._monitor.notice(books.gpus, books.tasks, observations)
+            self._monitor.notice(state.gpus, state.tasks, observations)
         if self._silence is not None:
             self._silence.look(now)
-        review = [max(0.05, plan.review_at - self.clock())] if plan is not None and plan.review_at is not None else []
-        resync = [1.0 if self._judging else _RESYNC_S] if books.tasks else []
-        tries = [max(0.05, at - self.clock()) for at in rests.values()]
-        due = [*_time_left(books, now), *next_deadline(books, now), *tries, *([AWAIT_S] if awaited else [])]
-        self._rest_s = min([self.interval_s, *resync, *due, *review])
+        self._rest_s = self._until_next(state, plan, resting, bool(awaited), now)
 
-    def _digest(
+    def _write_down_what_is_seen(
+        self, observations: Mapping[str, Observation], statuses: Mapping[str, HostStatus], now: float
+    ) -> ClusterState:
+        """What hosts show, which are lost or back, and which jobs must leave where they are; the state after that."""
+        with self.db.read() as conn:
+            state = load_cluster_state(conn)
+            ended = ended_beside_live(conn, state)
+        if findings := self._findings(state, ended, observations, statuses, now):
+            self.db.write(lambda conn: write_findings(conn, findings, now))
+            for found in findings:
+                if isinstance(found, JobMoved) and found.stopped_as is not None:
+                    self._on_attempt_end(found.job.id, found.job.attempt)
+            state = self._load()
+        silent = {
+            host_id: Silence(status.silent_since, status.error)
+            for host_id, status in statuses.items()
+            if status.observation is None
+        }
+        if changes := liveness_changes(state.hosts, silent, now, self.host_grace_s):
+            self.db.write(lambda conn: hosts.set_liveness(conn, changes, now))
+        if leaving := evictions(state, now):
+            self.db.write(lambda conn: evict(conn, leaving, now))
+            state = self._load()
+        return state
+
+    def _load(self) -> ClusterState:
+        with self.db.read() as conn:
+            return load_cluster_state(conn)
+
+    def _ready_hosts(self, state: ClusterState, observations: Mapping[str, Observation]) -> Set[str]:
+        """Hosts that answer, and show no container that was given up."""
+        live = {task.id for task in state.tasks}
+        self._fenced = {
+            host for host, seen in observations.items() if is_fenced(seen.tasks, live, host in self._fenced)
+        }
+        return observations.keys() - self._fenced
+
+    def _findings(
         self,
-        books: ClusterState,
-        ended: Mapping[str, list[Any]],
+        state: ClusterState,
+        ended: Mapping[str, Sequence[Task]],
         observations: Mapping[str, Observation],
         statuses: Mapping[str, HostStatus],
         now: float,
-    ) -> list[Finding]:
-        refusals = {task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()}
-        held = {job_id: job for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS}
-        gone = self._given_up({task.host_id for task in books.tasks}, observations, statuses, now)
-        gpus = GpuTrouble(faults_of(books.gpus), self._monitor.looked_at if self._monitor else lambda host_id: None)
-        found = outcomes_of(held, books.tasks, ended, observations, refusals, now, self._started_at, gone, gpus)
-        self._judging = gpus.awaited
-        return found + take_refusals(self.agents, books.jobs)
+    ) -> Sequence[Finding]:
+        held = {job.id: job for job in state.jobs.values() if job.status in HOLDS_GPUS}
+        evidence = Evidence(
+            now,
+            self._started_at,
+            observations,
+            refusals={
+                task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()
+            },
+            gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
+            faults=faults_of(state.gpus),
+            looked_at=self._monitor.looked_at if self._monitor is not None else nobody_looks,
+        )
+        outcomes = outcomes_of(held, state.tasks, ended, evidence)
+        self._awaits_gpus = outcomes.awaits_gpus
+        return [*outcomes.findings, *take_refusals(self.agents, state.jobs)]
 
     def _given_up(
         self,
@@ -294,142 +290,44 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else plan
 
-    def _apply(self, db: Connection, changes: Changes, plan: Plan, ready: Set[str], now: float) -> bool:
+    def _apply(self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float) -> ClusterState:
+        """Claims what the plan gives; the state after that."""
+        waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready)
+        self.waiting = with_what_is_kept(waiting, snapshot, plan)
+        self._suspended = plan.suspended
+        self.utility = plan.utility
+        self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
+        changes = changes_of(state, snapshot, plan, ready)
+        if not changes:
+            return state
         report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
-        return apply_plan(db, changes, plan, self.agents, ready, self.utilization, now, workers_report=report)
-
-    def _reconcile(self, books: ClusterState, observations: Mapping[str, Observation], now: float) -> None:
-        simulated = {gpu.uuid for gpu in books.gpus if gpu.simulated}
-        gpus_of = Counter(gpu.host_id for gpu in books.gpus)
-        gangs: dict[str, list[Any]] = {}
-        by_host: dict[str, list[Any]] = {}
-        for task in books.tasks:
-            gangs.setdefault(task.job_id, []).append(task)
-            by_host.setdefault(task.host_id, []).append(task)
-        told: list[Future[bool]] = []  # one commit for all of them, not one each
-        for host_id, observation in observations.items():
-            agent = self.agents[host_id]
-            desired: dict[str, DesiredTask] = {}
-            waiting_for: dict[str, list[str]] = {}
-            here = by_host.get(host_id, [])
-            home = HostResources(gpus_of[host_id], agent.status.facts, self.data_sets, agent.image_of)
-            for task in here:
-                job = books.jobs.get(task.job_id)
-                if job is None:
-                    continue
-                gang = gangs[task.job_id]
-                ran = task.state == "running" or task.id in observation.started
-                spec = known_spec(task, job, home)
-                if task.state == "wanted":
-                    whole = books.starting[task.job_id]
-                    spec = task_spec(task, whole, simulated, gang, books, self.job_env(job.id), home)
-                desired[task.id] = DesiredTask(
-                    spec,
-                    task.stop,
-                    ran,
-                    job.grace_period,
-                    agent.trouble(task.id)[0],
-                    task.job_id in self._suspended,
-                    hold=len(gang) > 1 and not self._all_ready(job, gang, observations),
-                    checkpoints_elsewhere=self._lacks_checkpoints(job, task),
-                )
-                waiting_for.setdefault(spec.image, []).append(task.id)
-            images = {image for image in waiting_for if agent.has_image(image)}
-            told += self._tell_progress(books, here, agent, now)
-            agent.act(diff(desired, observation.tasks, images, now), waiting_for)
-        for change in told:
-            change.result()
-
-    def _all_ready(self, job: Any, gang: Sequence[Any], observations: Mapping[str, Observation]) -> bool:
-        """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one
-        host that come and go wait for nothing but its checkpoints."""
-        return all(
-            (t.generation or (t.host_id in observations and self._has_image(job, t.host_id)))
-            and not self._lacks_checkpoints(job, t)
-            for t in gang
+        self._hurried = self.db.write(
+            lambda conn: apply_plan(
+                conn, changes, plan, self.agents, ready, self.utilization, now, workers_report=report
+            )
         )
+        return self._load()
 
-    def _has_image(self, job: Any, host_id: str) -> bool:
-        return self.agents[host_id].has_image(self.agents[host_id].image_of(job))
-
-    def _lacks_checkpoints(self, job: Any, task: Any) -> bool:
-        """The first task of a job has them all; those of a task that ran are where it is."""
-        moved = task.rank == 0 and job.checkpoint_host not in (None, task.host_id)
-        return moved and not self.agents[task.host_id].has_checkpoints(task.id)
-
-    def _tell_progress(
-        self, books: ClusterState, here: Sequence[Any], agent: HostAgent, now: float
-    ) -> Iterator[Future[bool]]:
-        """Writes down what keeps jobs from starting."""
-        for task in here:
-            job = books.jobs.get(task.job_id)
-            if job is None or task.stop:
-                continue
-            if job.status == JobStatus.STARTING and (progress := agent.bringing(task.id)) is not None:
-                if (message := f"{progress.message[:1].upper()}{progress.message[1:]}.") != job.message:
-                    yield self._quietly(job, message, now)
-            elif job.status == JobStatus.STARTING:
-                trouble = agent.trouble(task.id)[1]
-                if trouble and trouble not in job.message:
-                    yield self._quietly(job, f"{trouble} Trying again.", now)
-
-    def _quietly(self, job: Any, message: str, now: float) -> Future[bool]:
-        return self.db.submit(lambda db: repository.move_job(db, job, Reason.PLACED, message, now))
+    def _until_next(
+        self, state: ClusterState, plan: Plan | None, resting: Mapping[str, float], awaited: bool, now: float
+    ) -> float:
+        """Seconds until the next turn, unless it is woken before."""
+        due = [self.interval_s, *_time_left(state, now), *next_deadlines(state, now)]
+        due += [max(0.05, at - self.clock()) for at in resting.values()]
+        if plan is not None and plan.review_at is not None:
+            due.append(max(0.05, plan.review_at - self.clock()))
+        if state.tasks:
+            due.append(1.0 if self._awaits_gpus else _RESYNC_S)
+        if awaited:
+            due.append(AWAIT_S)
+        return min(due)
 
 
-def _ended_beside_live(db: Connection, books: ClusterState) -> dict[str, list[Any]]:
-    """Tasks of a gang that ended before its others did."""
-    gangs = [job_id for job_id, job in books.jobs.items() if job.status in HOLDS_GPUS]
-    ended: dict[str, list[Any]] = {}
-    for task in repository.tasks_of(db, gangs) if gangs else []:
-        if task.state == "ended" and task.attempt == books.jobs[task.job_id].attempt:
-            ended.setdefault(task.job_id, []).append(task)
-    return ended
-
-
-def _evict(db: Connection, leaving: Sequence[tuple[Any, str]], now: float) -> None:
-    for job, why in leaving:
-        # What does not run yet has nothing to save: its containers end, or never start, and it waits anew.
-        reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
-        if repository.move_job(db, job, reason, why, now):
-            repository.stop_tasks(db, job.id)
-
-
-def _time_left(books: ClusterState, now: float) -> list[float]:
+def _time_left(state: ClusterState, now: float) -> list[float]:
     """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
-    settling = [SETTLE_S] if any(task.stop and task.state == "wanted" for task in books.tasks) else []
+    settling = [SETTLE_S] if any(task.stop and task.wanted for task in state.tasks) else []
     return settling + [
-        max(0.05, job.max_duration - job.run_seconds - ran_seconds(task, now))
-        for task in books.tasks
-        if (job := books.jobs.get(task.job_id)) is not None
-        and job.max_duration is not None
-        and task.started_at is not None
-        and task.paused_at is None
+        max(0.05, job.max_duration - job.run_seconds - run_seconds(task, now))
+        for task in state.tasks
+        if (job := state.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.paused_at is None
     ]
-
-
-def _write_findings(db: Connection, findings: list[Finding], now: float) -> None:
-    """Writes findings down; those about rows that have changed meanwhile are left for the next turn."""
-    for finding in findings:
-        match finding:
-            case TaskStarted(task, started_at, image):
-                repository.mark_running(db, task, started_at, image)
-            case TaskPaused(task, at):
-                repository.mark_paused(db, task, at)
-            case TaskResumed(task, at):
-                repository.mark_resumed(db, task, at)
-            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at, image):
-                repository.end_task(
-                    db, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
-                    started_at=started_at, finished_at=finished_at, image=image or task.image,
-                )  # fmt: skip
-            case JobMoved(job, reason, message, fields, stop_tasks, stop_only, stopped_as):
-                try:
-                    if not repository.move_job(db, job, reason, message, now, **fields):
-                        continue
-                    if stop_tasks or stop_only:
-                        repository.stop_tasks(db, job.id, None if stop_tasks else stop_only)
-                    if stopped_as is not None:
-                        repository.name_stopped(db, job, stopped_as)
-                except IllegalTransitionError:
-                    log.exception("job %s", job.id)

@@ -3,75 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from sqlalchemy import update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, gpu_count
 from schedulearn.scheduler.core.snapshot import UNREPORTED_S
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.store import STALL, metrics_of, observations_of
+from schedulearn.scheduler.store import models as tables
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Job
 
 KIND = "job.resized"
 MEASURED, UNMEASURED = "measured", "unmeasured"
 _ALIKE = 0.01  # of speed: below that it says that nothing has changed
 
 
-def tell_resizes(db: Database, jobs: Mapping[str, Any], views: Sequence[JobView], now: float) -> None:
+class Measured(Protocol):
+    """Steps of a job that were measured, on one kind of allocation."""
+
+    @property
+    def num_gpus(self) -> int: ...
+    @property
+    def atomic_batch(self) -> int: ...
+    @property
+    def iter_time(self) -> float: ...
+    @property
+    def at(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class ResizeOutcome:
+    """What a resize gained and cost."""
+
+    gpus_before: int
+    gpus_after: int
+    stall_seconds: float | None
+    message: str
+    speed: float | None = None
+    """How many times as many samples a second it trains; None: not known."""
+
+    @property
+    def code(self) -> str:
+        return UNMEASURED if self.speed is None else MEASURED
+
+    @property
+    def data(self) -> dict[str, float | None]:
+        found = {"gpus_before": self.gpus_before, "gpus_after": self.gpus_after, "stall_seconds": self.stall_seconds}
+        return found if self.speed is None else {**found, "speed": self.speed}
+
+
+def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView], now: float) -> None:
     """Writes an event for each job that has trained on its new allocation for long enough to be measured there.
-    `jobs`: their rows; `views`: what they hold."""
+    `views`: what they hold."""
     for view in views:
         job = jobs[view.id]
         if not job.resized_from or job.status != JobStatus.RUNNING or not view.held_seconds:
             continue
-        with db.read() as connection:
-            seen = observations_of(connection, [job.id])
-            stalls = metrics_of(connection, job.id).get(STALL, [])
-        if (result := outcome(job, view, seen, stalls)) is not None:
-            db.write(partial(_tell, job=job, result=result, now=now))
+        with db.read() as conn:
+            seen = observations_of(conn, [job.id])
+            stalls = metrics_of(conn, job.id).get(STALL, [])
+        if (found := outcome(job, view, seen, stalls)) is not None:
+            db.write(partial(_tell, job=job, found=found, now=now))
 
 
 def outcome(
-    job: Any, view: JobView, seen: Sequence[Any], stalls: Sequence[Sequence[float]]
-) -> tuple[str, str, dict[str, Any]] | None:
-    """(code, sentence, data) of the last resize of `job`; None: too early to tell. `seen`: its observations, `stalls`:
-    [step, seconds, time] of each time that it stood still for a resize."""
+    job: Job, view: JobView, seen: Sequence[Measured], stalls: Sequence[Sequence[float]]
+) -> ResizeOutcome | None:
+    """Of the last resize of `job`; None: it was not resized, or it is too early to tell. `stalls`: [step, seconds,
+    time] of each time that it stood still for a resize."""
+    if not job.resized_from or job.resized_at is None:
+        return None
+    since, held = job.resized_at, view.held_seconds or 0.0
     before, after = sum(job.resized_from.values()), view.gpus
-    stood_still = next((seconds for _, seconds, at in reversed(stalls) if at >= job.resized_at), None)
-    old, new = _speed(seen, before), _speed(seen, after, job.resized_at)
+    stood_still = next((seconds for _, seconds, at in reversed(stalls) if at >= since), None)
+    old, new = _speed(seen, before), _speed(seen, after, since)
     what = f"From {before} to {gpu_count(after)}"
     if before == after:
         what = f"From {', '.join(sorted(job.resized_from))} to {', '.join(sorted(view.allocation))}"
-    data = {"gpus_before": before, "gpus_after": after, "stall_seconds": stood_still}
-    if new is None or (stood_still is None and (view.held_seconds or 0.0) < UNREPORTED_S):
-        if (view.held_seconds or 0.0) < UNREPORTED_S:
-            return None
-        return UNMEASURED, f"{what}: what that gained is not known, since it has reported no step since.", data
+    if held < UNREPORTED_S and (new is None or stood_still is None):
+        return None
+    if new is None:
+        message = f"{what}: what that gained is not known, since it has reported no step since."
+        return ResizeOutcome(before, after, stood_still, message)
     cost = "how long it stood still is not known" if stood_still is None else f"it stood still for {stood_still:.1f} s"
     if old is None:
-        return UNMEASURED, f"{what}: {cost}; how fast it was before is not known.", data
-    data["speed"] = ratio = new / old
-    sentence = f"{what}: {ratio:.2f} times as many samples a second, and {cost}."
+        message = f"{what}: {cost}; how fast it was before is not known."
+        return ResizeOutcome(before, after, stood_still, message)
+    ratio = new / old
+    message = f"{what}: {ratio:.2f} times as many samples a second, and {cost}."
     if ratio > 1 + _ALIKE and stood_still is not None:
-        sentence = f"{sentence[:-1]}, which is made up for after {stood_still / (ratio - 1):.0f} s."
-    return MEASURED, sentence, data
+        message = f"{message[:-1]}, which is made up for after {stood_still / (ratio - 1):.0f} s."
+    return ResizeOutcome(before, after, stood_still, message, ratio)
 
 
-def _speed(seen: Sequence[Any], gpus: int, since: float = 0.0) -> float | None:
+def _speed(seen: Sequence[Measured], gpus: int, since: float = 0.0) -> float | None:
     """Samples a second on so many GPUs, as measured last; None if never since then."""
     rows = [row for row in seen if row.num_gpus == gpus and row.at >= since]
     newest = max(rows, key=lambda row: row.at, default=None)
-    return None if newest is None else float(gpus * newest.atomic_batch / newest.iter_time)
+    return None if newest is None else gpus * newest.atomic_batch / newest.iter_time
 
 
-def _tell(db: Connection, job: Any, result: tuple[str, str, dict[str, Any]], now: float) -> None:
-    same = (col(Job.id) == job.id, col(Job.resized_at) == job.resized_at)
-    if db.execute(update(Job).where(*same).values(resized_from=None)).rowcount:
-        code, message, data = result
-        repository.add_event(db, now, KIND, code=code, message=message, job_id=job.id, data=data)
+def _tell(conn: Connection, job: Job, found: ResizeOutcome, now: float) -> None:
+    same = (col(tables.Job.id) == job.id, col(tables.Job.resized_at) == job.resized_at)
+    if conn.execute(update(tables.Job).where(*same).values(resized_from=None)).rowcount:
+        repository.add_event(conn, now, KIND, code=found.code, message=found.message, job_id=job.id, data=found.data)

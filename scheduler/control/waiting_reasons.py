@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.cluster_state import Gpu, Host
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.store.db import Database
@@ -39,16 +39,16 @@ class WaitingLog:
         if not news:
             return
         batch = dict(list(news.items())[:_AT_ONCE])
-        self._db.write(lambda db: _insert(db, batch, now))
+        self._db.write(lambda conn: _insert(conn, batch, now))
         self._said.update({job_id: code_of(why) for job_id, why in batch.items()})
 
     def _said_before(self, job_ids: list[str]) -> dict[str | None, str]:
         said: dict[str | None, str] = {}
-        with self._db.read() as db:
+        with self._db.read() as conn:
             for begin in range(0, len(job_ids), _AT_ONCE):
                 some = job_ids[begin : begin + _AT_ONCE]
                 query = select(col(Event.job_id), col(Event.kind), col(Event.code)).where(col(Event.job_id).in_(some))
-                for job_id, kind, code in db.execute(query.order_by(col(Event.id))):
+                for job_id, kind, code in conn.execute(query.order_by(col(Event.id))):
                     if kind == KIND:
                         said[job_id] = code
                     elif kind.removeprefix("job.") in list(JobStatus):  # it did something else since
@@ -57,11 +57,11 @@ class WaitingLog:
 
 
 def with_what_is_missing(
-    reasons: Mapping[str, str], hosts: Sequence[Any], gpus: Sequence[Any], ready: Set[str]
+    reasons: Mapping[str, str], hosts: Sequence[Host], gpus: Sequence[Gpu], ready: Set[str]
 ) -> Mapping[str, str]:
-    """`reasons`, and for jobs that need more than may be used, what may not and why: rows of hosts and GPUs, and the
-    hosts that are `ready`. Policies see only what may be used."""
-    closed = {host.id for host in hosts if host.state != "active"}
+    """`reasons`, and for jobs that need more than may be used, what may not
+    and why. `ready`: hosts that answer. Policies see only what may be used."""
+    closed = {host.id for host in hosts if not host.active}
     counts = Counter(
         "on hosts that do not answer" if gpu.host_id not in ready and gpu.host_id not in closed
         else "on closed hosts" if gpu.host_id in closed
@@ -100,17 +100,17 @@ def code_of(why: str) -> str:
     return why.code if isinstance(why, Explanation) else Reason.WAITING_FOR_GPUS.value
 
 
-def why_waiting(reasons: Mapping[str, str], job_id: str) -> tuple[str, str] | None:
-    """(code, sentence) for a waiting job; None if the last decision did not speak of it."""
+def why_waiting(reasons: Mapping[str, str], job_id: str) -> Explanation | None:
+    """Of a waiting job; None if the last decision did not speak of it."""
     why = reasons.get(job_id)
     if why is None:
         return None
-    return code_of(why), str(why)
+    return Explanation(code_of(why), str(why))
 
 
-def _insert(db: Connection, news: Mapping[str, str], now: float) -> None:
+def _insert(conn: Connection, news: Mapping[str, str], now: float) -> None:
     queued = set(
-        db.execute(
+        conn.execute(
             select(col(Job.id)).where(col(Job.id).in_(list(news)), col(Job.status) == JobStatus.QUEUED)
         ).scalars()
     )
@@ -120,4 +120,4 @@ def _insert(db: Connection, news: Mapping[str, str], now: float) -> None:
         if job_id in queued
     ]
     if rows:
-        db.execute(insert(Event), rows)
+        conn.execute(insert(Event), rows)

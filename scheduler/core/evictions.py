@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
-from schedulearn.scheduler.core.states import JobStatus
-
-if TYPE_CHECKING:
-    from schedulearn.scheduler.store.repository import ClusterState
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job
+from schedulearn.scheduler.core.states import JobStatus, Parking
 
 _MOVABLE = (JobStatus.STARTING, JobStatus.RUNNING)
 
 
-def evictions(books: ClusterState, now: float) -> list[tuple[Any, str]]:
-    """(job, why) for jobs that hold a faulty GPU, and for running ones on a host that is drained: elastic ones at once,
+@dataclass(frozen=True)
+class Eviction:
+    job: Job
+    why: str
+
+
+def evictions(state: ClusterState, now: float) -> list[Eviction]:
+    """Of jobs that hold a faulty GPU, and of running ones on a host that is drained: elastic ones at once,
     since they lose nothing, rigid ones at its deadline. Elastic ones leave a host that is to be parked too."""
-    drained = {host.id: host.drain_until for host in books.hosts if host.drain_until is not None}
-    emptying = {host.id for host in books.hosts if host.parking == "emptying"}
-    faults = {gpu.uuid: gpu for gpu in books.gpus if gpu.fault}
-    found: dict[str, tuple[Any, str]] = {}
-    for task in books.tasks:
-        job = books.jobs.get(task.job_id)
+    drained = {host.id: host.drain_until for host in state.hosts if host.drain_until is not None}
+    emptying = {host.id for host in state.hosts if host.parking is Parking.EMPTYING}
+    faults = {gpu.uuid: gpu for gpu in state.gpus if gpu.fault}
+    found: dict[str, Eviction] = {}
+    for task in state.tasks:
+        job = state.jobs.get(task.job_id)
         if job is None or task.stop or job.status not in _MOVABLE:
             continue
         faulty = next((faults[uuid] for uuid in task.gpu_uuids if uuid in faults), None)
         if faulty is not None:
-            found[job.id] = (job, f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves on.")
+            why = f"GPU {faulty.ordinal} of {task.host_id} is unhealthy ({faulty.fault}). It moves on."
+            found[job.id] = Eviction(job, why)
         elif job.status != JobStatus.RUNNING:
             continue
         elif task.host_id in drained and (job.elastic or now >= drained[task.host_id]):
-            found.setdefault(job.id, (job, f"{task.host_id} is being drained. It moves on."))
+            found.setdefault(job.id, Eviction(job, f"{task.host_id} is being drained. It moves on."))
         elif task.host_id in emptying and job.elastic:
-            found.setdefault(job.id, (job, f"{task.host_id} is to be parked. It moves on."))
+            found.setdefault(job.id, Eviction(job, f"{task.host_id} is to be parked. It moves on."))
     return list(found.values())
 
 
-def faults_of(gpus: Sequence[Any]) -> dict[str, str]:
+def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
     """GPU -> what is wrong with it, as a sentence without its end; without those that are well."""
     return {gpu.uuid: f"GPU {gpu.ordinal} of {gpu.host_id} is unhealthy ({gpu.fault})" for gpu in gpus if gpu.fault}
 
 
-def next_deadline(books: ClusterState, now: float) -> list[float]:
+def next_deadlines(state: ClusterState, now: float) -> list[float]:
     """Seconds until the deadline of each drain that is still to come."""
-    return [host.drain_until - now for host in books.hosts if host.drain_until is not None and host.drain_until > now]
+    return [host.drain_until - now for host in state.hosts if host.drain_until is not None and host.drain_until > now]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from schedulearn.scheduler.core.cluster_state import Host
+from schedulearn.scheduler.core.states import Parking
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Since when a host does not answer, and why not."""
+
+    since: float
+    why: str
 
 
 @dataclass(frozen=True)
@@ -17,16 +27,17 @@ class LivenessChange:
 
 
 def liveness_changes(
-    hosts: Sequence[Any], silent: Mapping[str, tuple[float, str]], now: float, grace_s: float
+    hosts: Sequence[Host], silent: Mapping[str, Silence], now: float, grace_s: float
 ) -> list[LivenessChange]:
-    """What has changed. `hosts`: rows with `id`, `parking` and `lost_at`. `silent`: host id -> (since when it does not
-    answer, why), of those that do not; one that is parked is silent on purpose."""
+    """What has changed. `silent`: host id -> its silence, of those that do not answer; one that is parked is silent on
+    purpose."""
     changes = []
     for host in hosts:
-        since, why = silent.get(host.id, (None, ""))
-        if since is None or host.parking == "parked":
+        silence = silent.get(host.id)
+        if silence is None or host.parking is Parking.PARKED:
             if host.lost_at is not None:
-                changes.append(LivenessChange(host.id, None, f"{host.id} answers again." if since is None else ""))
-        elif host.lost_at is None and now - since > grace_s:
-            changes.append(LivenessChange(host.id, now, f"{host.id} has not answered for {now - since:.0f} s: {why}"))
+                changes.append(LivenessChange(host.id, None, f"{host.id} answers again." if silence is None else ""))
+        elif host.lost_at is None and now - silence.since > grace_s:
+            message = f"{host.id} has not answered for {now - silence.since:.0f} s: {silence.why}"
+            changes.append(LivenessChange(host.id, now, message))
     return changes

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.outcomes import JobMoved
 from schedulearn.scheduler.core.snapshot import host_of
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
@@ -149,15 +149,15 @@ def _host_with_image(
 
 
 def fetch_hosts(
-    jobs: Mapping[str, Any],
+    jobs: Mapping[str, Job],
     decided: Mapping[str, tuple[str, ...]],
     standing: Set[str],
     is_there: IsThere,
     is_fetching: Callable[[str, str], bool],
 ) -> dict[str, tuple[str, ...]]:
     """For each waiting job the hosts that fetch its image. A fetch that has begun goes on where it is, whatever the
-    next plans say, until the image is there or that host is not `standing`: closed or lost. `jobs`: rows of all that
-    have not ended; `decided`: what the plan of this turn would have."""
+    next plans say, until the image is there or that host is not `standing`: closed or lost. `jobs`: all that have
+    not ended; `decided`: what the plan of this turn would have."""
     found = {}
     for job in jobs.values():
         if job.status not in WAITS:
@@ -171,15 +171,15 @@ def fetch_hosts(
     return found
 
 
-def refused_fetches(jobs: Mapping[str, Any], refused: Callable[[Any, str], str | None]) -> list[JobMoved]:
+def refused_fetches(jobs: Mapping[str, Job], refused: Callable[[Job, str], str | None]) -> list[JobMoved]:
     """The ends of jobs whose image can't be had. `refused`: (job, host id) -> why it can't be had there."""
     moved = []
     for job in jobs.values():
         if job.status == JobStatus.PULLING:
             why = next((why for host in job.fetch_hosts if (why := refused(job, host)) is not None), None)
             if why is not None:
-                fields: dict[str, Any] = {"pull_percent": None, "fetch_hosts": []}
-                moved.append(JobMoved(job, Reason.IMAGE_UNAVAILABLE, why, fields))
+                changes = JobChanges(pull_percent=None, fetch_hosts=[])
+                moved.append(JobMoved(job, Reason.IMAGE_UNAVAILABLE, why, changes))
     return moved
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from schedulearn.scheduler.core.cluster_state import Job, Task
+from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
 IN_PLACE = "in-place"
@@ -29,7 +30,7 @@ ABORTED = 134
 
 
 @dataclass(frozen=True)
-class Step:
+class WorkerChange:
     """What becomes of a job's workers: so many `more` on `host`, or those of `leaving` end."""
 
     host: str
@@ -38,32 +39,32 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A change of workers that goes wrong: the job's new `fields`, and which of its tasks are stopped."""
+class JobVerdict:
+    """A change of workers that goes wrong: what changes of the job, and which of its tasks are stopped."""
 
     reason: Reason
     message: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    changes: JobChanges = field(default_factory=JobChanges)
     stop: tuple[str, ...] | None = None
     """None: all."""
 
 
-def in_place(tasks: Sequence[Any]) -> bool:
+def in_place(tasks: Sequence[Task]) -> bool:
     """Whether a job with these live tasks can be resized without ending them."""
     return bool(tasks) and all(task.generation > 0 for task in tasks)
 
 
-def members(tasks: Sequence[Any]) -> list[Any]:
+def members(tasks: Sequence[Task]) -> list[Task]:
     """The live tasks that belong to the job's present generation, in the order of their ranks in training."""
     return sorted((task for task in tasks if not task.stop), key=lambda task: task.rank)
 
 
-def leaves_alone(job: Any, task: Any) -> bool:
+def leaves_alone(job: Job, task: Task) -> bool:
     """Whether the end of this task was asked for while the job runs on."""
     return bool(task.generation > 0 and task.stop and job.status == JobStatus.RUNNING)
 
 
-def leaving(jobs: Mapping[str, Any], tasks: Sequence[Any]) -> set[str]:
+def leaving(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> set[str]:
     """Ids of the live tasks that end while the others of their job go on."""
     staying = {task.job_id for task in tasks if not task.stop}
     return {
@@ -72,12 +73,12 @@ def leaving(jobs: Mapping[str, Any], tasks: Sequence[Any]) -> set[str]:
     }  # fmt: skip
 
 
-def settled(job: Any, tasks: Sequence[Any]) -> bool:
+def settled(job: Job, tasks: Sequence[Task]) -> bool:
     """Whether the last change of the workers is over."""
     return bool(job.generation == job.trained and not any(task.stop for task in tasks))
 
 
-def step_to(job: Any, tasks: Sequence[Any], wanted: Mapping[str, int]) -> Step | None:
+def step_to(job: Job, tasks: Sequence[Task], wanted: Mapping[str, int]) -> WorkerChange | None:
     """How `job` with these live `tasks` gets to `wanted`, GPUs by host; None: only by a restart."""
     hosts = {task.host_id for task in tasks}
     if job.resize != IN_PLACE or not in_place(tasks) or len(hosts) != 1 or wanted.keys() != hosts:
@@ -85,43 +86,44 @@ def step_to(job: Any, tasks: Sequence[Any], wanted: Mapping[str, int]) -> Step |
     [(host, count)] = wanted.items()
     now = members(tasks)
     # The last ones go: those that stay keep their ranks, and the first one leads.
-    return Step(host, max(0, count - len(now)), tuple(task.id for task in now[count:]))
+    return WorkerChange(host, max(0, count - len(now)), tuple(task.id for task in now[count:]))
 
 
-def newcomers(job: Any, tasks: Sequence[Any], ended: Sequence[Any] = ()) -> list[Any]:
+def newcomers(job: Job, tasks: Sequence[Task], ended: Sequence[Task] = ()) -> list[Task]:
     """Those of `tasks` that have not trained yet while others of the job do, or did: `ended` in this attempt."""
     if not any(task.generation <= job.trained for task in [*tasks, *ended]):
         return []  # the first ones of an attempt
     return [task for task in tasks if task.generation > job.trained]
 
 
-def never_met(job: Any, tasks: Sequence[Any]) -> bool:
+def never_met(job: Job, tasks: Sequence[Task]) -> bool:
     """Whether the workers of an attempt, `tasks`, have not even tried to come together."""
     return not job.meeting and all(task.generation > job.trained for task in tasks)
 
 
-def finishing(job: Any, new: Sequence[Any]) -> Verdict:
+def finishing(job: Job, new: Sequence[Task]) -> JobVerdict:
     """The first of its workers has done its work: nobody comes or goes any more."""
-    fields = {"generation": job.generation + 1}
-    return Verdict(Reason(job.reason), job.message, fields, tuple(task.id for task in new))
+    changes = JobChanges(generation=job.generation + 1)
+    return JobVerdict(Reason(job.reason), job.message, changes, tuple(task.id for task in new))
 
 
-def withdrawn(job: Any, new: Sequence[Any], why: str) -> Verdict:
+def withdrawn(job: Job, new: Sequence[Task], why: str) -> JobVerdict:
     """The `new` workers are given up; the others go on as they were."""
     failed = job.losses + 1
-    fields: dict[str, Any] = {**next_generation(job), "losses": failed}
+    changes = next_generation(job)
+    changes["losses"] = failed
     message = f"{why} It goes on with the GPUs that it had."
     if failed >= MAX_FAILED:
-        fields["resize"] = RESTART
+        changes["resize"] = RESTART
         message += " From now on it is resized by checkpoint and restart."
-    return Verdict(Reason.RESIZING_IN_PLACE, message, fields, tuple(task.id for task in new))
+    return JobVerdict(Reason.RESIZING_IN_PLACE, message, changes, tuple(task.id for task in new))
 
 
-def next_generation(job: Any) -> dict[str, Any]:
-    return {"generation": job.generation + 1, "meeting": "", "forming_at": None}
+def next_generation(job: Job) -> JobChanges:
+    return JobChanges(generation=job.generation + 1, meeting="", forming_at=None)
 
 
-def overdue(job: Any, tasks: Sequence[Any], now: float, service_started: float) -> Verdict | None:
+def overdue(job: Job, tasks: Sequence[Task], now: float, service_started: float) -> JobVerdict | None:
     """The verdict on a change of workers that takes too long; None: nothing is wrong."""
     if job.status != JobStatus.RUNNING or not in_place(tasks) or all(task.stop for task in tasks):
         return None
@@ -139,6 +141,6 @@ def overdue(job: Any, tasks: Sequence[Any], now: float, service_started: float) 
     return None
 
 
-def _by_restart(why: str) -> Verdict:
+def _by_restart(why: str) -> JobVerdict:
     message = f"{why} It starts again from its checkpoint, and is resized by restart from now on."
-    return Verdict(Reason.RESIZE_FAILED, message, {"resize": RESTART, "forming_at": None})
+    return JobVerdict(Reason.RESIZE_FAILED, message, JobChanges(resize=RESTART, forming_at=None))

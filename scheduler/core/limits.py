@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB
@@ -28,14 +28,25 @@ class Limits:
     """Beyond that the kernel kills it; None: no bound."""
 
 
-def limits(job: Any, gpus: int, gpus_of_host: int, facts: HostFacts | None) -> Limits:
+class Asked(Protocol):
+    """What a job asks for beside its GPUs."""
+
+    @property
+    def cpus(self) -> float | None: ...
+    @property
+    def memory_bytes(self) -> int | None: ...
+    @property
+    def shm_bytes(self) -> int: ...
+
+
+def limits(asked: Asked, gpus: int, gpus_of_host: int, facts: HostFacts | None) -> Limits:
     """For a task with `gpus` of the `gpus_of_host`: by its share of those, unless the job says otherwise. Its shared
     memory fits in any case."""
-    memory = job.memory_bytes
+    memory = asked.memory_bytes
     if memory is None and facts is not None and facts.memory_bytes and gpus_of_host:
         share = int(facts.memory_bytes * (1 - _SPARE) * min(1.0, gpus / gpus_of_host))
-        memory = min(facts.memory_bytes, max(share, job.shm_bytes + GIB))
-    return Limits(SHARES_A_GPU * max(1, gpus), job.cpus, memory)
+        memory = min(facts.memory_bytes, max(share, asked.shm_bytes + GIB))
+    return Limits(SHARES_A_GPU * max(1, gpus), asked.cpus, memory)
 
 
 def check_data_sets(data_sets: Mapping[str, str]) -> None:

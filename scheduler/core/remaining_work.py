@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from schedulearn.metrics.goodput import Goodput
@@ -34,16 +34,36 @@ class Length:
     basis: Basis
 
 
-def samples_of(progress: Any) -> tuple[int, int] | None:
-    """(samples done, samples in all), from a row of `profile`; None if the job did not say how many epochs it has."""
+class Progress(Protocol):
+    """How far a training is, as its job says."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def epochs(self) -> int | None: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def epoch_samples(self) -> int: ...
+
+
+class Samples(NamedTuple):
+    done: int
+    total: int
+
+
+def samples_of(progress: Progress | None) -> Samples | None:
+    """None if the job did not say how many epochs it has."""
     if progress is None or not progress.epochs or not progress.epoch_samples:
         return None
     total = progress.epochs * progress.epoch_samples
-    return min(total, progress.epoch * progress.epoch_samples + progress.position), total
+    return Samples(min(total, progress.epoch * progress.epoch_samples + progress.position), total)
 
 
-def by_progress(progress: Any, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int) -> Length | None:
-    """From what the job itself reported (a row of `profile`): samples left at its measured speed, or else at its pace
+def by_progress(
+    progress: Progress | None, attained_gpu_seconds: float, goodput: Goodput | None, min_gpus: int
+) -> Length | None:
+    """From what the job itself reported: samples left at its measured speed, or else at its pace
     so far. None if it did not say how many epochs it trains, or if nothing is done yet."""
     if (samples := samples_of(progress)) is None:
         return None

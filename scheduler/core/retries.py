@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol
 
+from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import JobStatus
+
+
+class Waiting(Protocol):
+    """A job, as far as its next try goes."""
+
+    @property
+    def status(self) -> JobStatus: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def not_before(self) -> float | None: ...
+
 
 FIRST_S = 1.0
 MOST_S = 300.0
@@ -18,17 +33,17 @@ def delay(retries: int, ran_s: float) -> float:
     return FIRST_S if ran_s > MOST_S else min(MOST_S, FIRST_S * 2.0 ** min(retries, 30))
 
 
-def resting(jobs: Mapping[str, Any], now: float) -> dict[str, float]:
+def next_tries(jobs: Mapping[str, Waiting], now: float) -> dict[str, float]:
     """Job id -> when it may start again, of those that may not yet."""
-    return {job_id: job.not_before for job_id, job in jobs.items() if _rests(job, now)}
+    return {job_id: at for job_id, job in jobs.items() if (at := _next_try(job, now)) is not None}
 
 
-def why_resting(job: Any, now: float) -> tuple[str, str] | None:
-    """(code, sentence) for a job that waits for its next try; None for others."""
-    if not _rests(job, now):
+def why_resting(job: Waiting, now: float) -> Explanation | None:
+    """For a job that waits for its next try; None for others."""
+    if (at := _next_try(job, now)) is None:
         return None
-    return job.reason, f"{job.message} It tries again in {math.ceil(job.not_before - now)} s."
+    return Explanation(job.reason, f"{job.message} It tries again in {math.ceil(at - now)} s.")
 
 
-def _rests(job: Any, now: float) -> bool:
-    return bool(job.status == JobStatus.QUEUED and job.not_before is not None and job.not_before > now)
+def _next_try(job: Waiting, now: float) -> float | None:
+    return job.not_before if job.status == JobStatus.QUEUED and (job.not_before or now) > now else None

@@ -1,27 +1,24 @@
-"""From the books to the snapshot that policies see. Pure."""
+"""From the cluster state to the snapshot that policies see. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
-from schedulearn.scheduler.core.outcomes import ran_seconds
+from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.states import WAITS, JobStatus
-
-if TYPE_CHECKING:
-    from schedulearn.scheduler.core.profile import JobProfile
-    from schedulearn.scheduler.store.repository import ClusterState
 
 _PART = " / "  # no host's name has it
 UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
 
 
 def build_snapshot(
-    books: ClusterState,
+    state: ClusterState,
     ready: Set[str],
     utilization: Callable[[str], float | None],
     now: float,
@@ -29,6 +26,7 @@ def build_snapshot(
     caps_growth: bool = True,
     *,
     awaited: Set[str] = frozenset(),
+    resting: Set[str] = frozenset(),
     settled: bool = False,
     work_of: Callable[[str], float | None] = lambda family: None,
 ) -> Snapshot:
@@ -40,31 +38,33 @@ def build_snapshot(
     planned with (`HostView.gpu_leaving`); with `settled` they count as free already. A job that ends is left out.
 
     `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
-    running ones are left as they are.
+    running ones are left as they are. `resting`: jobs that may not start yet.
     `work_of`: family -> GPU-seconds that its jobs took on average, None if unknown.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
-    passive = {
-        task.id
-        for task in books.tasks
-        if task.job_id not in books.jobs or books.jobs[task.job_id].status in (JobStatus.STOPPING, JobStatus.RESIZING)
-    } | leaving(books.jobs, books.tasks)
-    part_of = parts(books.gpus)
-    hosts = _Hosts(books, ready, passive, part_of)
-    held = _held(books.tasks, passive, part_of, hosts, now)
-    for job in sorted(books.jobs.values(), key=lambda job: job.submitted_at):
-        again = job.target and job.id not in held and job.status != JobStatus.STOPPING
-        if again and (picked := hosts.reserve(job, books.tasks)) is not None:
-            held[job.id] = _Held(dict(job.target), picked)
-    jobs = []
-    for job in books.jobs.values():
-        if job.status == JobStatus.STOPPING or (job.status in WAITS and job.id in awaited):
+    ending = _ending_tasks(state)
+    part_of = parts(state.gpus)
+    hosts = _Parts(state, ready, ending, part_of)
+    held = _held_now(state.tasks, ending, part_of, hosts, now)
+    _reserve_targets(state, hosts, held)
+    views = []
+    for job in state.jobs.values():
+        if job.status == JobStatus.STOPPING or job.id in resting or (job.status in WAITS and job.id in awaited):
             continue
         profile = profile_of(job.id) if job.elastic else None
-        mine = held.get(job.id, _NOTHING)
-        jobs.append(_view(job, mine, profile, books.progress.get(job.id), work_of, now, caps_growth, awaited))
-    views = hosts.views(utilization, settled)
-    return Snapshot(now=now, seed=0, hosts=views, jobs=tuple(jobs), last_host=books.last_host)
+        view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
+        views.append(view.as_job_view(state.progress.get(job.id), work_of(job.family)))
+    return Snapshot(
+        now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
+    )
+
+
+def _ending_tasks(state: ClusterState) -> set[str]:
+    """Ids of the tasks whose GPUs are about to be left."""
+    ends = (JobStatus.STOPPING, JobStatus.RESIZING)
+    return {
+        task.id for task in state.tasks if task.job_id not in state.jobs or state.jobs[task.job_id].status in ends
+    } | leaving(state.jobs, state.tasks)
 
 
 @dataclass
@@ -77,142 +77,178 @@ class _Held:
     """GPU-seconds by tasks that still live."""
     ran: float = 0.0
     """Seconds that its first task has run."""
-    since: float = 0.0
-    """Seconds that the last of its tasks to start has run."""
+    since: float = math.inf
+    """Seconds that the last of its tasks to start has run; infinite: it has none."""
 
 
 _NOTHING = _Held()
 
 
-def _held(
-    tasks: Sequence[Any], passive: Set[str], part_of: Mapping[str, str], hosts: _Hosts, now: float
+def _held_now(
+    tasks: Sequence[Task], ending: Set[str], part_of: Mapping[str, str], hosts: _Parts, now: float
 ) -> dict[str, _Held]:
     found: dict[str, _Held] = {}
     for task in tasks:
-        if task.id in passive:
+        if task.id in ending:
             continue
-        first = task.job_id not in found
-        mine = found.setdefault(task.job_id, _Held())
+        held = found.setdefault(task.job_id, _Held())
         for uuid in task.gpu_uuids:
             name = part_of.get(uuid, task.host_id)
-            mine.allocation[name] = mine.allocation.get(name, 0) + 1
-            mine.indices[name] = mine.indices.get(name, ()) + hosts.index(uuid)
-        ran = ran_seconds(task, now)
-        mine.served += ran * len(task.gpu_uuids)
-        mine.since = ran if first else min(mine.since, ran)
+            held.allocation[name] = held.allocation.get(name, 0) + 1
+            held.indices[name] = held.indices.get(name, ()) + hosts.index(uuid)
+        ran = run_seconds(task, now)
+        held.served += ran * len(task.gpu_uuids)
+        held.since = min(held.since, ran)
         if task.rank == 0:
-            mine.ran = ran
+            held.ran = ran
     return found
 
 
-class _Hosts:
-    """The hosts while a snapshot is made: which of their GPUs may be planned with, and how many jobs each will have."""
+def _reserve_targets(state: ClusterState, hosts: _Parts, held: dict[str, _Held]) -> None:
+    """Jobs between stop and start of a resize hold what they will have, the oldest first."""
+    targets = [job for job in state.jobs.values() if job.target and job.id not in held]
+    for job in sorted(targets, key=lambda job: job.submitted_at):
+        own = {uuid for task in state.tasks if task.job_id == job.id for uuid in task.gpu_uuids}
+        if job.target and job.status != JobStatus.STOPPING:
+            picked = hosts.reserve(job.target, own)
+            if picked is not None:
+                held[job.id] = _Held(dict(job.target), picked, since=0.0)
 
-    def __init__(self, books: ClusterState, ready: Set[str], passive: Set[str], part_of: Mapping[str, str]) -> None:
-        self._rows: list[tuple[Any, str, bool, list[Any]]] = []  # host, its part's name, whether it is open, all GPUs
-        self._usable: dict[str, list[Any]] = {}
-        self._jobs: dict[str, list[int]] = {}
-        self._leaving: dict[str, list[bool]] = {}
+
+@dataclass
+class _Part:
+    """The GPUs of one type of a host: which may be planned with, and how many jobs each will have."""
+
+    host: Host
+    name: str
+    open: bool
+    gpus: Sequence[Gpu]
+    usable: list[Gpu] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    """For each usable GPU: jobs that hold it, without those about to leave it."""
+    leaving: list[bool] = field(default_factory=list)
+    """For each usable GPU: whether a job is about to leave it."""
+
+    def free(self, own: Set[str]) -> list[int]:
+        """Usable GPUs that nobody holds, those of `own` first, then those that nobody is about to leave."""
+        free = [index for index, jobs in enumerate(self.jobs) if not jobs]
+        return sorted(free, key=lambda index: (self.usable[index].uuid not in own, self.leaving[index], index))
+
+    def view(self, utilization: Callable[[str], float | None], settled: bool) -> HostView:
+        return HostView(
+            id=self.name,
+            gpus=len(self.usable),
+            gpu_type=self.gpus[0].type if self.gpus else "gpu",
+            labels=self.host.labels,
+            open=self.open,
+            parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
+            gpu_jobs=tuple(self.jobs),
+            gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
+            gpu_leaving=() if settled or not any(self.leaving) else tuple(self.leaving),
+        )
+
+
+class _Parts:
+    """The hosts while a snapshot is made."""
+
+    def __init__(self, state: ClusterState, ready: Set[str], ending: Set[str], part_of: Mapping[str, str]) -> None:
+        self._parts: dict[str, _Part] = {}
         self._index: dict[str, int] = {}
-        """GPU -> its place among those of its part."""
-        by_host: dict[str, dict[str, list[Any]]] = {}
-        for gpu in books.gpus:
+        """GPU -> its place among the usable ones of its part."""
+        by_host: dict[str, dict[str, list[Gpu]]] = {}
+        for gpu in state.gpus:
             by_host.setdefault(gpu.host_id, {}).setdefault(part_of[gpu.uuid], []).append(gpu)
-        for host in books.hosts:
-            is_open = host.state == "active" and host.id in ready
+        for host in state.hosts:
+            is_open = host.active and host.id in ready
             for name, gpus in sorted(by_host.get(host.id, {host.id: []}).items()):
-                self._rows.append((host, name, is_open, gpus))
-                usable: list[Any] = []
-                jobs: list[int] = []
-                leaves: list[bool] = []
+                part = self._parts[name] = _Part(host, name, is_open, gpus)
                 for gpu in gpus:
-                    tasks = list(books.leases.get(gpu.uuid, {}).values())
-                    staying = sum(1 for task in tasks if task not in passive)
-                    if staying or (is_open and not gpu.fault and not gpu.occupied):
-                        self._index[gpu.uuid] = len(usable)
-                        usable.append(gpu)
-                        jobs.append(staying)
-                        leaves.append(staying < len(tasks))
-                self._usable[name], self._jobs[name], self._leaving[name] = usable, jobs, leaves
+                    self._add(part, gpu, state.leases.get(gpu.uuid, {}), ending)
+
+    def _add(self, part: _Part, gpu: Gpu, holders: Mapping[int, str], ending: Set[str]) -> None:
+        staying = sum(1 for task_id in holders.values() if task_id not in ending)
+        if staying or (part.open and not gpu.fault and not gpu.occupied):
+            self._index[gpu.uuid] = len(part.usable)
+            part.usable.append(gpu)
+            part.jobs.append(staying)
+            part.leaving.append(staying < len(holders))
 
     def index(self, uuid: str) -> tuple[int, ...]:
         return (self._index[uuid],) if uuid in self._index else ()
 
-    def reserve(self, job: Any, tasks: Sequence[Any]) -> dict[str, tuple[int, ...]] | None:
-        """GPUs for the target of `job`, by host, the first those that it holds still; None, and nothing taken, if a
-        host has not so many any more that nobody else holds."""
-        open_parts = {name for _, name, is_open, _ in self._rows if is_open}
-        own = {uuid for task in tasks if task.job_id == job.id for uuid in task.gpu_uuids}
+    def reserve(self, target: Mapping[str, int], own: Set[str]) -> dict[str, tuple[int, ...]] | None:
+        """GPUs for a job's `target`, by part, the first those of its `own` that it holds still; None, and nothing
+        taken, if a part has not so many any more that nobody else holds."""
         picked: dict[str, tuple[int, ...]] = {}
-        for name, count in job.target.items():
-            free = [i for i, jobs in enumerate(self._jobs.get(name, ())) if not jobs]
-            if name not in open_parts or len(free) < count:
+        for name, count in target.items():
+            part = self._parts.get(name)
+            free = part.free(own) if part is not None and part.open else []
+            if len(free) < count:
                 return None
-            usable, leaves = self._usable[name], self._leaving[name]
-            free.sort(key=lambda i: (usable[i].uuid not in own, leaves[i], i))
             picked[name] = tuple(sorted(free[:count]))
         for name, indices in picked.items():
             for index in indices:
-                self._jobs[name][index] += 1
+                self._parts[name].jobs[index] += 1
         return picked
 
     def views(self, utilization: Callable[[str], float | None], settled: bool) -> tuple[HostView, ...]:
-        return tuple(
-            HostView(
-                id=name,
-                gpus=len(self._usable[name]),
-                gpu_type=gpus[0].type if gpus else "gpu",
-                labels=host.labels,
-                open=is_open,
-                parked_gpus=sum(1 for gpu in gpus if not gpu.fault) if host.parking else 0,
-                gpu_jobs=tuple(self._jobs[name]),
-                gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self._usable[name]),
-                gpu_leaving=() if settled or not any(self._leaving[name]) else tuple(self._leaving[name]),
-            )
-            for host, name, is_open, gpus in self._rows
+        return tuple(part.view(utilization, settled) for part in self._parts.values())
+
+
+@dataclass(frozen=True)
+class _Viewed:
+    """One job as policies see it."""
+
+    job: Job
+    held: _Held
+    profile: JobProfile | None
+    caps_growth: bool
+    awaited: bool
+    now: float
+
+    def as_job_view(self, progress: JobProgress | None, family_work: float | None) -> JobView:
+        job, held, profile = self.job, self.held, self.profile
+        attained = job.gpu_seconds + held.served
+        length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
+        length = length or by_family(family_work, attained)
+        return JobView(
+            id=job.id,
+            submitted_at=job.submitted_at,
+            required_gpus=job.required_gpus,
+            min_gpus=job.min_gpus,
+            max_gpus=_cap(job, profile, held.ran) if self.caps_growth and job.elastic else job.max_gpus,
+            elastic=job.elastic,
+            priority=job.priority,
+            weight=job.weight,
+            deadline=job.deadline,
+            attained_gpu_seconds=attained,
+            run_seconds=job.run_seconds + held.ran,
+            restarts=job.restarts + job.generation - job.attempt,  # with resizes in place
+            allocation=held.allocation,
+            held_seconds=self._held_seconds(),
+            gpu_indices=held.indices,
+            remaining=length.seconds if length is not None else None,
+            basis=length.basis if length is not None else None,
+            goodput=profile.goodput if profile else None,
+            profiled_gpus=profile.max_profiled if profile else None,
+            resize_seconds=self._resize_seconds(),
         )
 
+    def _held_seconds(self) -> float | None:
+        """For how long it has had its allocation; 0 while its profile is awaited, so that it is left as it is."""
+        if self.awaited:
+            return 0.0
+        if not self.held.allocation:
+            return None
+        decided = math.inf if self.job.resized_at is None else max(0.0, self.now - self.job.resized_at)
+        return min(self.held.since, decided)
 
-def _view(
-    job: Any,
-    held: _Held,
-    profile: JobProfile | None,
-    progress: Any,
-    work_of: Callable[[str], float | None],
-    now: float,
-    caps_growth: bool,
-    awaited: Set[str],
-) -> JobView:
-    attained = job.gpu_seconds + held.served
-    length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
-    length = length or by_family(work_of(job.family), attained)
-    since = held.since if job.resized_at is None else min(held.since, max(0.0, now - job.resized_at))
-    measured = profile.resize_seconds if profile else None
-    return JobView(
-        id=job.id,
-        submitted_at=job.submitted_at,
-        required_gpus=job.required_gpus,
-        min_gpus=job.min_gpus,
-        max_gpus=_cap(job, profile, held.ran) if caps_growth and job.elastic else job.max_gpus,
-        elastic=job.elastic,
-        priority=job.priority,
-        weight=job.weight,
-        deadline=job.deadline,
-        attained_gpu_seconds=attained,
-        run_seconds=job.run_seconds + held.ran,
-        restarts=job.restarts + job.generation - job.attempt,  # with resizes in place
-        allocation=held.allocation,
-        held_seconds=0.0 if job.id in awaited else since if held.allocation else None,
-        gpu_indices=held.indices,
-        remaining=length.seconds if length is not None else None,
-        basis=length.basis if length is not None else None,
-        goodput=profile.goodput if profile else None,
-        profiled_gpus=profile.max_profiled if profile else None,
-        resize_seconds=IN_PLACE_S if measured is None and job.resize == IN_PLACE else measured,
-    )
+    def _resize_seconds(self) -> float | None:
+        measured = self.profile.resize_seconds if self.profile else None
+        return IN_PLACE_S if measured is None and self.job.resize == IN_PLACE else measured
 
 
-def parts(gpus: Sequence[Any]) -> dict[str, str]:
+def parts(gpus: Sequence[Gpu]) -> dict[str, str]:
     """GPU -> what policies see it on. A host with GPUs of several types, as MIG makes them, is one host for each of
     them: to a job they are as different as those of different hosts."""
     types: dict[str, set[str]] = {}
@@ -228,9 +264,9 @@ def host_of(part: str) -> str:
     return part.partition(_PART)[0]
 
 
-def _cap(job: Any, profile: JobProfile | None, ran: float) -> int:
+def _cap(job: Job, profile: JobProfile | None, ran: float) -> int:
     """How many GPUs the job may be tried on now. One that was never measured starts small; if it turns out not to
     report, it gets what its user asked for."""
     if profile is not None:
         return profile.cap(job.max_gpus, job.min_gpus)
-    return int(job.required_gpus if job.run_seconds + ran > UNREPORTED_S else job.min_gpus)
+    return job.required_gpus if job.run_seconds + ran > UNREPORTED_S else job.min_gpus

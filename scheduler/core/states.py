@@ -38,6 +38,27 @@ class JobStatus(StrEnum):
         return self in HOLDS_GPUS
 
 
+class TaskStatus(StrEnum):
+    """How a task stands in the database. What an engine shows of it is a `core.task.TaskState`."""
+
+    WANTED = "wanted"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class HostState(StrEnum):
+    ACTIVE = "active"
+    CORDONED = "cordoned"
+
+
+class Parking(StrEnum):
+    """Whether the policy, and not an operator, has closed a host."""
+
+    NONE = ""
+    EMPTYING = "emptying"
+    PARKED = "parked"
+
+
 _Q, _P, _S, _R, _Z, _X = (
     JobStatus.QUEUED,
     JobStatus.PULLING,

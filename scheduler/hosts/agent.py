@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.outcomes import Observation, Outage, Refusal, through_outages
+from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.observations import Observation, Outage, Refusal, through_outages
 from schedulearn.scheduler.core.reconcile import (
     Action,
     FetchCheckpoints,
@@ -148,8 +148,8 @@ class HostAgent:
     def status(self) -> HostStatus:
         return self._status
 
-    def image_of(self, job: Any) -> str:
-        """The image, or local environment, that a job (a row) needs here."""
+    def image_of(self, job: NamesImage) -> str:
+        """The image, or local environment, that a job needs here."""
         return self.runtime.image_for(job.container_image, job.launcher)
 
     def has_image(self, image: str) -> bool:

@@ -25,6 +25,7 @@ from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
 
@@ -206,7 +207,7 @@ class Checkpoints:
         if row.finished_at is not None:
             return bool(row.finished_at + self._keep_s < self._clock())
         with self._db.read() as db:
-            here = any(task.host_id == host_id for task in repository.tasks_of(db, [job_id], live=True))
+            here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
         return row.checkpoint_host not in (None, host_id) and not here
 
     def _tell(self, job_id: str, host_id: str, message: str) -> None:

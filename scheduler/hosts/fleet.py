@@ -19,6 +19,7 @@ from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store.cluster_state import live_tasks
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.monitor import Monitor
 from schedulearn.scheduler.telemetry.probes import Probe
@@ -116,7 +117,7 @@ class Fleet:
             if row.origin != "api":
                 where = "the settings file" if row.origin == "settings" else "this service (see --simulate-gpus 0)"
                 raise ConflictError(f"{host_id} belongs to {where}: it can't be removed, but cordoned and drained")
-            live = hosts.live_tasks(db, host_id)
+            live = live_tasks(db, host_id)
             if live and not force:
                 jobs = ", ".join(sorted({task.job_id for task in live})[:5])
                 raise ConflictError(f"jobs have containers on {host_id} ({jobs}): drain it first, or force its removal")
@@ -197,7 +198,7 @@ class Fleet:
         known = {row.id: row for row in hosts.list_hosts(db)}
         for row in known.values():
             if row.origin == "settings" and row.id not in names:
-                if hosts.live_tasks(db, row.id):
+                if live_tasks(db, row.id):
                     hosts.set_state(db, row.id, "cordoned", now)
                 else:
                     hosts.delete_host(db, row.id, now)

@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Set
 from typing import Any
 
+from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.store import hosts, repository
+from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.repository import ClusterState
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class Parking:
     def turn(self) -> None:
         """Looks once, and does what is to be done."""
         with self._db.read() as db:
-            books = repository.load_cluster_state(db)
+            books = load_cluster_state(db)
         address = {host.id: host.address for host in books.hosts}
         for host_id, step in steps(self._host_loads(books), self._desired()):
             now = self._clock()

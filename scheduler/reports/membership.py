@@ -9,11 +9,13 @@ from sqlalchemy import Row, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.in_place import members
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.store import Strict
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Job
 
 PATH = "/api/v1/reports/membership"
@@ -72,9 +74,9 @@ def roster_for(db: Connection, job_id: str, said: MembershipIn) -> tuple[dict[st
     return {"generation": job.generation, "members": found, "meeting": job.meeting}, news
 
 
-def _find(db: Connection, job_id: str, said: MembershipIn) -> tuple[Row[Any], list[Row[Any]]]:
+def _find(db: Connection, job_id: str, said: MembershipIn) -> tuple[Row[Any], list[Task]]:
     job = repository.get_job(db, job_id)
-    tasks = repository.tasks_of(db, [job_id], live=True)
+    tasks = tasks_of(db, [job_id], live=True)
     mine = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
     if JobStatus(job.status).terminal or not mine:
         raise ConflictError(f"job {job_id} has no place for worker {said.member} of attempt {said.attempt} any more")

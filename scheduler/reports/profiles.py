@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.remaining_work import samples_of
 from schedulearn.scheduler.core.states import JobStatus
@@ -83,9 +84,9 @@ class Profiles:
         """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
         return self._work.get(family)
 
-    def follow(self, jobs: Mapping[str, Any]) -> None:
+    def follow(self, jobs: Mapping[str, records.Job]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
-        `jobs`: rows of all that have not."""
+        `jobs`: all that have not."""
         gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()
         if not gone and not new:
             return

@@ -16,6 +16,7 @@ from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.sim.replay import FinishedJob
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Gpu, Metric, Observation, Profile
 
 MAX_ROWS = 200  # observations of a job: allocations x batches
@@ -137,7 +138,7 @@ def load_finished_jobs(db: Connection, limit: int) -> list[FinishedJob]:
     jobs = repository.list_succeeded(db, limit)
     ids = [job.id for job in jobs]
     tasks: dict[str, list[Any]] = {}
-    for task in repository.tasks_of(db, ids):
+    for task in tasks_of(db, ids):
         tasks.setdefault(task.job_id, []).append(task)
     points: dict[tuple[str, str], list[list[float]]] = {}
     told = select(Metric).where(col(Metric.job_id).in_(ids), col(Metric.name).in_([NOISE, STALL]))
@@ -187,7 +188,7 @@ def _store_profile(db: Connection, job_id: str, report: ReportIn, new: bool, now
 
 def _gpu_type(db: Connection, job_id: str) -> str:
     """Of the GPUs that the job had last."""
-    tasks = repository.tasks_of(db, [job_id])
+    tasks = tasks_of(db, [job_id])
     uuids = [uuid for task in tasks[-1:] for uuid in task.gpu_uuids]
     return db.execute(select(col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)).limit(1)).scalar() or "gpu"
 

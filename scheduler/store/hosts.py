@@ -13,7 +13,7 @@ from schedulearn.scheduler.core.host_liveness import LivenessChange
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Task
+from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host
 
 HostRow = Row[Any]
 
@@ -113,12 +113,6 @@ def set_liveness(db: Connection, changes: Sequence[LivenessChange], now: float) 
         if found.rowcount and change.message:
             kind = "host.back" if change.lost_at is None else "host.lost"
             repository.add_event(db, now, kind, host_id=change.host_id, message=change.message)
-
-
-def live_tasks(db: Connection, host_id: str) -> Sequence[Row[Any]]:
-    return db.execute(
-        select(Task).where(col(Task.host_id) == host_id, col(Task.state) != "ended").order_by(col(Task.seq))
-    ).all()
 
 
 def delete_host(db: Connection, host_id: str, now: float) -> None:

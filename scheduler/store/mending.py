@@ -6,7 +6,8 @@ from sqlalchemy import case, or_, update
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.instants import EARLIEST, LATEST
-from schedulearn.scheduler.store.models import METADATA, InstantColumn
+from schedulearn.scheduler.store.columns import InstantColumn
+from schedulearn.scheduler.store.models import METADATA
 
 
 def mend_instants(db: Connection) -> None:

@@ -20,32 +20,12 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
-from schedulearn.scheduler.core.instants import bounded
-from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
+from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
 
 _STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
-
-
-class InstantColumn(TypeDecorator[float]):
-    """Seconds since the epoch, never out of the bounds that every answer can show."""
-
-    impl = Float
-    cache_ok = True
-
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
-        return None if value is None else bounded(value)
-
-
-def _json() -> Any:
-    return Column(JSON, nullable=False)
-
-
-def _json_or_none() -> Any:
-    return Column(JSON(none_as_null=True), nullable=True)
 
 
 class Meta(SQLModel, table=True):
@@ -84,7 +64,7 @@ class Job(SQLModel, table=True):
     max_duration: float | None
     max_restarts: int
     launcher: str
-    env: dict[str, str] = Field(sa_column=_json())
+    env: dict[str, str] = Field(sa_column=json_column())
     grace_period: float = Field(sa_column=Column(Float, nullable=False, server_default="10"))
     shm_bytes: int = Field(sa_type=BigInteger)
     cpus: float | None = None
@@ -95,12 +75,12 @@ class Job(SQLModel, table=True):
     """This and the next two: what the worker SDK takes in place of what the script says."""
     max_batch_size: int | None = None
     epochs: int | None = None
-    labels: dict[str, str] = Field(sa_column=_json())
+    labels: dict[str, str] = Field(sa_column=json_column())
     user: str
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Jobs of one family share what is learned; empty only for jobs of before there were families."""
 
-    status: str
+    status: JobStatus = Field(sa_column=Column(EnumColumn(JobStatus), nullable=False))
     reason: str
     message: str = Field(sa_type=Text)
     version: int = 0
@@ -134,12 +114,12 @@ class Job(SQLModel, table=True):
     """Where the workers of this generation meet, as their first one says; empty: it has not yet."""
     forming_at: float | None = Field(default=None, sa_type=InstantColumn)
     """Since when training stands still for a change of workers; None: it does not."""
-    target: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
+    target: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
     """What it will hold when it starts again after a resize, as a policy sees it; None: it is not being resized by
     restart, or gives all up."""
     resized_at: float | None = Field(default=None, sa_type=InstantColumn)
     """When its last resize was decided."""
-    resized_from: dict[str, int] | None = Field(default=None, sa_column=_json_or_none())
+    resized_from: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
     """What it held before that; None: it was told already what the resize gained and cost."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
@@ -171,8 +151,8 @@ class Task(SQLModel, table=True):
     generation: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """Of the job's workers, with which it was to begin; 0: its job is not resized in place in this attempt."""
     host_id: str
-    gpu_uuids: list[str] = Field(sa_column=_json())
-    state: str = "wanted"
+    gpu_uuids: list[str] = Field(sa_column=json_column())
+    state: TaskStatus = Field(default=TaskStatus.WANTED, sa_column=Column(EnumColumn(TaskStatus), nullable=False))
     stop: bool = False
     created_at: float = Field(sa_type=InstantColumn)
     started_at: float | None = Field(default=None, sa_type=InstantColumn)
@@ -200,8 +180,8 @@ class Host(SQLModel, table=True):
     id: str = Field(primary_key=True)
     address: str
     runtime: str
-    state: str = "active"
-    labels: dict[str, str] = Field(sa_column=_json())
+    state: HostState = Field(default=HostState.ACTIVE, sa_column=Column(EnumColumn(HostState), nullable=False))
+    labels: dict[str, str] = Field(sa_column=json_column())
     position: int
     """Hosts are served in this order by policies that go by order."""
     origin: str = Field(default="embedded", sa_column_kwargs={"server_default": "embedded"})
@@ -216,7 +196,9 @@ class Host(SQLModel, table=True):
     """Address or name of the interface by which the other hosts reach it; empty: found out."""
     drain_until: float | None = Field(default=None, sa_type=InstantColumn)
     """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
-    parking: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    parking: Parking = Field(
+        default=Parking.NONE, sa_column=Column(EnumColumn(Parking), nullable=False, server_default="")
+    )
     """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
     lost_at: float | None = Field(default=None, sa_type=InstantColumn)
     """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
@@ -303,7 +285,7 @@ class Event(SQLModel, table=True):
     host_id: str | None = None
     code: str = ""
     message: str = Field(default="", sa_type=Text)
-    data: dict[str, Any] = Field(default_factory=dict, sa_column=_json())
+    data: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
 
 
 class PolicyChoice(SQLModel, table=True):
@@ -315,7 +297,7 @@ class PolicyChoice(SQLModel, table=True):
     at: float = Field(sa_type=InstantColumn)
     algorithm: str
     metric: str
-    params: dict[str, Any] = Field(sa_column=_json())
+    params: dict[str, Any] = Field(sa_column=json_column())
 
 
 class Profile(SQLModel, table=True):
@@ -364,7 +346,7 @@ class Metric(SQLModel, table=True):
 
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
     name: str = Field(primary_key=True)
-    points: list[list[float]] = Field(sa_column=_json())
+    points: list[list[float]] = Field(sa_column=json_column())
     """[step, value, seconds since the epoch] of each, oldest first."""
 
 
@@ -375,7 +357,7 @@ class Webhook(SQLModel, table=True):
 
     id: int | None = Field(default=None, primary_key=True)
     url: str = Field(sa_type=Text)
-    events: list[str] = Field(sa_column=_json())
+    events: list[str] = Field(sa_column=json_column())
     """Names of `webhooks.EVENTS`."""
     secret: str = Field(default="", sa_type=Text)
     """What deliveries are signed with; empty: they are not."""

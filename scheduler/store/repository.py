@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, Unpack, cast
 
 from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core import cluster_state as records
+from schedulearn.scheduler.core.cluster_state import run_seconds
+from schedulearn.scheduler.core.conclusions import PREEMPTED
+from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.gang import free_port
-from schedulearn.scheduler.core.outcomes import PREEMPTED, ran_seconds
-from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus, Reason, check_transition
+from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.models import (
     Event,
@@ -23,45 +26,22 @@ from schedulearn.scheduler.store.models import (
     Meta,
     PolicyChoice,
     PortLease,
-    Profile,
     Task,
 )
 
+
+class Versioned(Protocol):
+    """A job as it was read: a change that was decided on another version of it is dropped."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def status(self) -> JobStatus: ...
+    @property
+    def version(self) -> int: ...
+
+
 JobRow = Row[Any]
-TaskRow = Row[Any]
-
-_ONLY_TO_START = {
-    "type",
-    "command",
-    "env",
-    "mounts",
-    "cpus",
-    "memory_bytes",
-    "labels",
-    "user",
-    "request_hash",
-    "idempotency_key",
-}
-_TO_DECIDE = [column for column in Job.__table__.columns if column.name not in _ONLY_TO_START]  # type: ignore[attr-defined]
-_PROGRESS: list[Any] = [
-    col(column) for column in (Profile.job_id, Profile.epoch, Profile.epochs, Profile.position, Profile.epoch_samples)
-]
-_DONE = [state.value for state in TERMINAL]
-
-
-@dataclass(frozen=True)
-class ClusterState:
-    """What the database says of everything that is not finished, as of one moment."""
-
-    jobs: Mapping[str, JobRow]  # without the columns of `_ONLY_TO_START`
-    starting: Mapping[str, JobRow]  # all columns, of those with tasks that are yet to start
-    tasks: Sequence[TaskRow]  # not ended
-    hosts: Sequence[Row[Any]]
-    gpus: Sequence[Row[Any]]  # present ones
-    leases: Mapping[str, Mapping[int, str]]  # gpu uuid -> slot -> task id
-    last_host: str | None
-    ports: Mapping[str, int]  # task id -> port of the gang that it is the first of
-    progress: Mapping[str, Row[Any]]  # of the jobs that have reported how far they are: rows of `_PROGRESS`
 
 
 @dataclass(frozen=True)
@@ -83,37 +63,6 @@ def load_hosts(db: Connection) -> Hosts:
     for uuid, job_id in db.execute(leases.order_by(col(Lease.gpu_uuid), col(Lease.slot))):
         holders.setdefault(uuid, []).append(job_id)
     return Hosts(hosts, gpus, holders)
-
-
-def load_leases(db: Connection) -> Mapping[str, Mapping[int, str]]:
-    """gpu uuid -> slot -> task id."""
-    leases: dict[str, dict[int, str]] = {}
-    for lease in db.execute(select(Lease)):
-        leases.setdefault(lease.gpu_uuid, {})[lease.slot] = lease.task_id
-    return leases
-
-
-def load_cluster_state(db: Connection) -> ClusterState:
-    found = load_hosts(db)
-    last = db.execute(
-        select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
-    ).scalar()
-    tasks = db.execute(select(Task).where(col(Task.state) != "ended").order_by(col(Task.seq))).all()
-    wanted = {task.job_id for task in tasks if task.state == "wanted"}
-    jobs = {row.id: row for row in db.execute(select(*_TO_DECIDE).where(col(Job.status).not_in(_DONE)))}
-    tried = [row.id for row in jobs.values() if row.attempt]
-    progress = select(*_PROGRESS).where(col(Profile.job_id).in_(tried), col(Profile.epochs).is_not(None))
-    return ClusterState(
-        jobs=jobs,
-        starting={row.id: row for row in db.execute(select(Job).where(col(Job.id).in_(wanted)))} if wanted else {},
-        tasks=tasks,
-        hosts=found.hosts,
-        gpus=found.gpus,
-        leases=load_leases(db),
-        last_host=last,
-        ports={row.task_id: row.port for row in db.execute(select(PortLease))},
-        progress={row.job_id: row for row in db.execute(progress)} if tried else {},
-    )
 
 
 def get_job(db: Connection, job_id: str) -> JobRow:
@@ -169,19 +118,13 @@ def count_jobs(db: Connection) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
     rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
     found = dict(rows.all())
-    return {state.value: found.get(state.value, 0) for state in JobStatus}
+    return {status.value: found.get(status, 0) for status in JobStatus}
 
 
 def gpus_wanted(db: Connection) -> int:
     """GPUs that the waiting jobs require, together."""
     query = select(func.sum(col(Job.required_gpus))).where(col(Job.status).in_([*WAITS]))
     return int(db.execute(query).scalar() or 0)
-
-
-def tasks_of(db: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[TaskRow]:
-    """Tasks of these jobs, oldest first; with `live` those that have not ended."""
-    query = select(Task).where(col(Task.job_id).in_(job_ids)).order_by(col(Task.seq))
-    return list(db.execute(query.where(col(Task.state) != "ended") if live else query))
 
 
 def _table(model: type) -> Table:
@@ -203,22 +146,28 @@ _ADD_TASK, _ADD_LEASE, _ADD_EVENT = (insert(_table(model)) for model in (Task, L
 
 def move_job(
     db: Connection,
-    job: JobRow,
+    job: Versioned,
     reason: Reason,
     message: str,
     now: float,
     *,
     data: Mapping[str, Any] | None = None,
-    **fields: Any,
+    **changes: Unpack[JobChanges],
 ) -> bool:
-    """Takes `job` to the state of `reason`, with `fields` of its row, and records the event with `data`. False, and
+    """Takes `job` to the state of `reason`, with these `changes`, and records the event with `data`. False, and
     nothing done, if the job has changed since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does
     not know."""
     status = reason.to_status()
-    check_transition(JobStatus(job.status), status)
-    if status.terminal:
-        fields["finished_at"] = now
-    values = {"status": status.value, "reason": reason.value, "message": message, "version": job.version + 1, **fields}
+    check_transition(job.status, status)
+    ended = {"finished_at": now} if status.terminal else {}
+    values = {
+        "status": status.value,
+        "reason": reason.value,
+        "message": message,
+        "version": job.version + 1,
+        **changes,
+        **ended,
+    }
     changed = db.execute(_MOVE_JOB, {**values, "moved_id": job.id, "moved_version": job.version})
     if changed.rowcount == 0:
         return False
@@ -228,7 +177,7 @@ def move_job(
 
 def end_task(
     db: Connection,
-    task: TaskRow,
+    task: records.Task,
     *,
     outcome: str,
     now: float,
@@ -260,7 +209,7 @@ def end_task(
     db.execute(delete(Lease).where(col(Lease.task_id) == task.id))
     db.execute(delete(PortLease).where(col(PortLease.task_id) == task.id))
     if started is not None:
-        seconds = ran_seconds(task, finished, started)
+        seconds = run_seconds(task, finished, started)
         db.execute(
             update(Job)
             .where(col(Job.id) == task.job_id)
@@ -281,7 +230,7 @@ def stop_tasks(db: Connection, job_id: str, ids: Sequence[str] | None = None) ->
 _SEEMS_FAILED = (Reason.COMMAND_FAILED.value, Reason.LOST.value)
 
 
-def name_stopped(db: Connection, job: JobRow, outcome: Reason) -> None:
+def name_stopped(db: Connection, job: records.Job, outcome: Reason) -> None:
     """Tasks of the job's attempt that seem to have failed, and only did what they were told, ended as `outcome`."""
     attempt = (col(Task.job_id) == job.id, col(Task.attempt) == job.attempt, col(Task.outcome).in_(_SEEMS_FAILED))
     told = col(Task.exit_code) == PREEMPTED if outcome is Reason.PREEMPTED else col(Task.stop)
@@ -373,19 +322,20 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -
             db.execute(insert(Gpu).values(values))
 
 
-def mark_running(db: Connection, task: TaskRow, started_at: float, image: str = "") -> None:
+def mark_running(db: Connection, task: records.Task, started_at: float, image: str = "") -> None:
     """From now on the checkpoints of the job are where its first task runs."""
     if task.rank == 0:
         db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
     db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at, "image": image})
 
 
-def mark_paused(db: Connection, task: TaskRow, at: float) -> None:
+def mark_paused(db: Connection, task: records.Task, at: float) -> None:
     live = (col(Task.id) == task.id, col(Task.state) == "running", col(Task.paused_at).is_(None))
     db.execute(update(Task).where(*live).values(paused_at=at))
 
 
-def mark_resumed(db: Connection, task: TaskRow, at: float) -> None:
+def mark_resumed(db: Connection, task: records.Task, at: float) -> None:
     paused = (col(Task.id) == task.id, col(Task.state) == "running", col(Task.paused_at) == task.paused_at)
-    seconds = task.paused_seconds + max(0.0, at - task.paused_at)
+    since = at if task.paused_at is None else task.paused_at
+    seconds = task.paused_seconds + max(0.0, at - since)
     db.execute(update(Task).where(*paused).values(paused_at=None, paused_seconds=seconds))

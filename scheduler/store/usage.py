@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.outcomes import ran_seconds
+from schedulearn.scheduler.core.cluster_state import run_seconds
 from schedulearn.scheduler.store.models import Job, Task
 
 DAY_S = 86_400
@@ -41,7 +41,7 @@ def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
     """Job id -> what its live `tasks` have taken up to `now`, which its row counts only once they have ended."""
     found: dict[str, Service] = {}
     for task in tasks:
-        before, seconds = found.get(task.job_id, Service()), ran_seconds(task, now)
+        before, seconds = found.get(task.job_id, Service()), run_seconds(task, now)
         found[task.job_id] = Service(
             before.run_seconds + (seconds if task.rank == 0 else 0.0),
             before.gpu_seconds + seconds * len(task.gpu_uuids),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedulearn.metrics.readings import GpuProcess, GpuReading, Inventory, Sample
+from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.gpu_health import Known, judge
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
@@ -150,15 +151,13 @@ class Monitor:
             return None
         return self.telemetry.heard_at(host_id)
 
-    def notice(self, gpus: Sequence[Any], tasks: Sequence[Any], answering: Collection[str]) -> None:
-        """What the loop has in its books: rows of present GPUs and live tasks, and hosts that answer."""
+    def notice(self, gpus: Sequence[Gpu], tasks: Sequence[Task], answering: Collection[str]) -> None:
+        """What the loop knows: present GPUs, live tasks, and hosts that answer."""
         simulated: dict[str, list[tuple[str, int]]] = {}
         for gpu in gpus:
             if gpu.simulated and gpu.host_id in answering:
                 simulated.setdefault(gpu.host_id, []).append((gpu.uuid, gpu.memory_bytes))
-        self._busy = {
-            uuid for task in tasks if task.state == "running" and task.paused_at is None for uuid in task.gpu_uuids
-        }
+        self._busy = {uuid for task in tasks if task.running and task.paused_at is None for uuid in task.gpu_uuids}
         self._simulated = simulated
         self._simulated_uuids = {gpu.uuid for gpu in gpus if gpu.simulated}
 

@@ -20,6 +20,7 @@ from schedulearn.scheduler.runtimes.docker.images import has_image
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 
 class Cluster(FakeCluster):
@@ -124,7 +125,7 @@ def test_other_jobs_have_the_gpu_while_an_engine_pulls_an_image(tmp_path: Path, 
                 registry.open()
                 wait_for(lambda: c.state(waits) == "succeeded", seconds=30)
                 with c.cluster.db.read() as db:
-                    [task] = repository.tasks_of(db, [waits])
+                    [task] = tasks_of(db, [waits])
                 assert task.created_at >= ended.finished_at
                 [missing] = c.submit(spec(container_image=f"{registry.image}-not"))
                 assert c.wait(missing, "failed").reason == "image_unavailable"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, Task
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.reports.store import ReportIn
 
@@ -36,23 +37,53 @@ def observed(task_id: str, state: TaskState = TaskState.RUNNING, **fields: Any) 
     return ObservedTask(task_id, state, **fields)
 
 
-def job_row(id: str = "j", status: str = "running", **fields: Any) -> SimpleNamespace:
+def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fields: Any) -> Job:
+    gpus = fields.get("required_gpus", 1)
     defaults: dict[str, Any] = {
-        "reason": "container_running", "message": "", "version": 0, "started_at": 1.0, "run_seconds": 0.0,
-        "max_duration": None, "not_before": None, "restarts": 0, "max_restarts": 0, "losses": 0, "retries": 0,
-        "elastic": False, "resize": "restart", "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
+        "name": "job", "container_image": "img", "launcher": "none", "required_gpus": gpus, "min_gpus": gpus,
+        "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0, "deadline": None, "max_duration": None,
+        "max_restarts": 0, "grace_period": 10.0, "family": "f", "resize": "restart", "reason": "container_running",
+        "message": "", "version": 0, "attempt": 1, "restarts": 0, "retries": 0, "losses": 0, "submitted_at": 0.0,
+        "started_at": 1.0, "run_seconds": 0.0, "gpu_seconds": 0.0, "pull_percent": None, "not_before": None,
+        "fetch_hosts": [], "checkpoint_host": None, "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
         "target": None, "resized_at": None, "resized_from": None,
     }  # fmt: skip
-    return SimpleNamespace(id=id, status=status, **{**defaults, **fields})
+    return Job(**{**defaults, **fields, "id": id, "status": JobStatus(status)})
 
 
-def task_row(job_id: str = "j", rank: int = 0, state: str = "running", **fields: Any) -> SimpleNamespace:
+def task_record(job_id: str = "j", rank: int = 0, state: TaskStatus | str = TaskStatus.RUNNING, **fields: Any) -> Task:
+    attempt = fields.get("attempt", 1)
     defaults: dict[str, Any] = {
-        "id": f"schedulearn-{job_id}-1-{rank}", "attempt": 1, "host_id": "h1", "gpu_uuids": ["GPU-0"], "stop": False,
-        "created_at": 1.0, "started_at": 1.0, "outcome": "", "exit_code": None, "error": "", "paused_at": None,
-        "paused_seconds": 0.0, "generation": 0, "image": "",
+        "id": f"schedulearn-{job_id}-{attempt}-{rank}", "attempt": 1, "generation": 0, "host_id": "h1",
+        "gpu_uuids": ["GPU-0"], "stop": False, "created_at": 1.0, "started_at": 1.0, "finished_at": None,
+        "exit_code": None, "outcome": "", "error": "", "image": "", "paused_at": None, "paused_seconds": 0.0,
+        "energy_joules": 0.0,
     }  # fmt: skip
-    return SimpleNamespace(job_id=job_id, rank=rank, state=state, **{**defaults, **fields})
+    return Task(**{**defaults, **fields, "job_id": job_id, "rank": rank, "state": TaskStatus(state)})
+
+
+def host_record(id: str = "h1", **fields: Any) -> Host:
+    defaults: dict[str, Any] = {
+        "address": "", "network": "", "origin": "embedded", "state": HostState.ACTIVE, "labels": {},
+        "drain_until": None, "parking": Parking.NONE, "lost_at": None,
+    }  # fmt: skip
+    return Host(**{**defaults, **fields, "id": id})
+
+
+def gpu_record(uuid: str = "GPU-0", host_id: str = "h1", **fields: Any) -> Gpu:
+    defaults: dict[str, Any] = {
+        "ordinal": 0, "type": "a100", "memory_bytes": 1 << 34, "simulated": True, "fault": "", "occupied": "",
+        "island": None, "numa": None,
+    }  # fmt: skip
+    return Gpu(**{**defaults, **fields, "uuid": uuid, "host_id": host_id})
+
+
+def cluster_state(**fields: Any) -> ClusterState:
+    defaults: dict[str, Any] = {
+        "jobs": {}, "starting": {}, "tasks": [], "hosts": [], "gpus": [], "leases": {}, "last_host": None, "ports": {},
+        "progress": {},
+    }  # fmt: skip
+    return ClusterState(**{**defaults, **fields})
 
 
 def report(gpus: int, **changes: Any) -> ReportIn:

@@ -8,11 +8,11 @@ from typing import ClassVar
 import pytest
 from clusters import FakeCluster, spec, wait_for
 
+from schedulearn.scheduler.core.conclusions import PREEMPTED
 from schedulearn.scheduler.core.model import Plan, Snapshot
-from schedulearn.scheduler.core.outcomes import PREEMPTED
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 STOPPED = 1
 """With which a command ends that is told to stop: not by a signal, which right after a service's start would mean that
@@ -31,7 +31,7 @@ class Grow:
 def ended(c: FakeCluster, job: str) -> list[tuple[int, str, int | None]]:
     """(attempt, outcome, exit code) of the tasks that are over."""
     with c.cluster.db.read() as db:
-        tasks = repository.tasks_of(db, [job])
+        tasks = tasks_of(db, [job])
     return [(task.attempt, task.outcome, task.exit_code) for task in tasks if task.state == "ended"]
 
 
@@ -101,7 +101,7 @@ def test_of_a_gang_only_the_one_that_failed_has_failed(tmp_path: Path) -> None:
         [job] = c.submit(spec(gpus=2))
         c.wait(job, "running")
         with c.cluster.db.read() as db:
-            first, second = repository.tasks_of(db, [job])
+            first, second = tasks_of(db, [job])
         hosts = {"local": c.runtime, **c.others}
         hosts[first.host_id].stop_code = STOPPED
         hosts[second.host_id].finish(second.id, 3)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.goodput import BatchBounds, Goodput
 from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.scheduler.core.cluster_state import JobProgress
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy, metrics_of
@@ -293,13 +293,13 @@ def test_every_forecast_ends_after_few_events(name: str, metric: str, live: tupl
 
 
 def test_lengths_come_from_reports_of_progress() -> None:
-    row = SimpleNamespace(epoch=3, epochs=10, position=500, epoch_samples=1000)
+    row = JobProgress("j", epoch=3, epochs=10, position=500, epoch_samples=1000)
     assert pace(LINEAR) == pytest.approx(1000)
     assert by_progress(row, 0.0, LINEAR, 1) == Length(pytest.approx(6500 / 1000), Basis.PROGRESS)
     assert by_progress(row, 700.0, None, 1) == Length(pytest.approx(1300), Basis.PROGRESS)
     assert by_progress(None, 700.0, LINEAR, 1) is None
-    assert by_progress(SimpleNamespace(**{**vars(row), "epochs": None}), 700.0, LINEAR, 1) is None
-    assert by_progress(SimpleNamespace(**{**vars(row), "epoch": 0, "position": 0}), 700.0, None, 1) is None
+    assert by_progress(row._replace(epochs=None), 700.0, LINEAR, 1) is None
+    assert by_progress(row._replace(epoch=0, position=0), 700.0, None, 1) is None
 
 
 def test_a_job_that_cannot_run_on_one_gpu_is_paced_by_the_fewest_that_it_can() -> None:

@@ -1,14 +1,15 @@
 """When a host is lost, and when it is back."""
 
-from types import SimpleNamespace as Row
-
 import pytest
+from builders import host_record
 
-from schedulearn.scheduler.core.host_liveness import LivenessChange, liveness_changes
+from schedulearn.scheduler.core.cluster_state import Host
+from schedulearn.scheduler.core.host_liveness import LivenessChange, Silence, liveness_changes
+from schedulearn.scheduler.core.states import Parking
 
 
-def host(lost_at: float | None = None, parking: str = "") -> Row:
-    return Row(id="h", lost_at=lost_at, parking=parking)
+def host(lost_at: float | None = None, parking: str = "") -> Host:
+    return host_record("h", lost_at=lost_at, parking=Parking(parking))
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ def host(lost_at: float | None = None, parking: str = "") -> Row:
         (host(lost_at=970.0, parking="parked"), 900.0, [LivenessChange("h", None, "")]),
     ],
 )
-def test_presences(row: Row, silent_since: float | None, expected: list[LivenessChange]) -> None:
-    silent = {} if silent_since is None else {"h": (silent_since, "no route")}
+def test_a_host_is_lost_after_its_grace_and_back_when_it_answers(
+    row: Host, silent_since: float | None, expected: list[LivenessChange]
+) -> None:
+    silent = {} if silent_since is None else {"h": Silence(silent_since, "no route")}
     assert liveness_changes([row], silent, 1000.0, 60.0) == expected

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 import pytest
-from builders import host, job, job_row, snapshot
+from builders import host, job, job_record, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.image_fetching import (
     ROUNDS,
     Decision,
@@ -124,8 +124,8 @@ def test_whatever_is_missing_the_plan_is_lawful_and_gives_gpus_only_where_images
         assert not found.plan.allocations.get(view)
 
 
-def row(status: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, SimpleNamespace]:
-    return {"j": job_row("j", status, fetch_hosts=list(fetch))}
+def row(status: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, Job]:
+    return {"j": job_record("j", status, fetch_hosts=list(fetch))}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from clusters import FakeCluster, spec
@@ -17,31 +17,34 @@ from schedulearn.scheduler.errors import InvalidError
 HOST = HostFacts("x", cpus=64, memory_bytes=512 * GIB)
 
 
-def job(**fields: object) -> SimpleNamespace:
-    return SimpleNamespace(**{"cpus": None, "memory_bytes": None, "shm_bytes": GIB, **fields})
+@dataclass
+class Asking:
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    shm_bytes: int = GIB
 
 
 def test_without_a_word_a_job_gets_its_share_by_gpus() -> None:
-    two = limits(job(), 2, 8, HOST)
+    two = limits(Asking(), 2, 8, HOST)
     assert (two.cpus, two.cpu_shares) == (None, 2 * SHARES_A_GPU)
     assert two.memory_bytes == int(512 * GIB * 0.95 / 4)
-    assert sum(limits(job(), n, 8, HOST).memory_bytes or 0 for n in (1, 2, 5)) < HOST.memory_bytes
-    assert limits(job(), 2, 8, None).memory_bytes is None, "a host that was never asked has no share to give"
+    assert sum(limits(Asking(), n, 8, HOST).memory_bytes or 0 for n in (1, 2, 5)) < HOST.memory_bytes
+    assert limits(Asking(), 2, 8, None).memory_bytes is None, "a host that was never asked has no share to give"
 
 
 def test_workers_weigh_the_same_whatever_jobs_and_gangs_they_belong_to() -> None:
     """So that nobody's workers crawl where the processors of a host are busy: its neighbours', or the rest of its gang,
     should two engines share one machine."""
-    weights = {limits(job(), gpus, of, HOST).cpu_shares / gpus for gpus in (1, 2, 4, 8, 16) for of in (gpus, 16)}
+    weights = {limits(Asking(), gpus, of, HOST).cpu_shares / gpus for gpus in (1, 2, 4, 8, 16) for of in (gpus, 16)}
     assert len(weights) == 1
-    assert limits(job(), 16, 16, HOST).cpu_shares <= 262144, "the kernel's bound, beyond which weights are cut"
+    assert limits(Asking(), 16, 16, HOST).cpu_shares <= 262144, "the kernel's bound, beyond which weights are cut"
 
 
 def test_what_it_says_counts_and_its_shared_memory_fits() -> None:
-    assert limits(job(cpus=3.0, memory_bytes=7 * GIB), 1, 8, HOST).memory_bytes == 7 * GIB
-    assert limits(job(cpus=3.0), 1, 8, HOST).cpus == 3.0
-    assert limits(job(shm_bytes=100 * GIB), 1, 8, HOST).memory_bytes == 101 * GIB
-    assert limits(job(shm_bytes=900 * GIB), 1, 8, HOST).memory_bytes == 512 * GIB
+    assert limits(Asking(cpus=3.0, memory_bytes=7 * GIB), 1, 8, HOST).memory_bytes == 7 * GIB
+    assert limits(Asking(cpus=3.0), 1, 8, HOST).cpus == 3.0
+    assert limits(Asking(shm_bytes=100 * GIB), 1, 8, HOST).memory_bytes == 101 * GIB
+    assert limits(Asking(shm_bytes=900 * GIB), 1, 8, HOST).memory_bytes == 512 * GIB
 
 
 def test_data_sets_reach_the_container_and_unknown_ones_are_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from schedulearn.scheduler.core import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import history, repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import GpuMinute, Task
 from schedulearn.scheduler.telemetry import monitor
 
@@ -30,7 +31,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def holds(c: FakeCluster, job: str) -> list[str]:
     with c.cluster.db.read() as db:
-        return [uuid for task in repository.tasks_of(db, [job], live=True) for uuid in task.gpu_uuids]
+        return [uuid for task in tasks_of(db, [job], live=True) for uuid in task.gpu_uuids]
 
 
 def kinds(c: FakeCluster) -> list[str]:
@@ -132,7 +133,7 @@ def test_a_command_that_fails_because_its_gpu_does_is_not_to_blame(tmp_path: Pat
         wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
         assert holds(c, job) == [probe.uuid(1)]
         with c.cluster.db.read() as db:
-            [first, _] = repository.tasks_of(db, [job])
+            [first, _] = tasks_of(db, [job])
         assert first.outcome == "gpu_lost"
 
 
@@ -208,7 +209,7 @@ def test_gpus_of_several_types_on_one_host_are_not_mixed(tmp_path: Path) -> None
         c.wait(left, "running")
         assert not set(holds(c, left)) & {*holds(c, one), *holds(c, two)}
         with c.cluster.db.read() as db:
-            assert {task.host_id for task in repository.tasks_of(db, [one, two, left])} == {"local"}
+            assert {task.host_id for task in tasks_of(db, [one, two, left])} == {"local"}
 
 
 def test_a_gpu_of_two_hosts_is_not_given_twice(tmp_path: Path) -> None:

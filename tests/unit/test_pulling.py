@@ -12,6 +12,7 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 
 def new(name: str = "job", gpus: int = 1, **fields: Any) -> Any:
@@ -188,7 +189,7 @@ def test_a_job_starts_where_its_image_is_rather_than_where_it_would_be_fetched(t
         for job in jobs:
             c.wait(job, "running")
         with c.cluster.db.read() as db:
-            homes = {task.job_id: task.host_id for task in repository.tasks_of(db, jobs)}
+            homes = {task.job_id: task.host_id for task in tasks_of(db, jobs)}
         assert [homes[job] for job in jobs] == ["h2", "local", "h2"]
 
 

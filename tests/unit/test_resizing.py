@@ -17,6 +17,7 @@ from schedulearn.scheduler.reports import profiles
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.store import store_report
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 ELASTIC: dict[str, Any] = {"elastic": True, "max_gpus": 4}
 
@@ -62,7 +63,7 @@ def holds(c: FakeCluster, job: str) -> int:
 
 def live(c: FakeCluster, job: str) -> list[Any]:
     with c.cluster.db.read() as db:
-        return repository.tasks_of(db, [job], live=True)
+        return tasks_of(db, [job], live=True)
 
 
 def resizes(c: FakeCluster, job: str) -> list[int]:

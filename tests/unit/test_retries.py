@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from builders import job_row
+from builders import job_record
 from clusters import FakeCluster, spec, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +13,9 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from schedulearn.scheduler.control.job_logs import JobLogBounds, JobLogs, surplus_attempts
-from schedulearn.scheduler.core.retries import FIRST_S, MOST_S, delay, resting, why_resting
+from schedulearn.scheduler.core.retries import FIRST_S, MOST_S, delay, next_tries, why_resting
 from schedulearn.scheduler.runtimes.log_store import LogStore
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Job
 
 
@@ -27,12 +27,18 @@ def test_each_wait_is_twice_the_one_before_up_to_a_bound() -> None:
 
 def test_only_a_job_in_the_queue_rests_and_says_for_how_long() -> None:
     failed = {"reason": "retry", "message": "Exit code 3."}
-    waits = job_row("a", "queued", not_before=120.0, **failed)
-    jobs = {"a": waits, "b": job_row("b", "queued", not_before=99.0, **failed), "c": job_row("c", not_before=120.0)}
-    assert resting(jobs, 100.0) == {"a": 120.0}
-    assert why_resting(waits, 100.5) == ("retry", "Exit code 3. It tries again in 20 s.")
+    waits = job_record("a", "queued", not_before=120.0, **failed)
+    jobs = {
+        "a": waits,
+        "b": job_record("b", "queued", not_before=99.0, **failed),
+        "c": job_record("c", not_before=120.0),
+    }
+    assert next_tries(jobs, 100.0) == {"a": 120.0}
+    why = why_resting(waits, 100.5)
+    assert why is not None
+    assert (why.code, str(why)) == ("retry", "Exit code 3. It tries again in 20 s.")
     assert why_resting(waits, 120.0) is None
-    assert resting(jobs, 120.0) == {}
+    assert next_tries(jobs, 120.0) == {}
 
 
 def set_retries(c: FakeCluster, job: str, retries: int) -> None:
@@ -42,7 +48,7 @@ def set_retries(c: FakeCluster, job: str, retries: int) -> None:
 def starts(c: FakeCluster, job: str) -> list[tuple[float, float | None]]:
     """When each attempt was made, and ended."""
     with c.cluster.db.read() as db:
-        return [(task.created_at, task.finished_at) for task in repository.tasks_of(db, [job])]
+        return [(task.created_at, task.finished_at) for task in tasks_of(db, [job])]
 
 
 def test_tries_are_apart_and_others_have_the_gpu_meanwhile_and_the_loop_wakes_by_itself(tmp_path: Path) -> None:
@@ -120,7 +126,8 @@ def test_logs_of_a_job_that_fails_on_and_on_are_bounded_and_keep_their_offsets(t
                 set_retries(c, job, 0 if attempt < 5 else 4)
             c.runtime.finish(c.task(job, attempt), 3)
         c.wait(job, "failed")
-        kept = {attempt: logs.read(c.task(job, attempt))[1] for attempt in range(1, 6)}
-        assert kept == {1: b"attempt 1\n", 2: b"", 3: b"", 4: b"attempt 4\n", 5: b"attempt 5\n"}
+        tasks = [c.task(job, attempt) for attempt in range(1, 6)]
+        kept = [b"attempt 1\n", b"", b"", b"attempt 4\n", b"attempt 5\n"]
+        wait_for(lambda: [logs.read(task)[1] for task in tasks] == kept, seconds=20)  # told of an end after it
         assert [logs.size(c.task(job, attempt)) for attempt in range(1, 6)] == [10] * 5
         assert all(logs.ended(c.task(job, attempt)) for attempt in range(1, 6))

@@ -8,6 +8,7 @@ from clusters import FakeCluster, spec
 from schedulearn.scheduler.reports.silence import RunningJob, SilenceWatch, silent_jobs
 from schedulearn.scheduler.reports.store import ReportIn, store_report
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 URL = "http://172.17.0.1:8000"
 REPORT = ReportIn.model_validate({"attempt": 1, "batch": {"init": 64, "max": 64, "atomic": 64, "accumulation": 0}})
@@ -103,12 +104,12 @@ def test_a_pause_is_no_silence(tmp_path: Path) -> None:
         c.cluster.loop.close()
         start, watch = time.time(), SilenceWatch(c.cluster.db, URL, 30.0, 180.0)
         with c.cluster.db.read() as db:
-            [task] = repository.tasks_of(db, [job], live=True)
+            [task] = tasks_of(db, [job], live=True)
         watch.look(start)
         c.cluster.db.write(lambda db: repository.mark_paused(db, task, start + 10))
         watch.look(start + 300)
         with c.cluster.db.read() as db:
-            [task] = repository.tasks_of(db, [job], live=True)
+            [task] = tasks_of(db, [job], live=True)
         c.cluster.db.write(lambda db: repository.mark_resumed(db, task, start + 310))
         watch.look(start + 320)
         watch.look(start + 490)

@@ -19,6 +19,7 @@ from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store import gpus, models, repository
 from schedulearn.scheduler.store import hosts as repository_hosts
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Meta, Task
 
@@ -147,7 +148,7 @@ def test_the_database_refuses_a_second_live_task_of_a_rank(books: Database) -> N
 
 def test_pauses_count_neither_as_run_time_nor_as_service(books: Database) -> None:
     def live(db: Connection) -> Any:
-        return repository.tasks_of(db, ["j"], live=True)[0]
+        return tasks_of(db, ["j"], live=True)[0]
 
     books.write(lambda db: _task(db, "t2", rank=1, state="running", started_at=100.0, gpu_uuids=["g"]))
     books.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=100.0))  # t1, which never ran

@@ -1,20 +1,20 @@
 """Jobs between a resize's decision and their next start: what policies see of them, and what is kept for them."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from builders import cluster_state, gpu_record, host_record, job_record, snapshot, task_record
 from builders import job as view_of
-from builders import job_row, snapshot, task_row
 
 from schedulearn.scheduler.control.apply_plan import able_to_resize, promised
 from schedulearn.scheduler.control.waiting_reasons import with_what_is_kept
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.model import IN_PLACE_S, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.core.snapshot import build_snapshot
+from schedulearn.scheduler.core.states import HostState
 from schedulearn.scheduler.policies.queueing import Room
 from schedulearn.scheduler.policies.registry import make_policy
-from schedulearn.scheduler.store.repository import ClusterState
 
 NOW = 1000.0
 RUNS = {
@@ -23,26 +23,21 @@ RUNS = {
 }  # fmt: skip
 
 
-def row(id: str, status: str = "running", **fields: Any) -> SimpleNamespace:
+def row(id: str, status: str = "running", **fields: Any) -> Job:
     fields = {**RUNS, **fields}
-    return job_row(id, status, **{"generation": fields["attempt"], **fields})
+    return job_record(id, status, **{"generation": fields["attempt"], **fields})
 
 
-def on(job_id: str, *gpus: int, **fields: Any) -> SimpleNamespace:
-    return task_row(job_id, **{"gpu_uuids": [f"GPU-{i}" for i in gpus], "started_at": 900.0, **fields})
+def on(job_id: str, *gpus: int, **fields: Any) -> Task:
+    return task_record(job_id, **{"gpu_uuids": [f"GPU-{i}" for i in gpus], "started_at": 900.0, **fields})
 
 
-def cluster(
-    jobs: list[SimpleNamespace], tasks: list[SimpleNamespace], *, gpus: int = 4, state: str = "active", **fields: Any
-) -> ClusterState:
-    rows = [
-        SimpleNamespace(uuid=f"GPU-{i}", host_id="h1", type="gpu", fault="", occupied="", ordinal=i)
-        for i in range(gpus)
-    ]
+def cluster(jobs: list[Job], tasks: list[Task], *, gpus: int = 4, state: str = "active", **fields: Any) -> ClusterState:
+    found = [gpu_record(f"GPU-{i}", ordinal=i) for i in range(gpus)]
     leases = {uuid: {0: task.id} for task in tasks for uuid in task.gpu_uuids}
-    home = SimpleNamespace(id="h1", state=state, labels={}, parking="")
+    home = host_record(state=HostState(state))
     known = {job.id: job for job in jobs}
-    return ClusterState(known, {}, tasks, [home], rows, leases, None, {}, {})  # type: ignore[arg-type]
+    return cluster_state(jobs=known, tasks=tasks, hosts=[home], gpus=found, leases=leases)
 
 
 def look(books: ClusterState, **fields: Any) -> Snapshot:

@@ -1,15 +1,17 @@
 """Why jobs wait, with what policies do not see."""
 
-from types import SimpleNamespace
+from builders import gpu_record, host_record
 
 from schedulearn.scheduler.control.waiting_reasons import code_of, with_what_is_missing
+from schedulearn.scheduler.core.cluster_state import Gpu
 from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.states import HostState
 
-HOSTS = [SimpleNamespace(id=name, state=state) for name, state in (("a", "active"), ("b", "cordoned"), ("c", "active"))]
+HOSTS = [host_record("a"), host_record("b", state=HostState.CORDONED), host_record("c")]
 
 
-def gpu(host: str, fault: str = "", occupied: str = "") -> SimpleNamespace:
-    return SimpleNamespace(host_id=host, fault=fault, occupied=occupied)
+def gpu(host: str, fault: str = "", occupied: str = "") -> Gpu:
+    return gpu_record(host_id=host, fault=fault, occupied=occupied)
 
 
 def test_a_job_that_needs_more_than_may_be_used_is_told_what_may_not() -> None:

@@ -1,0 +1,119 @@
+"""What each host is to do so that what runs there is what should: the agents carry it out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
+
+from schedulearn.scheduler.control.task_spec import HostResources, known_spec, task_spec
+from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
+from schedulearn.scheduler.core.observations import Observation
+from schedulearn.scheduler.core.reconcile import DesiredTask, diff
+from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.core.task import TaskSpec
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+
+
+class HostActions:
+    """Of one turn. `suspended`: jobs that pause; `job_env`: variables by which a job's workers report."""
+
+    def __init__(
+        self,
+        db: Database,
+        agents: Mapping[str, HostAgent],
+        state: ClusterState,
+        observations: Mapping[str, Observation],
+        suspended: Set[str],
+        data_sets: Mapping[str, str],
+        job_env: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self._db = db
+        self._agents = agents
+        self._state = state
+        self._observations = observations
+        self._suspended = suspended
+        self._data_sets = data_sets
+        self._job_env = job_env
+        self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
+        self._gpus_of = Counter(gpu.host_id for gpu in state.gpus)
+        self._gangs: dict[str, list[Task]] = {}
+        self._by_host: dict[str, list[Task]] = {}
+        for task in state.tasks:
+            self._gangs.setdefault(task.job_id, []).append(task)
+            self._by_host.setdefault(task.host_id, []).append(task)
+
+    def begin(self, now: float) -> None:
+        told: list[Future[bool]] = []  # one commit for all of them, not one each
+        for host_id, observation in self._observations.items():
+            agent = self._agents[host_id]
+            here = [task for task in self._by_host.get(host_id, []) if task.job_id in self._state.jobs]
+            desired = self._desired(here, agent, host_id, observation)
+            waiting_for: dict[str, list[str]] = {}
+            for task_id, want in desired.items():
+                waiting_for.setdefault(want.spec.image, []).append(task_id)
+            images = {image for image in waiting_for if agent.has_image(image)}
+            told += self._tell_progress(here, agent, now)
+            agent.act(diff(desired, observation.tasks, images, now), waiting_for)
+        for change in told:
+            change.result()
+
+    def _desired(
+        self, here: Sequence[Task], agent: HostAgent, host_id: str, observation: Observation
+    ) -> dict[str, DesiredTask]:
+        resources = HostResources(self._gpus_of[host_id], agent.status.facts, self._data_sets, agent.image_of)
+        desired = {}
+        for task in here:
+            job, gang = self._state.jobs[task.job_id], self._gangs[task.job_id]
+            desired[task.id] = DesiredTask(
+                self._spec(task, job, gang, resources),
+                task.stop,
+                task.running or task.id in observation.started,
+                job.grace_period,
+                agent.trouble(task.id)[0],
+                task.job_id in self._suspended,
+                hold=len(gang) > 1 and not self._all_ready(job, gang),
+                checkpoints_elsewhere=self._lacks_checkpoints(job, task),
+            )
+        return desired
+
+    def _spec(self, task: Task, job: Job, gang: Sequence[Task], resources: HostResources) -> TaskSpec:
+        if not task.wanted:
+            return known_spec(task, job, resources)
+        start = self._state.starting[job.id]
+        return task_spec(task, job, start, self._simulated, gang, self._state, self._job_env(job.id), resources)
+
+    def _all_ready(self, job: Job, gang: Sequence[Task]) -> bool:
+        """All of a gang start or none does: not before each of its hosts answers and has what it needs. Workers of one
+        host that come and go wait for nothing but its checkpoints."""
+        return all(
+            (task.generation or (task.host_id in self._observations and self._has_image(job, task.host_id)))
+            and not self._lacks_checkpoints(job, task)
+            for task in gang
+        )
+
+    def _has_image(self, job: Job, host_id: str) -> bool:
+        return self._agents[host_id].has_image(self._agents[host_id].image_of(job))
+
+    def _lacks_checkpoints(self, job: Job, task: Task) -> bool:
+        """The first task of a job has them all; those of a task that ran are where it is."""
+        moved = task.rank == 0 and job.checkpoint_host not in (None, task.host_id)
+        return moved and not self._agents[task.host_id].has_checkpoints(task.id)
+
+    def _tell_progress(self, here: Sequence[Task], agent: HostAgent, now: float) -> Iterator[Future[bool]]:
+        """Writes down what keeps jobs from starting."""
+        for task in here:
+            job = self._state.jobs[task.job_id]
+            if task.stop or job.status != JobStatus.STARTING:
+                continue
+            if (progress := agent.bringing(task.id)) is not None:
+                message = f"{progress.message[:1].upper()}{progress.message[1:]}."
+                if message != job.message:
+                    yield self._keep_starting(job, message, now)
+            elif (trouble := agent.trouble(task.id)[1]) and trouble not in job.message:
+                yield self._keep_starting(job, f"{trouble} Trying again.", now)
+
+    def _keep_starting(self, job: Job, message: str, now: float) -> Future[bool]:
+        return self._db.submit(lambda conn: repository.move_job(conn, job, Reason.PLACED, message, now))

@@ -1,0 +1,57 @@
+"""Writes down what the core has found of tasks and jobs, each in the transaction of its caller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from schedulearn.scheduler.core.evictions import Eviction
+from schedulearn.scheduler.core.findings import Finding, JobMoved, TaskEnded, TaskPaused, TaskResumed, TaskStarted
+from schedulearn.scheduler.core.states import JobStatus, Reason
+from schedulearn.scheduler.errors import IllegalTransitionError
+from schedulearn.scheduler.store import repository
+
+log = logging.getLogger(__name__)
+
+
+def write_findings(conn: Connection, findings: Sequence[Finding], now: float) -> None:
+    """Those about rows that have changed meanwhile are left for the next turn."""
+    for finding in findings:
+        match finding:
+            case TaskStarted(task, started_at, image):
+                repository.mark_running(conn, task, started_at, image)
+            case TaskPaused(task, at):
+                repository.mark_paused(conn, task, at)
+            case TaskResumed(task, at):
+                repository.mark_resumed(conn, task, at)
+            case TaskEnded(task, outcome, exit_code, error, started_at, finished_at, image):
+                repository.end_task(
+                    conn, task, outcome=outcome.value, now=now, exit_code=exit_code, error=error,
+                    started_at=started_at, finished_at=finished_at, image=image or task.image,
+                )  # fmt: skip
+            case JobMoved():
+                _move(conn, finding, now)
+
+
+def evict(conn: Connection, leaving: Sequence[Eviction], now: float) -> None:
+    for eviction in leaving:
+        job = eviction.job
+        # What does not run yet has nothing to save: its containers end, or never start, and it waits anew.
+        reason = Reason.EVICTED if job.status == JobStatus.RUNNING else Reason(job.reason)
+        if repository.move_job(conn, job, reason, eviction.why, now):
+            repository.stop_tasks(conn, job.id)
+
+
+def _move(conn: Connection, moved: JobMoved, now: float) -> None:
+    try:
+        if not repository.move_job(conn, moved.job, moved.reason, moved.message, now, **moved.changes):
+            return
+    except IllegalTransitionError:
+        log.exception("job %s", moved.job.id)
+        return
+    if moved.stop_tasks or moved.stop_only:
+        repository.stop_tasks(conn, moved.job.id, None if moved.stop_tasks else moved.stop_only)
+    if moved.stopped_as is not None:
+        repository.name_stopped(conn, moved.job, moved.stopped_as)

@@ -1,0 +1,193 @@
+"""What the scheduler knows of everything that is not finished: records of jobs, tasks, hosts and GPUs. Pure.
+
+The store makes them from its rows, in the order of their fields (`store/cluster_state.py`). They are tuples, since a
+turn reads ten thousand of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
+
+
+class Job(NamedTuple):
+    """One job, without what only its start needs (`StartDetails`). Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    container_image: str
+    launcher: str
+    required_gpus: int
+    min_gpus: int
+    max_gpus: int
+    elastic: bool
+    priority: int
+    weight: float
+    deadline: float | None
+    max_duration: float | None
+    max_restarts: int
+    grace_period: float
+    family: str
+    resize: str
+    status: JobStatus
+    reason: str
+    message: str
+    version: int
+    attempt: int
+    restarts: int
+    retries: int
+    losses: int
+    submitted_at: float
+    started_at: float | None
+    run_seconds: float
+    gpu_seconds: float
+    pull_percent: float | None
+    not_before: float | None
+    fetch_hosts: Sequence[str]
+    checkpoint_host: str | None
+    generation: int
+    trained: int
+    meeting: str
+    forming_at: float | None
+    target: Mapping[str, int] | None
+    resized_at: float | None
+    resized_from: Mapping[str, int] | None
+
+
+class StartDetails(NamedTuple):
+    """What only the start of a job's tasks needs."""
+
+    id: str
+    command: str
+    env: Mapping[str, str]
+    mounts: Mapping[str, str]
+    """Data set -> path in the container."""
+    shm_bytes: int
+    cpus: float | None
+    memory_bytes: int | None
+    batch_size: int | None
+    max_batch_size: int | None
+    epochs: int | None
+
+
+class Task(NamedTuple):
+    """One container of a job: as it should be, and what became of it."""
+
+    id: str
+    job_id: str
+    attempt: int
+    rank: int
+    generation: int
+    host_id: str
+    gpu_uuids: Sequence[str]
+    state: TaskStatus
+    stop: bool
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    exit_code: int | None
+    outcome: str
+    error: str
+    image: str
+    paused_at: float | None
+    paused_seconds: float
+    energy_joules: float
+
+    @property
+    def wanted(self) -> bool:
+        """It was not seen running yet."""
+        return self.state is TaskStatus.WANTED
+
+    @property
+    def running(self) -> bool:
+        return self.state is TaskStatus.RUNNING
+
+
+class Host(NamedTuple):
+    id: str
+    address: str
+    network: str
+    origin: str
+    state: HostState
+    labels: Mapping[str, str]
+    drain_until: float | None
+    parking: Parking
+    lost_at: float | None
+
+    @property
+    def active(self) -> bool:
+        """It takes jobs: nobody has closed it."""
+        return self.state is HostState.ACTIVE
+
+
+class Gpu(NamedTuple):
+    uuid: str
+    host_id: str
+    ordinal: int
+    type: str
+    memory_bytes: int
+    simulated: bool
+    fault: str
+    occupied: str
+    island: int | None
+    numa: int | None
+
+
+class JobProgress(NamedTuple):
+    """How far a job says that its training is."""
+
+    job_id: str
+    epoch: int
+    epochs: int | None
+    position: int
+    epoch_samples: int
+
+
+Leases = Mapping[str, Mapping[int, str]]
+"""GPU -> slot -> id of the task that holds it."""
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """Everything that is not finished, as of one moment."""
+
+    jobs: Mapping[str, Job]
+    starting: Mapping[str, StartDetails]
+    """By job, of those with tasks that are yet to start."""
+    tasks: Sequence[Task]
+    """Those that have not ended."""
+    hosts: Sequence[Host]
+    """In the order in which they are served."""
+    gpus: Sequence[Gpu]
+    """Those that are present."""
+    leases: Leases
+    last_host: str | None
+    """Where the first task of a job was placed last."""
+    ports: Mapping[str, int]
+    """Task id -> port of the gang that it is the first of."""
+    progress: Mapping[str, JobProgress]
+    """By job, of those that have said how far they are."""
+
+
+class Timed(Protocol):
+    """What has run since some time, with pauses; times are seconds since the epoch."""
+
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def paused_at(self) -> float | None: ...
+    @property
+    def paused_seconds(self) -> float: ...
+
+
+def run_seconds(task: Timed, now: float, started_at: float | None = None) -> float:
+    """Seconds that a task has run by `now`, pauses left out; 0 if it did not start. `started_at`: when, if that is not
+    stored yet."""
+    started = started_at or task.started_at
+    if started is None:
+        return 0.0
+    until = task.paused_at if task.paused_at is not None else now
+    return max(0.0, until - started - task.paused_seconds)

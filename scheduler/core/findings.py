@@ -1,0 +1,79 @@
+"""What is to be written down of tasks and jobs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from schedulearn.scheduler.core.cluster_state import Job, Task
+from schedulearn.scheduler.core.states import Reason
+
+
+class JobChanges(TypedDict, total=False):
+    """Fields of a job that change together with its state."""
+
+    attempt: int
+    restarts: int
+    retries: int
+    losses: int
+    exit_code: int | None
+    started_at: float
+    not_before: float
+    pull_percent: float | None
+    fetch_hosts: list[str]
+    resize: str
+    generation: int
+    trained: int
+    meeting: str
+    forming_at: float | None
+    target: dict[str, int] | None
+    resized_at: float
+    resized_from: dict[str, int]
+
+
+@dataclass(frozen=True)
+class TaskStarted:
+    task: Task
+    started_at: float
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class TaskPaused:
+    task: Task
+    at: float
+
+
+@dataclass(frozen=True)
+class TaskResumed:
+    task: Task
+    at: float
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    task: Task
+    outcome: Reason
+    exit_code: int | None = None
+    error: str = ""
+    started_at: float | None = None
+    finished_at: float | None = None
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class JobMoved:
+    job: Job
+    reason: Reason
+    message: str
+    changes: JobChanges = field(default_factory=JobChanges)
+    stop_tasks: bool = False
+    """All live ones."""
+    stop_only: Sequence[str] = ()
+    """Or these."""
+    stopped_as: Reason | None = None
+    """What became of the tasks of its attempt that failed only because they were told to stop; None: nothing yet."""
+
+
+Finding = TaskStarted | TaskPaused | TaskResumed | TaskEnded | JobMoved

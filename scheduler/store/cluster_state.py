@@ -1,0 +1,104 @@
+"""Reads `ClusterState`, the records on which the scheduler decides. Rows of the tables go no further than here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Select, select
+from sqlalchemy.engine import Connection
+from sqlmodel import SQLModel, col
+
+from schedulearn.scheduler.core import cluster_state as records
+from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
+from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, TaskStatus
+from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
+
+
+def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
+    """The columns of a record, in the order of its fields."""
+    return select(*(col(getattr(table, name)) for name in fields))
+
+
+_JOBS = _columns(Job, records.Job._fields).where(col(Job.status).not_in([status.value for status in TERMINAL]))
+_STARTS = _columns(Job, records.StartDetails._fields)
+_TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
+_LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
+_HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
+_GPUS = (
+    _columns(Gpu, records.Gpu._fields)
+    .where(col(Gpu.present))
+    .order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
+)
+_PROGRESS = _columns(Profile, records.JobProgress._fields).where(col(Profile.epochs).is_not(None))
+_LAST_HOST = select(col(Task.host_id)).where(col(Task.rank) == 0).order_by(col(Task.seq).desc()).limit(1)
+
+
+@dataclass(frozen=True)
+class GpuLeases:
+    """The GPUs of all hosts and who holds them."""
+
+    hosts: Sequence[records.Host]
+    gpus: Sequence[records.Gpu]
+    leases: Leases
+
+
+def load_cluster_state(conn: Connection) -> ClusterState:
+    found = load_gpu_leases(conn)
+    tasks = [records.Task._make(row) for row in conn.execute(_LIVE_TASKS)]
+    jobs = {job.id: job for job in map(records.Job._make, conn.execute(_JOBS))}
+    return ClusterState(
+        jobs=jobs,
+        starting=_load_starts(conn, {task.job_id for task in tasks if task.wanted}),
+        tasks=tasks,
+        hosts=found.hosts,
+        gpus=found.gpus,
+        leases=found.leases,
+        last_host=conn.execute(_LAST_HOST).scalar(),
+        ports={row.task_id: row.port for row in conn.execute(select(PortLease))},
+        progress=_load_progress(conn, [job.id for job in jobs.values() if job.attempt]),
+    )
+
+
+def load_gpu_leases(conn: Connection) -> GpuLeases:
+    leases: dict[str, dict[int, str]] = {}
+    for uuid, slot, task_id in conn.execute(select(col(Lease.gpu_uuid), col(Lease.slot), col(Lease.task_id))):
+        leases.setdefault(uuid, {})[slot] = task_id
+    hosts = [records.Host._make(row) for row in conn.execute(_HOSTS)]
+    return GpuLeases(hosts, [records.Gpu._make(row) for row in conn.execute(_GPUS)], leases)
+
+
+def tasks_of(conn: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[records.Task]:
+    """Tasks of these jobs, oldest first; with `live` those that have not ended."""
+    query = _LIVE_TASKS if live else _TASKS
+    return [records.Task._make(row) for row in conn.execute(query.where(col(Task.job_id).in_(job_ids)))]
+
+
+def live_tasks(conn: Connection, host_id: str) -> list[records.Task]:
+    return [records.Task._make(row) for row in conn.execute(_LIVE_TASKS.where(col(Task.host_id) == host_id))]
+
+
+def ended_beside_live(conn: Connection, state: ClusterState) -> Mapping[str, list[records.Task]]:
+    """Job -> tasks of its present attempt that have ended, of the jobs of `state` that hold GPUs."""
+    holders = [job.id for job in state.jobs.values() if job.status in HOLDS_GPUS]
+    ended: dict[str, list[records.Task]] = {}
+    if holders:
+        query = _TASKS.where(col(Task.job_id).in_(holders), col(Task.state) == TaskStatus.ENDED)
+        for task in map(records.Task._make, conn.execute(query)):
+            if task.attempt == state.jobs[task.job_id].attempt:
+                ended.setdefault(task.job_id, []).append(task)
+    return ended
+
+
+def _load_starts(conn: Connection, job_ids: set[str]) -> Mapping[str, records.StartDetails]:
+    if not job_ids:
+        return {}
+    found = map(records.StartDetails._make, conn.execute(_STARTS.where(col(Job.id).in_(job_ids))))
+    return {start.id: start for start in found}
+
+
+def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.JobProgress]:
+    if not job_ids:
+        return {}
+    found = map(records.JobProgress._make, conn.execute(_PROGRESS.where(col(Profile.job_id).in_(job_ids))))
+    return {progress.job_id: progress for progress in found}

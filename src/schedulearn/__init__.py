@@ -1,7 +1,7 @@
 """Schedulearn: a lightweight, Docker-native scheduler for deep-learning training.
 
 `schedulearn.Client` talks to a service, `schedulearn.policy` is for authors of policies, `schedulearn.worker` for
-training scripts. This file is also put into job containers, which have none of the service's libraries.
+training scripts. This file also goes into job containers, which have none of the service's libraries.
 """
 
 from __future__ import annotations

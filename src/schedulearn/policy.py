@@ -1,7 +1,7 @@
-"""For authors of policies, and for checks from outside: what a policy sees (`Snapshot`), what it answers (`Plan`), how
-one is made (`make_policy`) and checked (`plan_faults`).
+"""The public names for authors of policies: what a policy sees (`Snapshot`), what it returns (`Plan`), how to make one
+(`make_policy`) and how to check its plan (`plan_faults`).
 
-These names stay. Where they live inside may change. docs/policies.md shows a policy of thirty lines.
+These names are stable; the modules that define them may move. docs/policies.md has a policy of thirty lines.
 """
 
 from __future__ import annotations

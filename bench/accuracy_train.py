@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch.utils.data import Subset
 
 import schedulearn.worker.torch as worker
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.worker import noise_meter
 
 BATCH = 64

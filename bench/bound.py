@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.metrics.goodput import Goodput
+from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.sim.training import SEGMENTS
 from schedulearn.scheduler.sim.workload import Application, TraceJob
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from bench.service import verdict
-from schedulearn.metrics.goodput import Goodput
+from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy

@@ -16,7 +16,16 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from bench.service import verdict
-from schedulearn.metrics.readings import GpuInfo, GpuProcess, GpuReading, Inventory, Reading, Sample, from_line, to_line
+from schedulearn.metrics.probe.readings import (
+    GpuInfo,
+    GpuProcess,
+    GpuReading,
+    Inventory,
+    Reading,
+    Sample,
+    from_line,
+    to_line,
+)
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime

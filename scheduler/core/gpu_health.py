@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from schedulearn.metrics.readings import GpuProcess, GpuReading
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
 
 OCCUPIED_AFTER_S = 5.0
 FREE_AFTER_S = 10.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import GoodputFunction
+    from schedulearn.metrics.model.goodput import GoodputFunction
     from schedulearn.scheduler.core.remaining_work import Basis
 
 Allocation = Mapping[str, int]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import Goodput
+    from schedulearn.metrics.model.goodput import Goodput
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import Goodput
+    from schedulearn.metrics.model.goodput import Goodput
 
 AT_LEAST_S = 600.0
 """What a job about which nothing is known is taken to run on for, at least."""

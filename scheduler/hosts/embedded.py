@@ -84,7 +84,7 @@ def _gives_gpus(engine: Runtime) -> bool:
 
 def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:
     if simulate is None:
-        from schedulearn.metrics import nvml
+        from schedulearn.metrics.probe import nvml
 
         found = nvml.list_gpus()
         if found:

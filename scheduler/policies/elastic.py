@@ -233,7 +233,7 @@ def _speedups(jobs: Sequence[JobView], tried: Sequence[list[int]], host_gpus: in
     # Whoever made a goodput has loaded NumPy already; a service without profiles starts without it.
     import numpy as np
 
-    from schedulearn.metrics.goodput import goodput_table
+    from schedulearn.metrics.model.goodput import goodput_table
 
     gpus = np.array(sorted({1}.union(*(tried[row] for row in profiled))))
     table = goodput_table([jobs[row].goodput for row in profiled], -(-gpus // host_gpus), gpus)

@@ -23,7 +23,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Observation, Profile
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.throughput import Observations
+    from schedulearn.metrics.model.step_time import Observations
 
 REMEMBERED = 40  # of a family: measurements, and jobs that ended
 LAST = 5  # jobs of a family that are looked at for what a new one may begin with
@@ -187,7 +187,7 @@ class Profiles:
 def blended(own: Sequence[Any], kin: Sequence[Any]) -> list[Any]:
     """A job's own observations, behind those of a relative on GPUs and batches that it has not tried: their times are
     scaled by how it compares where it has. One that is far slower or faster is no kin."""
-    from schedulearn.metrics.throughput import fit
+    from schedulearn.metrics.model.step_time import fit
 
     found: list[Any] = []
     for gpu_type in sorted({seen.gpu_type for seen in kin}):
@@ -219,7 +219,7 @@ def _shape(seen: Any) -> tuple[int, int, int]:
 def _columns(seen: Sequence[Any]) -> Observations:
     import numpy as np
 
-    from schedulearn.metrics.throughput import Observations
+    from schedulearn.metrics.model.step_time import Observations
 
     names = ("num_nodes", "num_gpus", "atomic_batch", "grad_time", "iter_time")
     return Observations(*(np.array([float(getattr(each, name)) for each in seen]) for name in names))
@@ -285,8 +285,8 @@ def make_profile(
     """The profile from a row of `profile` and at least one of `observation`. Takes some 10 ms. `noise`: the noise scale
     to go by, if the row tells none."""
     # A service whose jobs don't report needs none of this, and it takes a second and memory to load.
-    from schedulearn.metrics.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
-    from schedulearn.metrics.throughput import StepTimeModel, fit, rms_relative_error
+    from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
+    from schedulearn.metrics.model.step_time import StepTimeModel, fit, rms_relative_error
 
     by_type: dict[str, list[Any]] = {}
     for observation in rows:

@@ -9,30 +9,34 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from schedulearn.scheduler.errors import StartRefused
 
-PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.worker")
-_SERVICE_ONLY = ("policy.py", "metrics/nvml.py", "metrics/probe.py", "metrics/readings.py", "metrics/gpu_processes.py")
+PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.metrics.model", "schedulearn.worker")
+_SERVICE_ONLY = ("schedulearn/policy.py",)
 
 
 @cache
 def sdk_files() -> Mapping[str, bytes]:
     """Path -> content of each file, as a package `schedulearn` of its own."""
+    try:
+        return package_files(PACKAGES)
+    except ModuleNotFoundError as error:
+        raise StartRefused(f"the package {error.name} is not installed: reinstall schedulearn") from error
+
+
+def package_files(packages: Iterable[str]) -> dict[str, bytes]:
+    """Path -> content of the modules of packages: neither those of the packages below them, nor what only the service
+    needs. Raises ModuleNotFoundError for one that is not installed."""
     found: dict[str, bytes] = {}
-    for package in PACKAGES:
-        folder = package.replace("schedulearn", "", 1).replace(".", "/").strip("/")
-        try:
-            entries = list(importlib.resources.files(package).iterdir())
-        except ModuleNotFoundError as error:
-            raise StartRefused(f"the package {package} is not installed: reinstall schedulearn") from error
-        for entry in entries:
-            path = f"{folder}/{entry.name}".lstrip("/")
+    for package in packages:
+        for entry in importlib.resources.files(package).iterdir():
+            path = f"{package.replace('.', '/')}/{entry.name}"
             if entry.is_file() and path.endswith(".py") and path not in _SERVICE_ONLY:
-                found[f"schedulearn/{path}"] = entry.read_bytes()
+                found[path] = entry.read_bytes()
     return found
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.scheduler.core.model import RESTART_S, Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.remaining_work import Basis, guessed, pace

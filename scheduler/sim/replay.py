@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import Goodput
+    from schedulearn.metrics.model.goodput import Goodput
 
 COLD_START_S = 10.0  # of a job's time, before its first step: the simulator adds as much (`Conditions.cold_start`)
 WORKED = 0.1  # of a job's time at least, however long its starts took

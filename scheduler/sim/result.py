@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.metrics.goodput import Goodput
+from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.training import NO_TYPE, on_type
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application

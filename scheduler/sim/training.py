@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.metrics.noise_scale import efficiency
-from schedulearn.metrics.throughput import Observations, StepTimeModel, fit
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.noise_scale import efficiency
+from schedulearn.metrics.model.step_time import Observations, StepTimeModel, fit
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
 

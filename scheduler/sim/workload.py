@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 

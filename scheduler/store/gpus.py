@@ -12,7 +12,7 @@ from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.metrics.readings import GpuInfo
+from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Task

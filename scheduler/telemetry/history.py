@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schedulearn.metrics.readings import GpuReading, Sample
+from schedulearn.metrics.probe.readings import GpuReading, Sample
 
 SECONDS = 600
 """So much is kept at one reading a second."""

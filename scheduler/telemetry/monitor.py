@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedulearn.metrics.readings import GpuProcess, GpuReading, Inventory, Sample
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.gpu_health import Known, judge
 from schedulearn.scheduler.core.task import ObservedTask

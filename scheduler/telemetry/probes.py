@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence, Set
 from typing import Protocol
 
-from schedulearn.metrics.readings import GpuReading, Reading, Sample
+from schedulearn.metrics.probe.readings import GpuReading, Reading, Sample
 
 _IDLE_W, _FULL_W = 55.0, 300.0
 _IDLE_C, _FULL_C = 34.0, 71.0
@@ -41,10 +41,10 @@ class LocalProbe:
 
     def readings(self) -> Iterator[Reading]:
         self._renew = False
-        from schedulearn.metrics import probe
-        from schedulearn.metrics.nvml import NvmlReader
+        from schedulearn.metrics.probe import sampling
+        from schedulearn.metrics.probe.nvml import NvmlReader
 
-        for reading in probe.readings(NvmlReader(), self._closed.wait):
+        for reading in sampling.readings(NvmlReader(), self._closed.wait):
             if self._closed.is_set() or self._renew:
                 return
             yield reading

@@ -14,7 +14,7 @@ from probes import FakeProbe
 from services import run
 from sqlalchemy import insert
 
-from schedulearn.metrics.readings import GpuProcess
+from schedulearn.metrics.probe.readings import GpuProcess
 from schedulearn.scheduler.core import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import ClusterMinute, GpuMinute

@@ -13,7 +13,7 @@ from clusters import wait_for
 from engines import Lab
 from probe_images import ENVIRONMENT, image_with_gpus
 
-from schedulearn.metrics.readings import Inventory, Reading, Sample
+from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe

@@ -15,7 +15,7 @@ from benches import IMAGE, wait_for
 from probe_images import ENVIRONMENT, WITH_GPUS, image_with_gpus
 from probes import FakeProbe
 
-from schedulearn.metrics.readings import Inventory, Reading, Sample
+from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from schedulearn.metrics.readings import GpuInfo, GpuReading, Inventory, Reading, Sample
+from schedulearn.metrics.probe.readings import GpuInfo, GpuReading, Inventory, Reading, Sample
 from schedulearn.scheduler.errors import RuntimeFault
 
 

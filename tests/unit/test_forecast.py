@@ -9,8 +9,8 @@ from builders import host, job, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.cluster_state import JobProgress
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace

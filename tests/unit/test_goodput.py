@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput, speedup_table
-from schedulearn.metrics.noise_scale import NoiseScale, efficiency, learning_rate_factor
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput, speedup_table
+from schedulearn.metrics.model.noise_scale import NoiseScale, efficiency, learning_rate_factor
+from schedulearn.metrics.model.step_time import StepTimeModel
 
 APPLICATIONS = json.loads((Path(__file__).parents[2] / "scheduler/sim/applications.json").read_text())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulearn.metrics.readings import GpuProcess, GpuReading
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading
 from schedulearn.scheduler.core.gpu_health import FREE_AFTER_S, OCCUPIED_AFTER_S, Known, Verdict, judge
 
 OURS = GpuProcess(1, "python", task="schedulearn-j-1-0")

@@ -11,7 +11,7 @@ from clusters import FakeCluster, spec, wait_for
 from probes import FakeProbe
 from sqlalchemy import select
 
-from schedulearn.metrics.readings import GpuInfo, GpuProcess
+from schedulearn.metrics.probe.readings import GpuInfo, GpuProcess
 from schedulearn.scheduler.core import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.runtimes.fake import FakeRuntime

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from nvml_library import build_library
 
-from schedulearn.metrics import nvml
-from schedulearn.metrics.readings import GpuProcess, GpuReading, Inventory, Sample, from_line
+from schedulearn.metrics.probe import nvml
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample, from_line
 
 GPU = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = """

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from schedulearn.metrics.readings import GpuInfo, GpuLink, GpuProcess, GpuReading, Inventory, Sample, from_line, to_line
+from schedulearn.metrics.probe.readings import (
+    GpuInfo,
+    GpuLink,
+    GpuProcess,
+    GpuReading,
+    Inventory,
+    Sample,
+    from_line,
+    to_line,
+)
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.probes import SimulatedProbe
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from builders import host
 
-from schedulearn.metrics.goodput import BatchBounds, Goodput
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.sim.replay import (
     AllocationSpan,

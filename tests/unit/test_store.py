@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, col
 
-from schedulearn.metrics.readings import GpuInfo
+from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store import gpus, models, repository

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.metrics.goodput import BatchBounds, efficiency
+from schedulearn.metrics.model.goodput import BatchBounds, efficiency
 from schedulearn.worker.batch import Batch
 from schedulearn.worker.batch_guard import (
     FIRST_PAUSE,

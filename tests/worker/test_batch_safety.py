@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from environments import Python
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import noise_meter
 from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.noise_meter import NoiseMeter

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import PREEMPTED
 from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.noise_meter import NoiseMeter

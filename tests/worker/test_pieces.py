@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import ReportTaker
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.scheduler.core.conclusions import PREEMPTED as WHAT_THE_SERVICE_READS
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.worker import PREEMPTED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedulearn.metrics.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
-from schedulearn.metrics.throughput import StepTimeModel
+from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
+from schedulearn.metrics.model.step_time import StepTimeModel
 
 LEAST_EFFICIENCY = 0.8
 """A batch with less shrinks at once. Below SAFE_EFFICIENCY, so that it does not grow and shrink in turns."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from schedulearn.metrics.noise_scale import learning_rate_factor
+from schedulearn.metrics.model.noise_scale import learning_rate_factor
 from schedulearn.worker.batch import Choice
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Mapping
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 
 
 @dataclass(frozen=True)

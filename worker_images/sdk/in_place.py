@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker.membership import Membership, Roster
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone

@@ -19,7 +19,7 @@ from typing import Any, Iterable
 import keras
 import numpy as np
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import run as common
 from schedulearn.worker.keras_trap import warn_of_trap
 from schedulearn.worker.order import Pass, permutation, steps

@@ -24,7 +24,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import mxnet as mx
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import loader as common_loader
 from schedulearn.worker import run as common
 from schedulearn.worker.instruments import Instruments

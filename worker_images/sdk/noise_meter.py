@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any, Iterable, Sequence
 
-from schedulearn.metrics.noise_scale import NoiseScale
+from schedulearn.metrics.model.noise_scale import NoiseScale
 
 BUDGET = 0.005  # share of the training time that measuring may take
 LONGEST = 30  # steps between measurements, at most

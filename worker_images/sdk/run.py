@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Iterator
 
 import numpy as np
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import PREEMPTED
 from schedulearn.worker.batch import Batch
 from schedulearn.worker.batch_changes import BatchChanges

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Callable, Iterable, Iterator
 
 import torch
 
-from schedulearn.metrics.goodput import BatchBounds
+from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import loader as common_loader
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.in_place import InPlaceRun

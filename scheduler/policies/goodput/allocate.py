@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedulearn.metrics.goodput import goodput_table
+from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.leftovers import give_leftovers
@@ -26,7 +26,7 @@ from schedulearn.scheduler.policies.goodput.prices import (
 )
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import GoodputFunction
+    from schedulearn.metrics.model.goodput import GoodputFunction
     from schedulearn.scheduler.policies.goodput.policy import Goodput
 
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from schedulearn.metrics.goodput import goodput_table
+from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats
 
 if TYPE_CHECKING:
-    from schedulearn.metrics.goodput import GoodputFunction
+    from schedulearn.metrics.model.goodput import GoodputFunction
 
 _MORE = 1 + 1e-6  # a gain below this is none
 RestartShare = Callable[[Sequence[JobView], Floats], Floats]

@@ -15,8 +15,8 @@ from typing import Any
 import docker.errors
 from docker.types import DeviceRequest, LogConfig
 
-from schedulearn.metrics.probe import VERSION_VARIABLE
-from schedulearn.metrics.readings import MAX_LINE, Inventory, Reading, from_line
+from schedulearn.metrics.probe.readings import MAX_LINE, Inventory, Reading, from_line
+from schedulearn.metrics.probe.sampling import VERSION_VARIABLE
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker import images as docker_images

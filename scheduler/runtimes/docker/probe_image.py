@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes.recipes import recipe_path
+from schedulearn.scheduler.runtimes.sdk import package_files
 
 NAME = "schedulearn/probe"
-_OURS = ("__init__.py", "gpu_processes.py", "nvml.py", "probe.py", "readings.py")
+PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.metrics.probe")
 
 
 @cache
 def probe_files() -> Mapping[str, bytes]:
     """Path in the build's folder -> content. Raises ImageUnavailable where the package is incomplete."""
     try:
-        found = {
-            f"app/schedulearn/metrics/{name}": (importlib.resources.files("schedulearn.metrics") / name).read_bytes()
-            for name in _OURS
-        }
+        found = {f"app/{path}": content for path, content in package_files(PACKAGES).items()}
         import pynvml
 
         found["app/pynvml.py"] = Path(pynvml.__file__).read_bytes()
-        found["app/schedulearn/__init__.py"] = (importlib.resources.files("schedulearn") / "__init__.py").read_bytes()
     except (OSError, ImportError) as error:
         raise ImageUnavailable(f"the probe's files are missing: reinstall schedulearn ({error})") from error
     found["Dockerfile"] = recipe_path("Dockerfile.probe").read_bytes()

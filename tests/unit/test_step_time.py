@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.metrics.throughput import Observations, StepTimeModel, _bounds, _loss, fit, rms_relative_error
+from schedulearn.metrics.model.step_time import Observations, StepTimeModel, _bounds, _loss, fit, rms_relative_error
 
 APPLICATIONS = json.loads((Path(__file__).parents[2] / "scheduler/sim/applications.json").read_text())
 models = st.builds(

@@ -6,7 +6,7 @@ import os
 import re
 from functools import lru_cache
 
-from schedulearn.metrics.readings import GpuProcess
+from schedulearn.metrics.probe.readings import GpuProcess
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _TASK = b"SCHEDULEARN_TASK="

@@ -12,8 +12,8 @@ from typing import Any, Iterator, Mapping, Sequence
 
 import pynvml
 
-from schedulearn.metrics.gpu_processes import describe
-from schedulearn.metrics.readings import (
+from schedulearn.metrics.probe.gpu_processes import describe
+from schedulearn.metrics.probe.readings import (
     MAX_GPUS,
     MAX_PROCESSES,
     GpuInfo,

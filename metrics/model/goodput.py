@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from schedulearn.metrics.noise_scale import efficiency
-from schedulearn.metrics.throughput import SMALLEST, StepTimeModel
+from schedulearn.metrics.model.noise_scale import efficiency
+from schedulearn.metrics.model.step_time import SMALLEST, StepTimeModel
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -1,17 +1,11 @@
-"""Tells what the GPUs of this machine do: one line of JSON a second on stdout, each described in readings.py.
-
-The service runs it in a container on each of its hosts and follows its log (docs/hosts.md). It opens no port, takes no
-input and needs nothing but NVML.
-"""
+"""When the GPUs of a machine are looked at, and what of it is told."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from typing import Callable, Iterator, Protocol
 
-from schedulearn.metrics.readings import Inventory, Reading, Sample, to_line
+from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 
 INTERVAL_S = 1.0
 INVENTORY_S = 60.0
@@ -52,16 +46,3 @@ def readings(
         seeing, blind = seeing or sees, blind + 1 if seeing and not sees else 0
         yield sample
         wait(max(0.0, INTERVAL_S - (clock() - began)))
-
-
-def main() -> int:
-    from schedulearn.metrics.nvml import NvmlReader
-
-    for reading in readings(NvmlReader(os.environ.get(VERSION_VARIABLE, ""))):
-        sys.stdout.write(to_line(reading) + "\n")
-        sys.stdout.flush()
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

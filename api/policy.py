@@ -21,8 +21,7 @@ from schedulearn.scheduler.control.service import DEFAULT_POLICY
 from schedulearn.scheduler.core.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, metrics_of, parameters_of, policy_of
-from schedulearn.scheduler.reports.profiles import kinds
-from schedulearn.scheduler.reports.store import load_finished_jobs
+from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases

@@ -98,7 +98,7 @@ class StepTimeModel:
 
 
 @dataclass(frozen=True)
-class Observations:
+class StepTimes:
     """Measured passes; five arrays of one shape (n,), n >= 1.
 
     Raises ValueError, naming the array, for values that can't be measurements: NaN, infinite, not above 0, more
@@ -132,7 +132,7 @@ class Observations:
         return len(self.num_nodes)
 
 
-def fit(observations: Observations, before: StepTimeModel | None = None) -> StepTimeModel:
+def fit(observations: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
     """The model that explains `observations` best: minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
     1e-2 [(beta_node / alpha_node)^2 + (beta_local / alpha_local)^2] (Pollux, section 4.1, and its artifact).
 
@@ -154,7 +154,7 @@ def fit(observations: Observations, before: StepTimeModel | None = None) -> Step
     return model
 
 
-def rms_relative_error(model: StepTimeModel, observations: Observations) -> float:
+def rms_relative_error(model: StepTimeModel, observations: StepTimes) -> float:
     """Root mean square of (predicted - measured) / measured over T_iter."""
     seen = observations
     predicted = model.iter_time(seen.num_nodes, seen.num_replicas, seen.atomic_batch)
@@ -167,15 +167,15 @@ def _smooth_max(grad: Floats, sync: Floats, gamma: float) -> Floats:
     return np.asarray(larger * ((grad / larger) ** gamma + (sync / larger) ** gamma) ** (1 / gamma))
 
 
-def _thinned(observations: Observations) -> Observations:
+def _thinned(observations: StepTimes) -> StepTimes:
     """The newest MAX_OBSERVATIONS."""
     if len(observations) <= MAX_OBSERVATIONS:
         return observations
     arrays = [getattr(observations, name)[-MAX_OBSERVATIONS:] for name in observations.__dataclass_fields__]
-    return Observations(*arrays)
+    return StepTimes(*arrays)
 
 
-def _outliers(seen: Observations, model: StepTimeModel) -> npt.NDArray[np.bool_]:
+def _outliers(seen: StepTimes, model: StepTimeModel) -> npt.NDArray[np.bool_]:
     """Whether each measurement is off by far more than the others usually are, and by more than half."""
     error = np.maximum(
         np.abs(np.log(model.grad_time(seen.atomic_batch) / seen.grad_time)),
@@ -185,7 +185,7 @@ def _outliers(seen: Observations, model: StepTimeModel) -> npt.NDArray[np.bool_]
     return np.asarray(error > np.maximum(float(np.median(error)) + 4 * usual, np.log(1.5)))
 
 
-def _fit_weighted(seen: Observations, weights: Floats, before: StepTimeModel | None) -> StepTimeModel:
+def _fit_weighted(seen: StepTimes, weights: Floats, before: StepTimeModel | None) -> StepTimeModel:
     start, lower, upper = _bounds(seen, weights > 0)
     free = lower < upper
     if before is not None:
@@ -197,7 +197,7 @@ def _fit_weighted(seen: Observations, weights: Floats, before: StepTimeModel | N
     return _released(start, seen, weights > 0)
 
 
-def _descended(start: Floats, lower: Floats, upper: Floats, seen: Observations, weights: Floats) -> Floats:
+def _descended(start: Floats, lower: Floats, upper: Floats, seen: StepTimes, weights: Floats) -> Floats:
     """The parameters of least loss, from `start` on: Levenberg and Marquardt's method on their logarithms, since they
     span orders of magnitude. A general quasi-Newton search stops somewhere in this loss's flat valleys, at a place
     that hangs on the last digit of the measurements, and takes five times as long."""
@@ -232,7 +232,7 @@ def _descended(start: Floats, lower: Floats, upper: Floats, seen: Observations, 
     return x
 
 
-def _bounds(seen: Observations, used: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
     """Start, lower and upper bound of each parameter; equal bounds freeze what `seen` can't tell."""
     start = np.array([0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001])
     lower = np.array([SMALLEST] * 6 + [1.0])
@@ -261,7 +261,7 @@ def _bounds(seen: Observations, used: npt.NDArray[np.bool_]) -> tuple[Floats, Fl
     return start, lower, upper
 
 
-def _released(x: Floats, seen: Observations, used: npt.NDArray[np.bool_]) -> StepTimeModel:
+def _released(x: Floats, seen: StepTimes, used: npt.NDArray[np.bool_]) -> StepTimeModel:
     """Hosts are at least MULTI_HOST_PENALTY times as far apart as GPUs of one host, where nothing says otherwise."""
     if not (seen.num_nodes[used] >= 2).any():
         x[4] = max(x[4], MULTI_HOST_PENALTY * x[2])
@@ -269,7 +269,7 @@ def _released(x: Floats, seen: Observations, used: npt.NDArray[np.bool_]) -> Ste
     return StepTimeModel(*(float(v) for v in x))
 
 
-def _loss(x: Floats, seen: Observations, weights: Floats) -> tuple[float, Floats, Floats]:
+def _loss(x: Floats, seen: StepTimes, weights: Floats) -> tuple[float, Floats, Floats]:
     """Loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton: that of a loss which
     touches this one here and is nowhere below it. `weights` sum to 1."""
     alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x

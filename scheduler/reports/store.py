@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, delete, insert, select, update
 from sqlalchemy.engine import Connection
-from sqlmodel import col
+from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError
-from schedulearn.scheduler.sim.replay import FinishedJob
+from schedulearn.scheduler.reports.records import BatchLimits, LastReport, MeasuredPasses, MetricPoint
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
@@ -63,6 +63,10 @@ class BatchIn(Strict):
     accumulation: int = Field(ge=0, le=1_000_000)
     why: str = Field(default="", max_length=500)
 
+    @property
+    def limits(self) -> BatchLimits:
+        return BatchLimits(self.init, self.max, self.min_local, self.max_local, self.accumulate)
+
     @model_validator(mode="after")
     def _ordered(self) -> BatchIn:
         if self.init > self.max:
@@ -98,61 +102,61 @@ class ReportIn(Strict):
     metrics: list[MetricIn] = Field(default_factory=list, max_length=500)
 
 
-def store_report(db: Connection, job_id: str, report: ReportIn, now: float) -> bool:
+def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
+    """The columns of a record, in the order of its fields."""
+    return select(*(col(getattr(table, name)) for name in fields))
+
+
+_PASSES = _columns(Observation, MeasuredPasses._fields).order_by(col(Observation.at))
+_LAST_REPORT = _columns(Profile, LastReport._fields)
+
+
+def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) -> bool:
     """Merges a report into the job's rows; True if that may change what is known of its speed. Raises NotFoundError,
     or ConflictError for a job that has ended: its workers are to give up."""
-    job = repository.get_job(db, job_id)
+    job = repository.get_job(conn, job_id)
     if JobStatus(job.status).terminal:
         raise ConflictError(f"job {job_id} has ended: {job.status}")
-    known = db.execute(select(Profile).where(col(Profile.job_id) == job_id)).one_or_none()
+    known = profile_of(conn, job_id)
     changed = known is None or _differs(known, report)
     # Reports of an attempt that was replaced still tell about speed, but not about where the job stands.
     if known is None or report.attempt >= known.attempt:
-        _store_profile(db, job_id, report, known is None, now)
+        _store_profile(conn, job_id, report, known is None, now)
         points = list(report.metrics)
         if report.noise_scale is not None and report.progress is not None:
             points.append(MetricIn(name=NOISE, step=report.progress.steps, value=report.noise_scale, at=now))
-        _store_metrics(db, job_id, points)
+        _store_metrics(conn, job_id, points)
     if report.observations:
-        _store_observations(db, job_id, _gpu_type(db, job_id), report.observations, now)
+        _store_observations(conn, job_id, _gpu_type(conn, job_id), report.observations, now)
     return changed or bool(report.observations)
 
 
-def observations_of(db: Connection, job_ids: Sequence[str]) -> list[Row[Any]]:
+def observations_of(conn: Connection, job_ids: Sequence[str]) -> list[MeasuredPasses]:
     """Oldest change first."""
-    query = select(Observation).where(col(Observation.job_id).in_(job_ids)).order_by(col(Observation.at))
-    return list(db.execute(query))
+    return [MeasuredPasses._make(row) for row in conn.execute(_PASSES.where(col(Observation.job_id).in_(job_ids)))]
 
 
-def profile_of(db: Connection, job_id: str) -> Row[Any] | None:
-    return db.execute(select(Profile).where(col(Profile.job_id) == job_id)).one_or_none()
+def profile_of(conn: Connection, job_id: str) -> LastReport | None:
+    row = conn.execute(_LAST_REPORT.where(col(Profile.job_id) == job_id)).one_or_none()
+    return None if row is None else LastReport._make(row)
 
 
-def metrics_of(db: Connection, job_id: str) -> dict[str, list[list[float]]]:
-    """name -> [step, value, time] of each point."""
-    return {row.name: row.points for row in db.execute(select(Metric).where(col(Metric.job_id) == job_id))}
+def last_reports(conn: Connection, job_ids: Sequence[str]) -> dict[str, LastReport]:
+    """Job id -> what it reported last, of those that have."""
+    query = _LAST_REPORT.add_columns(col(Profile.job_id)).where(col(Profile.job_id).in_(job_ids))
+    return {job_id: LastReport._make(report) for *report, job_id in conn.execute(query)}
 
 
-def load_finished_jobs(db: Connection, limit: int) -> list[FinishedJob]:
-    """The last jobs that ended well, by time of submission, with all that tells how they went."""
-    jobs = repository.list_succeeded(db, limit)
-    ids = [job.id for job in jobs]
-    tasks: dict[str, list[Any]] = {}
-    for task in tasks_of(db, ids):
-        tasks.setdefault(task.job_id, []).append(task)
-    points: dict[tuple[str, str], list[list[float]]] = {}
-    told = select(Metric).where(col(Metric.job_id).in_(ids), col(Metric.name).in_([NOISE, STALL]))
-    for row in db.execute(told):
-        points[row.job_id, row.name] = row.points
-    return [
-        FinishedJob(
-            job,
-            tasks.get(job.id, []),
-            [(step, phi, at) for step, phi, at in points.get((job.id, NOISE), [])],
-            sum(value for _, value, _ in points.get((job.id, STALL), [])),
-        )
-        for job in jobs
-    ]
+def metrics_of(conn: Connection, job_id: str) -> dict[str, list[list[float]]]:
+    """name -> [step, value, time] of each point, as the API shows them."""
+    return {row.name: row.points for row in conn.execute(select(Metric).where(col(Metric.job_id) == job_id))}
+
+
+def points_of(conn: Connection, job_id: str, names: Sequence[str]) -> dict[str, list[MetricPoint]]:
+    """name -> points, of those metrics that the job has logged."""
+    query = select(col(Metric.name), col(Metric.points))
+    rows = conn.execute(query.where(col(Metric.job_id) == job_id, col(Metric.name).in_(names)))
+    return {name: [MetricPoint._make(point) for point in points] for name, points in rows}
 
 
 def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[float]]:
@@ -162,18 +166,14 @@ def thinned(points: list[list[float]], limit: int = MAX_POINTS) -> list[list[flo
     return points
 
 
-def _differs(known: Row[Any], report: ReportIn) -> bool:
-    batch = report.batch
-    bounds = (batch.init, batch.max, batch.min_local, batch.max_local, batch.accumulate)
-    stored = (known.init_batch, known.max_batch, known.min_local, known.max_local, known.accumulate)
-    return bounds != stored or report.noise_scale != known.noise_scale
+def _differs(known: LastReport, report: ReportIn) -> bool:
+    return report.batch.limits != known.batch_limits or report.noise_scale != known.noise_scale
 
 
-def _store_profile(db: Connection, job_id: str, report: ReportIn, new: bool, now: float) -> None:
+def _store_profile(conn: Connection, job_id: str, report: ReportIn, new: bool, now: float) -> None:
     batch = report.batch
-    values: dict[str, Any] = {
-        "attempt": report.attempt, "reported_at": now, "init_batch": batch.init, "max_batch": batch.max,
-        "min_local": batch.min_local, "max_local": batch.max_local, "accumulate": batch.accumulate,
+    values: dict[str, object] = {
+        "attempt": report.attempt, "reported_at": now, **batch.limits._asdict(),
         "atomic_batch": batch.atomic, "accumulation": batch.accumulation, "why": batch.why,
     }  # fmt: skip
     if report.noise_scale is not None or new:
@@ -181,73 +181,75 @@ def _store_profile(db: Connection, job_id: str, report: ReportIn, new: bool, now
     if report.progress is not None or new:
         values.update((report.progress or ProgressIn(epoch=0)).model_dump())
     if new:
-        db.execute(insert(Profile).values(job_id=job_id, **values))
+        conn.execute(insert(Profile).values(job_id=job_id, **values))
     else:
-        db.execute(update(Profile).where(col(Profile.job_id) == job_id).values(**values))
+        conn.execute(update(Profile).where(col(Profile.job_id) == job_id).values(**values))
 
 
-def _gpu_type(db: Connection, job_id: str) -> str:
+def _gpu_type(conn: Connection, job_id: str) -> str:
     """Of the GPUs that the job had last."""
-    tasks = tasks_of(db, [job_id])
+    tasks = repository.tasks_of(conn, [job_id])
     uuids = [uuid for task in tasks[-1:] for uuid in task.gpu_uuids]
-    return db.execute(select(col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)).limit(1)).scalar() or "gpu"
+    return conn.execute(select(col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)).limit(1)).scalar() or "gpu"
 
 
 def _store_observations(
-    db: Connection, job_id: str, gpu_type: str, observations: Iterable[ObservationIn], now: float
+    conn: Connection, job_id: str, gpu_type: str, observations: Iterable[ObservationIn], now: float
 ) -> None:
-    rows = observations_of(db, [job_id])
-    known = {(r.gpu_type, r.num_nodes, r.num_gpus, r.atomic_batch): r for r in rows}
+    before = observations_of(conn, [job_id])
+    known = {(passes.gpu_type, *passes.shape): passes for passes in before}
     new = 0
     for seen in observations:
-        key = (gpu_type, seen.num_nodes, seen.num_gpus, seen.atomic_batch)
-        where = (
-            (col(Observation.job_id) == job_id)
-            & (col(Observation.gpu_type) == gpu_type)
-            & (col(Observation.num_nodes) == seen.num_nodes)
-            & (col(Observation.num_gpus) == seen.num_gpus)
-            & (col(Observation.atomic_batch) == seen.atomic_batch)
-        )
+        latest = MeasuredPasses(gpu_type=gpu_type, at=now, **seen.model_dump())
+        key = (gpu_type, *latest.shape)
         if key in known:
-            old = min(known[key].passes, COUNT_CAP)
-            total = old + seen.passes
-            means = {
-                name: (old * getattr(known[key], name) + seen.passes * getattr(seen, name)) / total
-                for name in ("grad_time", "iter_time")
-            }
-            db.execute(update(Observation).where(where).values(passes=min(total, COUNT_CAP), at=now, **means))
+            merged = _merged(known[key], latest)
+            means = {"grad_time": merged.grad_time, "iter_time": merged.iter_time}
+            conn.execute(update(Observation).where(_row(job_id, merged)).values(passes=merged.passes, at=now, **means))
         else:
-            values = seen.model_dump()
-            values["passes"] = min(seen.passes, COUNT_CAP)
-            db.execute(insert(Observation).values(job_id=job_id, gpu_type=gpu_type, at=now, **values))
-            known[key] = db.execute(select(Observation).where(where)).one()
+            merged = latest._replace(passes=min(latest.passes, COUNT_CAP))
+            conn.execute(insert(Observation).values(job_id=job_id, **merged._asdict()))
             new += 1
-    for row in rows[: max(0, len(rows) + new - MAX_ROWS)]:  # those that were not seen for the longest time
-        db.execute(
-            delete(Observation).where(
-                col(Observation.job_id) == job_id,
-                col(Observation.gpu_type) == row.gpu_type,
-                col(Observation.num_nodes) == row.num_nodes,
-                col(Observation.num_gpus) == row.num_gpus,
-                col(Observation.atomic_batch) == row.atomic_batch,
-                col(Observation.at) == row.at,
-            )
-        )
+        known[key] = merged
+    for passes in before[: max(0, len(before) + new - MAX_ROWS)]:  # those that were not seen for the longest time
+        conn.execute(delete(Observation).where(_row(job_id, passes), col(Observation.at) == passes.at))
 
 
-def _store_metrics(db: Connection, job_id: str, metrics: Iterable[MetricIn]) -> None:
+def _merged(old: MeasuredPasses, latest: MeasuredPasses) -> MeasuredPasses:
+    weight = min(old.passes, COUNT_CAP)
+    total = weight + latest.passes
+    return latest._replace(
+        passes=min(total, COUNT_CAP),
+        grad_time=(weight * old.grad_time + latest.passes * latest.grad_time) / total,
+        iter_time=(weight * old.iter_time + latest.passes * latest.iter_time) / total,
+    )
+
+
+def _row(job_id: str, passes: MeasuredPasses) -> ColumnElement[bool]:
+    """The row of passes of this shape."""
+    return (
+        (col(Observation.job_id) == job_id)
+        & (col(Observation.gpu_type) == passes.gpu_type)
+        & (col(Observation.num_nodes) == passes.num_nodes)
+        & (col(Observation.num_gpus) == passes.num_gpus)
+        & (col(Observation.atomic_batch) == passes.atomic_batch)
+    )
+
+
+def _store_metrics(conn: Connection, job_id: str, metrics: Iterable[MetricIn]) -> None:
     by_name: dict[str, list[list[float]]] = {}
     for metric in metrics:
         by_name.setdefault(metric.name, []).append([float(metric.step), metric.value, round(metric.at, 3)])
     if not by_name:
         return
-    known = metrics_of(db, job_id)
+    known = metrics_of(conn, job_id)
     for name, points in by_name.items():
         if name in known:
             where = (col(Metric.job_id) == job_id) & (col(Metric.name) == name)
             # An attempt that began again from a checkpoint logs some steps anew: the later word counts.
-            kept = [point for point in known[name] if point[0] < points[0][0]]
-            db.execute(update(Metric).where(where).values(points=thinned(kept + points)))
+            first_step = points[0][0]
+            kept = [point for point in known[name] if point[0] < first_step]
+            conn.execute(update(Metric).where(where).values(points=thinned(kept + points)))
         elif len(known) < MAX_NAMES:
-            db.execute(insert(Metric).values(job_id=job_id, name=name, points=thinned(points)))
+            conn.execute(insert(Metric).values(job_id=job_id, name=name, points=thinned(points)))
             known[name] = points

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.noise_scale import efficiency
-from schedulearn.metrics.model.step_time import Observations, StepTimeModel, fit
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
 
@@ -77,7 +77,7 @@ class Memory:
 @lru_cache(maxsize=20000)
 def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...], before: StepTimeModel | None) -> StepTimeModel:
     columns = list(zip(*((s[1], s[2], s[3], t[0], t[1]) for s, t in seen), strict=True))
-    return fit(Observations(*columns), before)  # type: ignore[arg-type]
+    return fit(StepTimes(*columns), before)  # type: ignore[arg-type]
 
 
 @dataclass

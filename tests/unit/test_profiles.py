@@ -10,57 +10,57 @@ from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
-from schedulearn.scheduler.reports.profiles import blended, make_profile
+from schedulearn.scheduler.reports.fitting import blended, make_profile
+from schedulearn.scheduler.reports.records import LastReport, MeasuredPasses
 from schedulearn.scheduler.reports.store import store_report, thinned
 
 
-def row(**fields: Any) -> SimpleNamespace:
-    defaults = {"init_batch": 64, "max_batch": 1024, "min_local": 1, "max_local": None, "accumulate": True}
-    return SimpleNamespace(**{**defaults, "noise_scale": 300.0, **fields})
-
-
-def observation(gpus: int, batch: int, gpu_type: str = "a", at: float = 1.0) -> SimpleNamespace:
-    grad = 0.02 + 0.001 * batch
-    return SimpleNamespace(
-        gpu_type=gpu_type, num_nodes=1, num_gpus=gpus, atomic_batch=batch, grad_time=grad,
-        iter_time=grad + (0.01 if gpus > 1 else 0.0), at=at,
+def last_report(noise_scale: float | None = 300.0) -> LastReport:
+    return LastReport(
+        attempt=1, reported_at=1.0, init_batch=64, max_batch=1024, min_local=1, max_local=None, accumulate=True,
+        atomic_batch=64, accumulation=0, why="", noise_scale=noise_scale, epoch=0, epochs=None, position=0,
+        epoch_samples=0, steps=0,
     )  # fmt: skip
 
 
+def measured(gpus: int, batch: int, gpu_type: str = "a", at: float = 1.0) -> MeasuredPasses:
+    grad = 0.02 + 0.001 * batch
+    iteration = grad + (0.01 if gpus > 1 else 0.0)
+    return MeasuredPasses(gpu_type, 1, gpus, batch, passes=50, grad_time=grad, iter_time=iteration, at=at)
+
+
 def test_a_job_may_try_twice_the_gpus_that_it_was_measured_on() -> None:
-    profile = make_profile(row(), [observation(1, 64), observation(2, 32)])
+    profile = make_profile(last_report(), [measured(1, 64), measured(2, 32)])
     assert profile.max_profiled == 2
     assert [profile.cap(most, least) for most, least in ((64, 1), (3, 1), (64, 6))] == [4, 3, 6]
 
 
 def test_each_type_of_gpu_has_its_own_model_and_the_newest_comes_first() -> None:
-    profile = make_profile(row(), [observation(1, 64, "old", 1.0), observation(1, 64, "new", 2.0)])
+    profile = make_profile(last_report(), [measured(1, 64, "old", 1.0), measured(1, 64, "new", 2.0)])
     assert list(profile.for_worker()) == ["new", "old"]
 
 
 def test_without_a_noise_scale_only_the_first_batch_is_worth_its_samples() -> None:
-    profile = make_profile(row(noise_scale=None), [observation(1, 64), observation(2, 32)])
+    profile = make_profile(last_report(noise_scale=None), [measured(1, 64), measured(2, 32)])
     assert profile.goodput.best(1, 2).atomic_batch == 32
 
 
-def test_what_a_job_has_not_tried_is_taken_from_its_kin_at_its_own_pace() -> None:
-    kin = [observation(gpus, batch) for gpus in (1, 2, 4) for batch in (32, 64)]
-    own = observation(1, 64)
-    own.grad_time, own.iter_time = 3 * own.grad_time, 3 * own.iter_time
-    found = blended([own], kin)
+def test_what_a_job_has_not_tried_is_taken_from_its_relative_at_its_own_pace() -> None:
+    relative = [measured(gpus, batch) for gpus in (1, 2, 4) for batch in (32, 64)]
+    own = measured(1, 64).slower(3)
+    found = blended([own], relative)
     assert found[-1] is own
     assert [(o.num_gpus, o.atomic_batch) for o in found[:-1]] == [(1, 32), (2, 32), (2, 64), (4, 32), (4, 64)]
     assert [o.iter_time for o in found[:-1]] == pytest.approx(
-        [3 * o.iter_time for o in kin if o is not kin[1]], rel=0.05
+        [3 * o.iter_time for o in relative if o is not relative[1]], rel=0.05
     )
-    assert blended([], kin)[0].iter_time == kin[0].iter_time
+    assert blended([], relative)[0].iter_time == relative[0].iter_time
 
 
-def test_a_job_of_another_pace_by_far_is_no_kin() -> None:
-    own = observation(1, 64)
-    own.grad_time, own.iter_time = 9 * own.grad_time, 9 * own.iter_time
-    assert blended([own], [observation(2, 64)]) == [own]
-    assert blended([observation(1, 64, "b")], [observation(2, 64, "a")])[0].gpu_type == "b"
+def test_a_job_of_another_pace_by_far_tells_nothing() -> None:
+    own = measured(1, 64).slower(9)
+    assert blended([own], [measured(2, 64)]) == [own]
+    assert blended([measured(1, 64, "b")], [measured(2, 64, "a")])[0].gpu_type == "b"
 
 
 def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.metrics.model.step_time import Observations, StepTimeModel, _bounds, _loss, fit, rms_relative_error
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, _bounds, _loss, fit, rms_relative_error
 
 APPLICATIONS = json.loads((Path(__file__).parents[2] / "scheduler/sim/applications.json").read_text())
 models = st.builds(
@@ -17,14 +17,14 @@ models = st.builds(
 )
 
 
-def observe(model: StepTimeModel, rows: list[tuple[int, int, int]], noise: float = 0.0, seed: int = 0) -> Observations:
+def observe(model: StepTimeModel, rows: list[tuple[int, int, int]], noise: float = 0.0, seed: int = 0) -> StepTimes:
     nodes, replicas, batch = np.array(rows, dtype=float).T
     random = np.random.default_rng(seed)
 
     def measured(times: np.ndarray) -> np.ndarray:
         return times * np.exp(noise * random.standard_normal(len(times)))
 
-    return Observations(
+    return StepTimes(
         nodes, replicas, batch, measured(model.grad_time(batch)), measured(model.iter_time(nodes, replicas, batch))
     )
 
@@ -57,12 +57,12 @@ def test_what_cannot_be_a_measurement_is_refused_by_name(field: str, value: floa
     arrays = {"num_nodes": [1.0], "num_replicas": [1.0], "atomic_batch": [8.0], "grad_time": [0.1], "iter_time": [0.1]}
     arrays[field] = [value]
     with pytest.raises(ValueError, match=field):
-        Observations(**{name: np.array(a) for name, a in arrays.items()})
+        StepTimes(**{name: np.array(a) for name, a in arrays.items()})
 
 
 def test_more_nodes_than_replicas_are_refused() -> None:
     with pytest.raises(ValueError, match="num_nodes"):
-        Observations(*[np.array([x]) for x in (2.0, 1.0, 8.0, 0.1, 0.1)])
+        StepTimes(*[np.array([x]) for x in (2.0, 1.0, 8.0, 0.1, 0.1)])
 
 
 @settings(max_examples=50)
@@ -139,7 +139,7 @@ def test_a_few_wild_measurements_do_not_bend_the_fit() -> None:
     seen = observe(truth, grid([20, 60, 200]) * 3, noise=0.03)
     wild = seen.iter_time.copy()
     wild[::15] *= 20  # somebody else's job, a page fault, a stopped clock
-    model = fit(Observations(seen.num_nodes, seen.num_replicas, seen.atomic_batch, seen.grad_time, wild))
+    model = fit(StepTimes(seen.num_nodes, seen.num_replicas, seen.atomic_batch, seen.grad_time, wild))
     assert rms_relative_error(model, observe(truth, grid([20, 60, 200]))) < 0.15
 
 
@@ -152,5 +152,5 @@ def test_a_few_wild_measurements_do_not_bend_the_fit() -> None:
 )  # fmt: skip
 def test_whatever_was_measured_gives_a_model(rows: list[tuple[int, int, float, float]]) -> None:
     k, batch, grad, iteration = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    model = fit(Observations(np.ceil(k / 4), k, batch, grad, iteration))
+    model = fit(StepTimes(np.ceil(k / 4), k, batch, grad, iteration))
     assert np.all(np.isfinite(model.throughput(np.ceil(k / 4), k, batch)))

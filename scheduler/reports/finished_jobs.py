@@ -1,0 +1,79 @@
+"""Jobs that ended well, for the simulator: what would another policy have made of them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.reports.fitting import make_profile
+from schedulearn.scheduler.reports.records import BatchLimits, MetricPoint
+from schedulearn.scheduler.reports.relatives import REMEMBERED
+from schedulearn.scheduler.reports.store import NOISE, STALL, last_reports, observations_of
+from schedulearn.scheduler.sim.replay import FinishedJob, JobKind, noise_curve
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Metric
+
+
+class _Job(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+class _KindKey(NamedTuple):
+    """What jobs of one kind share."""
+
+    family: str
+    limits: BatchLimits
+
+
+def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
+    """The last jobs that ended well, by time of submission, with all that tells how they went."""
+    jobs = repository.list_succeeded(conn, limit)
+    ids = [job.id for job in jobs]
+    tasks: dict[str, list[repository.TaskRow]] = {}
+    for task in repository.tasks_of(conn, ids):
+        tasks.setdefault(task.job_id, []).append(task)
+    noise, stalls = _points(conn, ids, NOISE), _points(conn, ids, STALL)
+    return [
+        FinishedJob(
+            job,
+            tasks.get(job.id, []),
+            noise.get(job.id, ()),
+            sum(point.value for point in stalls.get(job.id, ())),
+        )
+        for job in jobs
+    ]
+
+
+def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[_Job], JobKind | None]:
+    """A finished job -> what its kind's newest profile tells. A kind: one family with the same limits of the batch."""
+    found: dict[_KindKey, JobKind] = {}
+    of_job: dict[str, _KindKey] = {}
+    namesakes: dict[str, int] = {}
+    reports = last_reports(conn, [finished.job.id for finished in past if finished.job.elastic])
+    for finished in reversed(past):
+        job = finished.job
+        if (report := reports.get(job.id)) is None:
+            continue
+        key = of_job[job.id] = _KindKey(job.family or job.id, report.batch_limits)
+        if key not in found and (passes := observations_of(conn, [job.id])[-REMEMBERED:]):
+            number = namesakes[job.name] = namesakes.get(job.name, 0) + 1
+            name = job.name if number == 1 else f"{job.name} ({number})"
+            found[key] = JobKind(name, make_profile(report, passes).goodput, noise_curve(finished.noise))
+
+    def kind_of(job: _Job) -> JobKind | None:
+        key = of_job.get(job.id)
+        return None if key is None else found.get(key)
+
+    return kind_of
+
+
+def _points(conn: Connection, job_ids: Sequence[str], name: str) -> Mapping[str, Sequence[MetricPoint]]:
+    """Job id -> its points of one metric."""
+    query = select(col(Metric.job_id), col(Metric.points))
+    rows = conn.execute(query.where(col(Metric.job_id).in_(job_ids), col(Metric.name) == name))
+    return {job_id: [MetricPoint._make(point) for point in points] for job_id, points in rows}

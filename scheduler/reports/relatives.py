@@ -1,0 +1,63 @@
+"""What is read of a job, and of jobs of its family, for its profile."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.reports.records import JobHistory, Relative
+from schedulearn.scheduler.reports.store import NOISE, STALL, observations_of, points_of, profile_of
+from schedulearn.scheduler.store.models import Job, Observation, Profile
+
+REMEMBERED = 40  # of a family: measurements, and jobs that ended
+CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
+
+
+def load_history(conn: Connection, job_id: str) -> JobHistory:
+    points = points_of(conn, job_id, (NOISE, STALL))
+    return JobHistory(
+        profile_of(conn, job_id),
+        observations_of(conn, [job_id]),
+        points.get(NOISE, []),
+        [point.value for point in points.get(STALL, [])],
+    )
+
+
+def load_relative(conn: Connection, job_id: str) -> Relative | None:
+    """None if no other job of the family has been measured."""
+    relative = _most_telling(conn, job_id)
+    if relative is None:
+        return None
+    found = load_history(conn, relative)
+    resizes = conn.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, relative]))).scalars()
+    newest = JobHistory(found.report, found.passes[-REMEMBERED:], found.noise, found.stalls)
+    return Relative(newest, resized_alike=len(set(resizes)) == 1)
+
+
+def mean_gpu_seconds(conn: Connection, family: str) -> float | None:
+    """What the last jobs of a family took on average; None if none has ended well."""
+    ended = (col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
+    query = select(col(Job.gpu_seconds)).where(*ended).order_by(col(Job.finished_at).desc()).limit(REMEMBERED)
+    found = list(conn.execute(query).scalars())
+    return sum(found) / len(found) if found else None
+
+
+def _most_telling(conn: Connection, job_id: str) -> str | None:
+    """Of the jobs of the same family that reported last, the one that was measured on the most GPUs."""
+    family = conn.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
+    if not family:
+        return None
+    most = func.max(col(Observation.num_gpus)).label("most")
+    query = (
+        select(col(Profile.job_id), most)
+        .join(Job, col(Job.id) == col(Profile.job_id))
+        .join(Observation, col(Observation.job_id) == col(Profile.job_id))
+        .where(col(Job.family) == family, col(Job.id) != job_id)
+        .group_by(col(Profile.job_id))
+        .order_by(col(Profile.reported_at).desc())
+        .limit(CANDIDATES)
+    )
+    newest = list(conn.execute(query))
+    return max(newest, key=lambda row: row.most).job_id if newest else None

@@ -142,10 +142,10 @@ async def membership(request: Request) -> Response:
     waiter = pulse.join()
     try:
         while True:
-            answer, news = await cluster.db.aread(lambda db: roster_for(db, job_id, said))
+            roster = await cluster.db.aread(lambda db: roster_for(db, job_id, said))
             left = until - time.monotonic()
-            if news or left <= 0 or pulse.closing:
-                return JsonResponse(answer)
+            if roster.has_news_for(said) or left <= 0 or pulse.closing:
+                return JsonResponse(roster)
             await pulse.wait(waiter, left)
     finally:
         pulse.leave(waiter)

@@ -47,10 +47,10 @@ class ReportAccess:
         return env
 
 
-def report_secret(db: Connection) -> bytes:
+def report_secret(conn: Connection) -> bytes:
     """Made at the first call."""
-    found = repository.meta(db, _KEY)
+    found = repository.meta(conn, _KEY)
     if found is None:
         found = secrets.token_hex(32)
-        db.execute(insert(Meta).values({col(Meta.key): _KEY, col(Meta.value): found}))
+        conn.execute(insert(Meta).values({col(Meta.key): _KEY, col(Meta.value): found}))
     return bytes.fromhex(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 from pydantic import Field
-from sqlalchemy import Row, update
+from sqlalchemy import update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -44,40 +46,64 @@ class MembershipIn(Strict):
     hold: float = Field(ge=0, le=MAX_HOLD_S, description="seconds that the answer may wait for news")
 
 
-def record_report(db: Connection, job_id: str, said: MembershipIn, now: float) -> bool:
-    """Writes down what is new in what the first worker says; True if that was anything. Raises NotFoundError, or
+@dataclass(frozen=True)
+class Roster:
+    """The workers that belong to a job now."""
+
+    generation: int
+    members: list[int]
+    """In the order of their ranks in training."""
+    meeting: str
+    """Where the first one waits for the others; empty: nowhere yet."""
+
+    def has_news_for(self, said: MembershipIn) -> bool:
+        """Whether a worker waits for this: the first for another generation, a new one for where the others meet."""
+        if said.leads:
+            return self.generation != said.known
+        return bool(self.meeting) and said.member in self.members
+
+
+class _Changes(TypedDict, total=False):
+    """Columns of the job."""
+
+    meeting: str
+    trained: int
+    forming_at: float | None
+
+
+def record_report(conn: Connection, job_id: str, said: MembershipIn, now: float) -> bool:
+    """Stores what is new in what the first worker says; True if that was anything. Raises NotFoundError, or
     ConflictError for a worker that does not belong to the job any more."""
-    job, _ = _find(db, job_id, said)
+    job, _ = _find(conn, job_id, said)
     if not said.leads:
         return False
-    fields: dict[str, Any] = {}
+    changes = _Changes()
     if said.meeting is not None and said.meeting.generation == job.generation and said.meeting.address != job.meeting:
-        fields["meeting"] = said.meeting.address
-    if job.trained < said.trained <= job.generation:
-        fields["trained"] = said.trained
+        changes["meeting"] = said.meeting.address
+    has_trained = job.trained < said.trained <= job.generation
+    if has_trained:
+        changes["trained"] = said.trained
     if said.forming != (job.forming_at is not None):
-        fields["forming_at"] = now if said.forming else None
-    if not fields:
+        changes["forming_at"] = now if said.forming else None
+    if not changes:
         return False
-    if "trained" in fields and job.reason == Reason.RESIZING_IN_PLACE:
+    if has_trained and job.reason == Reason.RESIZING_IN_PLACE:
         message = "It trains with its new allocation."
-        return repository.move_job(db, job, Reason.CONTAINER_RUNNING, message, now, **fields)
+        return repository.move_job(conn, job, Reason.CONTAINER_RUNNING, message, now, **changes)
     guarded = update(Job).where(col(Job.id) == job_id, col(Job.version) == job.version)
-    return db.execute(guarded.values(version=job.version + 1, **fields)).rowcount > 0
+    return conn.execute(guarded.values(version=job.version + 1, **changes)).rowcount > 0
 
 
-def roster_for(db: Connection, job_id: str, said: MembershipIn) -> tuple[dict[str, Any], bool]:
-    """Who belongs to the job now, and whether that is what the worker waits for."""
-    job, tasks = _find(db, job_id, said)
-    found = [task.rank for task in members(tasks)]
-    news = job.generation != said.known if said.leads else bool(job.meeting and said.member in found)
-    return {"generation": job.generation, "members": found, "meeting": job.meeting}, news
+def roster_for(conn: Connection, job_id: str, said: MembershipIn) -> Roster:
+    """Raises as `record_report`."""
+    job, tasks = _find(conn, job_id, said)
+    return Roster(job.generation, [task.rank for task in members(tasks)], job.meeting)
 
 
-def _find(db: Connection, job_id: str, said: MembershipIn) -> tuple[Row[Any], list[Task]]:
-    job = repository.get_job(db, job_id)
-    tasks = tasks_of(db, [job_id], live=True)
-    mine = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
-    if JobStatus(job.status).terminal or not mine:
+def _find(conn: Connection, job_id: str, said: MembershipIn) -> tuple[repository.JobRow, Sequence[repository.TaskRow]]:
+    job = repository.get_job(conn, job_id)
+    tasks = repository.tasks_of(conn, [job_id], live=True)
+    belongs = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
+    if JobStatus(job.status).terminal or not belongs:
         raise ConflictError(f"job {job_id} has no place for worker {said.member} of attempt {said.attempt} any more")
     return job, tasks

@@ -21,7 +21,7 @@ from schedulearn.scheduler.store.models import Event, Job, Profile, Task
 SILENT, HEARD = "job.silent", "job.heard"
 NO_REPORTS = "no_reports"
 _INTERVALS = 4  # of reports that may be missed before a job counts as silent, however long one is
-_LOOK_S = 5.0  # between looks at most
+_CHECK_EVERY_S = 5.0  # at most
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class SilenceWatch:
         """Job id -> what is wrong, now."""
 
     def look(self, now: float) -> None:
-        if 0 <= now - self._looked_at < min(_LOOK_S, self._after_s / 2):
+        if 0 <= now - self._looked_at < min(_CHECK_EVERY_S, self._after_s / 2):
             return
         self._looked_at = now
-        with self._db.read() as db:
-            jobs = _running_jobs(db)
-            self._told = _told_before(db) if self._told is None else _unfinished(db, self._told)
+        with self._db.read() as conn:
+            jobs = _running_jobs(conn)
+            self._told = _told_before(conn) if self._told is None else _unfinished(conn, self._told)
         self._seen_since = {job.id: self._seen_since.get(job.id, now) for job in jobs}
         self.silent = silent_jobs(jobs, self._seen_since, now, self._after_s, self._url)
         heard = self._told & {
@@ -93,12 +93,12 @@ class SilenceWatch:
         news = {job_id: (SILENT, why) for job_id, why in self.silent.items() if job_id not in self._told}
         news.update(dict.fromkeys(heard, (HEARD, "Its workers report again.")))
         if news:
-            self._db.write(lambda db: _write(db, news, now))
+            self._db.write(lambda conn: _write(conn, news, now))
             self._told = (self._told | self.silent.keys()) - heard
 
 
-def _running_jobs(db: Connection) -> list[RunningJob]:
-    rows = db.execute(
+def _running_jobs(conn: Connection) -> list[RunningJob]:
+    rows = conn.execute(
         select(col(Job.id), col(Job.elastic), col(Task.started_at), col(Task.paused_at), col(Profile.reported_at))
         .join(Task, col(Task.job_id) == col(Job.id))
         .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
@@ -115,29 +115,29 @@ def _running_jobs(db: Connection) -> list[RunningJob]:
     return [job for job_id, job in found.items() if job_id not in paused]
 
 
-def _told_before(db: Connection) -> set[str]:
+def _told_before(conn: Connection) -> set[str]:
     query = select(col(Job.id), col(Event.kind)).join(Event, col(Job.id) == col(Event.job_id))
     query = query.where(col(Job.finished_at).is_(None), col(Event.kind).in_([SILENT, HEARD]))
     told: set[str] = set()
-    for job_id, kind in db.execute(query.order_by(col(Event.id))):
+    for job_id, kind in conn.execute(query.order_by(col(Event.id))):
         told.add(job_id) if kind == SILENT else told.discard(job_id)
     return told
 
 
-def _unfinished(db: Connection, job_ids: Collection[str]) -> set[str]:
+def _unfinished(conn: Connection, job_ids: Collection[str]) -> set[str]:
     if not job_ids:
         return set()
     query = select(col(Job.id)).where(col(Job.id).in_(job_ids), col(Job.finished_at).is_(None))
-    return set(db.execute(query).scalars())
+    return set(conn.execute(query).scalars())
 
 
-def _write(db: Connection, news: Mapping[str, tuple[str, str]], now: float) -> None:
+def _write(conn: Connection, news: Mapping[str, tuple[str, str]], now: float) -> None:
     """Each event, unless its job has ended meanwhile."""
-    there = _unfinished(db, news.keys())
+    there = _unfinished(conn, news.keys())
     rows = [
         {"at": now, "kind": kind, "job_id": job_id, "code": NO_REPORTS if kind == SILENT else "", "message": message,
          "data": {}}
         for job_id, (kind, message) in news.items() if job_id in there
     ]  # fmt: skip
     if rows:
-        db.execute(insert(Event), rows)
+        conn.execute(insert(Event), rows)

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Protocol
 
 from sqlalchemy import select
 from sqlmodel import col
@@ -21,6 +21,13 @@ from schedulearn.scheduler.store.models import Job, Profile
 AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
 
 log = logging.getLogger(__name__)
+
+
+class UnfinishedJob(Protocol):
+    @property
+    def family(self) -> str: ...
+    @property
+    def elastic(self) -> bool: ...
 
 
 class Profiles:
@@ -74,7 +81,7 @@ class Profiles:
         """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
         return self._work.get(family)
 
-    def follow(self, jobs: Mapping[str, records.Job]) -> None:
+    def follow(self, jobs: Mapping[str, UnfinishedJob]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
         `jobs`: all that have not."""
         gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()

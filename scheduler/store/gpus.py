@@ -6,7 +6,8 @@ Every function takes the connection of its caller's transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
@@ -16,6 +17,36 @@ from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Task
+
+
+class MinuteAverages(NamedTuple):
+    """A row of GpuMinute; None: the GPU does not tell."""
+
+    gpu_uuid: str
+    minute: int
+    utilization: float | None = None
+    memory_bytes: float | None = None
+    temperature: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class GpuAsSeen:
+    """What a host shows of one GPU."""
+
+    shown: bool = True
+    at: float | None = None
+    """Of the last sample, by the host's clock; None: there was none."""
+    ecc_errors: int = 0
+
+
+@dataclass(frozen=True)
+class LiveTasks:
+    """The tasks that had not ended at one time, and the number of the last task that there was."""
+
+    ids: Sequence[str] = ()
+    last_seq: int = 0
+
 
 VANISHED = "it is not there any more"
 MAX_POINTS = 600  # of one GPU in one answer
@@ -62,6 +93,12 @@ def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
     return db.execute(query.order_by(col(Gpu.ordinal), col(Gpu.uuid))).all()
 
 
+def simulated_memory(db: Connection) -> Mapping[str, int]:
+    """UUID -> bytes of memory, of the simulated GPUs that are present."""
+    rows = db.execute(select(col(Gpu.uuid), col(Gpu.memory_bytes)).where(col(Gpu.present), col(Gpu.simulated)))
+    return {row.uuid: row.memory_bytes for row in rows}
+
+
 def set_fault(db: Connection, uuid: str, fault: str, now: float) -> None:
     """Makes a GPU unhealthy; one that is already keeps its first fault."""
     row = db.execute(select(Gpu).where(col(Gpu.uuid) == uuid)).one_or_none()
@@ -85,13 +122,10 @@ def set_occupied(db: Connection, uuid: str, who: str, now: float) -> None:
     repository.add_event(db, now, kind, host_id=row.host_id, message=message, data={"gpu": uuid, "who": who})
 
 
-def return_gpu(
-    db: Connection, host_id: str, name: str, forgive: Callable[[str], tuple[bool, float | None, int]], now: float
-) -> str:
-    """An operator's word that an unhealthy GPU is well, given by its index or UUID; its UUID. `forgive`: UUID ->
-    (whether the host shows it now, up to when its Xid errors are forgiven by the host's clock, how many ECC errors).
-    One that is not shown is forgotten until it is. Raises NotFoundError, or ConflictError for one that is not unhealthy
-    or still held."""
+def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str], GpuAsSeen], now: float) -> str:
+    """An operator's word that an unhealthy GPU is well, given by its index or UUID; its UUID. `as_seen`: what the host
+    shows of a GPU now; errors up to then are forgiven. One that is not shown is forgotten until it is. Raises
+    NotFoundError, or ConflictError for one that is not unhealthy or still held."""
     if db.execute(select(col(Host.id)).where(col(Host.id) == host_id)).scalar() is None:
         raise NotFoundError(f"there is no host {host_id!r}")
     matches = [gpu for gpu in of_host(db, host_id) if name in (gpu.uuid, str(gpu.ordinal))]
@@ -103,22 +137,24 @@ def return_gpu(
         raise ConflictError(f"GPU {row.ordinal} of {host_id} is not unhealthy")
     if db.execute(select(col(Lease.task_id)).where(col(Lease.gpu_uuid) == row.uuid)).first() is not None:
         raise ConflictError(f"a job is still about to leave GPU {row.ordinal} of {host_id}: try again in a moment")
-    shown, until, ecc = forgive(row.uuid)
+    seen = as_seen(row.uuid)
+    cleared_at = seen.at if seen.at is not None else row.cleared_at
     db.execute(
         update(Gpu)
         .where(col(Gpu.uuid) == row.uuid)
-        .values(fault="", present=shown, cleared_at=until if until is not None else row.cleared_at, ecc_accepted=ecc)
+        .values(fault="", present=seen.shown, cleared_at=cleared_at, ecc_accepted=seen.ecc_errors)
     )
-    what = "was returned." if shown else "was returned, and is forgotten until it is seen again."
+    what = "was returned." if seen.shown else "was returned, and is forgotten until it is seen again."
     message = f"GPU {row.ordinal} of {host_id} {what}"
     repository.add_event(db, now, "gpu.returned", host_id=host_id, message=message, data={"gpu": row.uuid})
     return str(row.uuid)
 
 
-def add_minutes(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Averages, as rows of GpuMinute; those of a minute that is there already are left out."""
-    if rows:
-        db.execute(insert(GpuMinute).prefix_with("OR IGNORE", dialect="sqlite"), list(rows))
+def add_minutes(db: Connection, averages: Sequence[MinuteAverages]) -> None:
+    """Those of a minute that is there already are left out."""
+    if averages:
+        insertion = insert(GpuMinute).prefix_with("OR IGNORE", dialect="sqlite")
+        db.execute(insertion, [average._asdict() for average in averages])
 
 
 def drop_minutes(db: Connection, before: int) -> None:
@@ -143,10 +179,10 @@ def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, lis
     return step, list(db.execute(query))
 
 
-def live_tasks(db: Connection) -> tuple[Sequence[str], int]:
-    """(tasks that have not ended, number of the last task): where the first `add_energy` begins."""
+def live_tasks(db: Connection) -> LiveTasks:
+    """Where the first `add_energy` begins."""
     live = db.execute(select(col(Task.id)).where(col(Task.state).in_(("wanted", "running")))).scalars().all()
-    return live, db.execute(select(func.max(col(Task.seq)))).scalar() or 0
+    return LiveTasks(live, db.execute(select(func.max(col(Task.seq)))).scalar() or 0)
 
 
 def add_energy(
@@ -154,15 +190,14 @@ def add_energy(
     joules: Callable[[str, float, float], float],
     since: float,
     until: float,
-    before: tuple[Sequence[str], int],
-) -> tuple[Sequence[str], int]:
+    before: LiveTasks,
+) -> LiveTasks:
     """Adds to each task what its GPUs drew from `since` to `until` while it held them; who share one share that too.
     `before`: what `live_tasks` or the last call returned, by which this one finds the tasks that have ended since."""
-    live, last = before
-    query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > last))
+    query = select(Task).where(col(Task.state).in_(("wanted", "running")) | (col(Task.seq) > before.last_seq))
     found = {task.id: task for task in db.execute(query)}
-    for begin in range(0, len(live), 500):
-        some = [each for each in live[begin : begin + 500] if each not in found]
+    for begin in range(0, len(before.ids), 500):
+        some = [task_id for task_id in before.ids[begin : begin + 500] if task_id not in found]
         found |= {task.id: task for task in db.execute(select(Task).where(col(Task.id).in_(some)))}
     tasks = [
         task for task in found.values()
@@ -179,7 +214,7 @@ def add_energy(
             where = col(Task.id) == task.id
             db.execute(update(Task).where(where).values(energy_joules=col(Task.energy_joules) + drawn))
     still = [task.id for task in found.values() if task.state != "ended"]
-    return still, max([last, *(task.seq for task in found.values())])
+    return LiveTasks(still, max([before.last_seq, *(task.seq for task in found.values())]))
 
 
 _AVERAGES = ("utilization", "memory_bytes", "temperature", "power_w")

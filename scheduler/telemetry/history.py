@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schedulearn.metrics.probe.readings import GpuReading, Sample
+from schedulearn.scheduler.store.gpus import MinuteAverages
 
 SECONDS = 600
 """So much is kept at one reading a second."""
@@ -21,7 +21,7 @@ STALE_S = 10.0
 _GAP_S = 5.0  # the longest time for which a power is taken to have lasted
 
 METRICS = ("utilization", "memory_bytes", "temperature", "power_w")
-"""What is kept, as `GpuReading` and `GpuMinute` call it."""
+"""What is kept, as `GpuReading` and `MinuteAverages` call it, in the order of the latter."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Telemetry:
             rows = ring.rows(since, until) if ring is not None else []
         return [Point(row[0], tuple(_number(value) for value in row[1:-1])) for row in rows]
 
-    def minute(self, minute: int) -> list[Mapping[str, Any]]:
-        """The averages of each GPU in this minute (counted since the epoch), as rows of GpuMinute."""
-        rows: list[Mapping[str, Any]] = []
+    def minute(self, minute: int) -> list[MinuteAverages]:
+        """The averages of each GPU in this minute, counted since the epoch."""
+        averages: list[MinuteAverages] = []
         with self._lock:
             rings = list(self._rings.items())
         for uuid, ring in rings:
             with self._lock:
                 found = ring.rows(60.0 * minute, 60.0 * (minute + 1))
             if found:
-                rows.append({"gpu_uuid": uuid, "minute": minute, **dict(zip(METRICS, _means(found), strict=True))})
-        return rows
+                averages.append(MinuteAverages(uuid, minute, *_means(found)))
+        return averages
 
     def joules(self, uuid: str, since: float, until: float) -> float:
         """What a GPU drew from `since` to `until`, as far as it measures that and memory reaches."""

@@ -1,11 +1,11 @@
-"""Where readings of a host's GPUs come from: NVML in this process, a container on the host, or pretence."""
+"""Where readings of a host's GPUs come from: NVML in this process, a container on the host, or a simulation."""
 
 from __future__ import annotations
 
 import random
 import threading
 from collections.abc import Iterator, Sequence, Set
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from schedulearn.metrics.probe.readings import GpuReading, Reading, Sample
 
@@ -57,19 +57,30 @@ class LocalProbe:
         self._closed.set()
 
 
+class SimulatedGpu(NamedTuple):
+    uuid: str
+    memory_bytes: int
+
+
+class _State(NamedTuple):
+    utilization: float
+    temperature: float
+    joules: float
+
+
 class SimulatedProbe:
     """Readings of simulated GPUs: they warm up and draw power while a job runs on them."""
 
     def __init__(self, seed: int = 0) -> None:
         self._dice = random.Random(seed)  # noqa: S311 - nothing is secret
-        self._state: dict[str, tuple[float, float, float]] = {}  # utilisation, temperature, joules
+        self._states: dict[str, _State] = {}
 
-    def sample(self, gpus: Sequence[tuple[str, int]], busy: Set[str], now: float) -> Sample:
-        """`gpus`: (UUID, bytes of memory) of each; `busy`: those on which a job runs. Call it once a second."""
+    def sample(self, gpus: Sequence[SimulatedGpu], busy: Set[str], now: float) -> Sample:
+        """`busy`: UUIDs of those on which a job runs. Call it once a second."""
         return Sample(now, tuple(self._reading(uuid, memory, uuid in busy) for uuid, memory in gpus))
 
     def _reading(self, uuid: str, memory: int, busy: bool) -> GpuReading:
-        utilization, temperature, joules = self._state.get(uuid, (0.0, _IDLE_C, 0.0))
+        utilization, temperature, joules = self._states.get(uuid, _State(0.0, _IDLE_C, 0.0))
         dice = self._dice.random()
         if busy:
             utilization += 0.5 * (82 + 16 * dice - utilization)
@@ -79,7 +90,7 @@ class SimulatedProbe:
         temperature += 0.05 * (_IDLE_C + (_FULL_C - _IDLE_C) * load - temperature)
         power = _IDLE_W + (_FULL_W - _IDLE_W) * load + 4 * dice
         joules += power
-        self._state[uuid] = (utilization, temperature, joules)
+        self._states[uuid] = _State(utilization, temperature, joules)
         used = memory * (0.55 + 0.02 * dice) if busy else memory * 0.01
         clock = 1410.0 if load > 0.05 else 210.0
         return GpuReading(

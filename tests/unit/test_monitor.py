@@ -18,9 +18,9 @@ from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import GpuMinute, Task
-from schedulearn.scheduler.telemetry import monitor
 
 STRANGER = GpuProcess(77, "train.py", uid=1000)
+from schedulearn.scheduler.telemetry import host_watch
 
 
 @pytest.fixture(autouse=True)
@@ -223,7 +223,7 @@ def test_a_gpu_of_two_hosts_is_not_given_twice(tmp_path: Path) -> None:
 
 
 def test_a_probe_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "_BACKOFF_S", (0.01,))
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.01,))
     probe = FakeProbe(1)
     probe.fault = "its image can't be had"
     with FakeCluster(tmp_path, probe=probe) as c:

@@ -14,8 +14,9 @@ from schedulearn.metrics.probe.readings import (
     from_line,
     to_line,
 )
+from schedulearn.scheduler.store.gpus import MinuteAverages
 from schedulearn.scheduler.telemetry.history import Telemetry
-from schedulearn.scheduler.telemetry.probes import SimulatedProbe
+from schedulearn.scheduler.telemetry.probes import SimulatedGpu, SimulatedProbe
 
 
 def sample(utilization: float | None = 50.0, **fields: object) -> Sample:
@@ -47,11 +48,8 @@ def test_a_minutes_averages_leave_out_what_is_unknown() -> None:
         known = None if second % 2 else float(second)
         telemetry.take("h", sample(known, power_w=100.0 + second // 60), 6000.0 + second)
     first, second = telemetry.minute(100), telemetry.minute(101)
-    assert first == [
-        {"gpu_uuid": "GPU-a", "minute": 100, "utilization": 29.0, "memory_bytes": None, "temperature": None,
-         "power_w": 100.0}
-    ]  # fmt: skip
-    assert second[0]["power_w"] == 101.0
+    assert first == [MinuteAverages("GPU-a", 100, utilization=29.0, memory_bytes=None, temperature=None, power_w=100.0)]
+    assert second[0].power_w == 101.0
     assert telemetry.minute(102) == []
 
 
@@ -69,10 +67,10 @@ def test_energy_goes_by_the_counter_where_there_is_one_else_by_power() -> None:
 
 
 def test_simulated_gpus_work_and_warm_up_only_while_a_job_runs_on_them() -> None:
-    pretence = SimulatedProbe()
-    gpus = [("GPU-a", 16 << 30), ("GPU-b", 16 << 30)]
+    probe = SimulatedProbe()
+    gpus = [SimulatedGpu("GPU-a", 16 << 30), SimulatedGpu("GPU-b", 16 << 30)]
     for second in range(120):
-        busy, idle = pretence.sample(gpus, {"GPU-a"}, float(second)).gpus
+        busy, idle = probe.sample(gpus, {"GPU-a"}, float(second)).gpus
     assert 75 <= (busy.utilization or 0) <= 100
     assert (busy.memory_bytes or 0) > 8 << 30
     assert (busy.temperature or 0) > 55
@@ -81,7 +79,7 @@ def test_simulated_gpus_work_and_warm_up_only_while_a_job_runs_on_them() -> None
     assert (idle.temperature or 0) < 40
     assert (idle.power_w or 0) < 70
     for second in range(120):
-        done, _ = pretence.sample(gpus, set(), float(second)).gpus
+        done, _ = probe.sample(gpus, set(), float(second)).gpus
     assert done.utilization == 0
     assert (done.energy_j or 0) > (busy.energy_j or 0)
 

@@ -232,8 +232,8 @@ def test_a_job_that_pulled_with_gpus_keeps_them_over_the_migration_until_it_has_
 
 
 def test_averages_are_kept_for_a_time_once_a_minute_and_go_with_their_host(database: Database) -> None:
-    def rows(*minutes: int) -> list[dict[str, Any]]:
-        return [{"gpu_uuid": f"GPU-{gpu}", "minute": minute, "power_w": 1.0} for gpu in range(2) for minute in minutes]
+    def rows(*minutes: int) -> list[gpus.MinuteAverages]:
+        return [gpus.MinuteAverages(f"GPU-{gpu}", minute, power_w=1.0) for gpu in range(2) for minute in minutes]
 
     def left() -> list[int]:
         with database.read() as db:
@@ -270,7 +270,7 @@ def test_energy_goes_to_the_tasks_that_held_a_gpu_while_they_held_it(books: Data
     books.write(prepare)
     with books.read() as db:
         before = gpus.live_tasks(db)
-    assert set(before[0]) == {"t1", "whole", "beside"}
+    assert set(before.ids) == {"t1", "whole", "beside"}
     seen = books.write(lambda db: gpus.add_energy(db, joules, 100.0, 120.0, before))
     assert {name: energy()[name] for name in ("early", "whole", "beside")} == {
         "early": 0.0, "whole": 300.0, "beside": 50.0

@@ -1,0 +1,173 @@
+"""Follows the probe of one host in a thread: readings into memory, what they say of its GPUs into the database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future
+from functools import partial
+
+from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
+from schedulearn.scheduler.core.gpu_health import Known, judge
+from schedulearn.scheduler.core.task import ObservedTask
+from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.scheduler.store import gpus as store
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.telemetry.history import Telemetry
+from schedulearn.scheduler.telemetry.probes import Probe
+
+log = logging.getLogger(__name__)
+
+SILENT_S = 15.0  # without a reading, after which a probe is followed anew
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
+_LASTING_S = 30.0  # a probe that was followed for so long was no failure
+
+
+class HostWatch:
+    """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again."""
+
+    def __init__(
+        self,
+        host_id: str,
+        probe: Probe,
+        db: Database,
+        telemetry: Telemetry,
+        tasks_on: Callable[[], Sequence[ObservedTask] | None],
+        wake: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.host_id = host_id
+        self.problem = "its GPUs are being looked for"
+        """Why its GPUs are not known, or not watched; empty if all is well."""
+        self._probe = probe
+        self._db = db
+        self._telemetry = telemetry
+        self._tasks_on = tasks_on
+        self._wake = wake
+        self._clock = clock
+        self._known: dict[str, Known] = {}
+        self._inventory: Inventory | None = None
+        self._last: dict[str, tuple[float, GpuReading]] = {}
+        """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
+        self._heard = 0.0
+        """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"probe-{host_id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Follows no longer; the probe's container stays for the next service."""
+        self._stopping.set()
+        self._probe.close()
+
+    def join(self) -> None:
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def remove(self) -> None:
+        """Follows no longer, and takes the probe off the host if it answers."""
+        self._stopping.set()
+        threading.Thread(target=self._probe.close, kwargs={"remove": True}, daemon=True).start()
+
+    @property
+    def heard_lately(self) -> bool:
+        return self._heard >= time.monotonic() - SILENT_S
+
+    def interrupt_if_silent(self) -> None:
+        if self._heard > 0 and not self.heard_lately:
+            self._heard = time.monotonic()
+            self._probe.interrupt()
+
+    def as_seen(self, uuid: str) -> store.GpuAsSeen:
+        """What the host shows of a GPU now; before its first inventory it is taken to be there."""
+        if self._inventory is None:
+            return store.GpuAsSeen()
+        at, reading = self._last.get(uuid, (0.0, GpuReading(uuid)))
+        shown = any(gpu.uuid == uuid for gpu in self._inventory.gpus) and not reading.lost
+        return store.GpuAsSeen(shown, at or None, reading.ecc_errors or 0)
+
+    def renew(self) -> None:
+        """An operator has returned a GPU: reads anew what is known, and asks the probe for an inventory."""
+        self._load(set())
+        self._probe.interrupt(renew=True)
+
+    def _follow(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                self._take_readings()
+                problem = "its probe has ended, and is started again"
+            except Exception as error:
+                if not isinstance(error, SchedulearnError) and not self._stopping.is_set():
+                    log.exception("the probe of %s can't be followed", self.host_id)
+                problem = f"its GPUs can't be watched: {error}"
+            self._heard = 0.0
+            failures = 0 if time.monotonic() - began > _LASTING_S else failures + 1
+            if failures:  # else it may well go on at once
+                self.problem = problem
+            self._stopping.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+
+    def _take_readings(self) -> None:
+        for reading in self._probe.readings():
+            if self._stopping.is_set():
+                return
+            self._heard = time.monotonic()
+            if isinstance(reading, Inventory):
+                self._take_inventory(reading)
+            else:
+                self._take_sample(reading)
+
+    def _take_inventory(self, inventory: Inventory) -> None:
+        if inventory.problem:
+            self.problem = f"no GPU can be watched there: {inventory.problem}"
+            return  # says nothing of the GPUs themselves
+        if inventory == self._inventory and self.problem == "":
+            return
+        fresh = self._db.write(lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock()))
+        self._inventory, self.problem = inventory, ""
+        self._load(fresh)
+        self._wake()
+
+    def _load(self, fresh: Set[str]) -> None:
+        with self._db.read() as conn:
+            rows = store.of_host(conn, self.host_id)
+        self._known = {
+            row.uuid: Known(row.fault, row.occupied, row.cleared_at or 0.0, row.ecc_accepted, row.uuid in fresh)
+            for row in rows
+        }
+
+    def _take_sample(self, sample: Sample) -> None:
+        now, monotonic = self._clock(), time.monotonic()
+        is_ours = _recognise(self._tasks_on())
+        changes: list[Future[None]] = []
+        for reading in sample.gpus:
+            self._last[reading.uuid] = (sample.at, reading)
+            known = self._known.get(reading.uuid)
+            if known is None:
+                continue
+            verdict = judge(known, reading, is_ours, monotonic)
+            if verdict.fault is not None:
+                write = partial(store.set_fault, uuid=reading.uuid, fault=verdict.fault, now=now)
+                changes.append(self._db.submit(write))
+            if verdict.occupied is not None:
+                write = partial(store.set_occupied, uuid=reading.uuid, who=verdict.occupied, now=now)
+                changes.append(self._db.submit(write))
+        for change in changes:
+            change.result()
+        # After the verdicts: who waits for this sample may rely on them.
+        self._telemetry.take(self.host_id, sample, now)
+        if changes:
+            self._wake()
+
+
+def _recognise(tasks: Sequence[ObservedTask] | None) -> Callable[[GpuProcess], bool] | None:
+    """Tells which processes belong to `tasks`; None while those are not known."""
+    if tasks is None:
+        return None
+    ours = {name for task in tasks for name in (task.task_id, task.container) if name}
+    return lambda process: process.container in ours or process.task in ours

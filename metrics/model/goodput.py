@@ -163,11 +163,11 @@ def goodput_table(
     nodes, gpus = np.asarray(num_nodes), np.asarray(num_gpus)
     kinds = list(gpu_types) if gpu_types is not None else [None] * len(gpus)
     table = np.zeros((len(functions), len(gpus)))
-    ours = [row for row, function in enumerate(functions) if isinstance(function, Goodput)]
+    ours = [(row, function) for row, function in enumerate(functions) if isinstance(function, Goodput)]
     shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
     for begin in range(0, len(ours), _AT_ONCE):
-        rows = ours[begin : begin + _AT_ONCE]
-        jobs: list[Goodput] = [functions[row] for row in rows]  # type: ignore[misc]
+        rows = [row for row, _ in ours[begin : begin + _AT_ONCE]]
+        jobs = [function for _, function in ours[begin : begin + _AT_ONCE]]
         base = _Search(jobs, shapes[0], shapes[1], None).run()[0][:, column.reshape(-1)]
         for kind in dict.fromkeys(kinds):
             mine = np.array([other == kind for other in kinds])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
 LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
-MAX_OBSERVATIONS = 1000
+MAX_MEASUREMENTS = 1000
 _ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
 _TINY = 1e-12  # a perfect fit has a corner where its root has no slope
 _NAMES = ("alpha_grad", "beta_grad", "alpha_local", "beta_local", "alpha_node", "beta_node", "gamma")
@@ -132,8 +132,8 @@ class StepTimes:
         return len(self.num_nodes)
 
 
-def fit(observations: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
-    """The model that explains `observations` best: minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
+def fit(times: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
+    """The model that explains `times` best: minimises RMSLE(T_grad) + RMSLE(T_iter) + 1e-3 (gamma - 1)^2 +
     1e-2 [(beta_node / alpha_node)^2 + (beta_local / alpha_local)^2] (Pollux, section 4.1, and its artifact).
 
     Parameters that nothing observed tells apart are held back rather than guessed, on the side of optimism, which is
@@ -142,7 +142,7 @@ def fit(observations: StepTimes, before: StepTimeModel | None = None) -> StepTim
 
     `before`: the fit of most of the same measurements; the search then starts there and takes a fraction of the time.
     """
-    seen = _thinned(observations)
+    seen = _thinned(times)
     weights = np.ones(len(seen))
     model = _fit_weighted(seen, weights, before)
     for _ in range(2):
@@ -154,9 +154,9 @@ def fit(observations: StepTimes, before: StepTimeModel | None = None) -> StepTim
     return model
 
 
-def rms_relative_error(model: StepTimeModel, observations: StepTimes) -> float:
+def rms_relative_error(model: StepTimeModel, times: StepTimes) -> float:
     """Root mean square of (predicted - measured) / measured over T_iter."""
-    seen = observations
+    seen = times
     predicted = model.iter_time(seen.num_nodes, seen.num_replicas, seen.atomic_batch)
     return float(np.sqrt(np.mean((predicted / seen.iter_time - 1) ** 2)))
 
@@ -167,12 +167,18 @@ def _smooth_max(grad: Floats, sync: Floats, gamma: float) -> Floats:
     return np.asarray(larger * ((grad / larger) ** gamma + (sync / larger) ** gamma) ** (1 / gamma))
 
 
-def _thinned(observations: StepTimes) -> StepTimes:
-    """The newest MAX_OBSERVATIONS."""
-    if len(observations) <= MAX_OBSERVATIONS:
-        return observations
-    arrays = [getattr(observations, name)[-MAX_OBSERVATIONS:] for name in observations.__dataclass_fields__]
-    return StepTimes(*arrays)
+def _thinned(times: StepTimes) -> StepTimes:
+    """The newest MAX_MEASUREMENTS."""
+    if len(times) <= MAX_MEASUREMENTS:
+        return times
+    newest = slice(-MAX_MEASUREMENTS, None)
+    return StepTimes(
+        times.num_nodes[newest],
+        times.num_replicas[newest],
+        times.atomic_batch[newest],
+        times.grad_time[newest],
+        times.iter_time[newest],
+    )
 
 
 def _outliers(seen: StepTimes, model: StepTimeModel) -> npt.NDArray[np.bool_]:

@@ -41,8 +41,8 @@ _REASONS = {  # NVML's bits; an idle card and clocks that somebody chose are no 
 @dataclass(frozen=True)
 class _Device:
     info: GpuInfo
-    handle: Any
-    whole: Any
+    handle: object
+    whole: object
     """The handle of the GPU that it is a part of; of itself, if it is whole."""
 
 
@@ -54,7 +54,7 @@ class NvmlReader:
         self._ready = False
         self._retry_at = 0.0
         self._devices: list[_Device] = []
-        self._events: Any = None
+        self._events: object = None
         self._watched: list[str] = []
         self._xids: dict[str, tuple[int, float]] = {}  # uuid of a whole GPU -> the last Xid, and when
 
@@ -132,7 +132,7 @@ class NvmlReader:
             if xid != _XID_UNKNOWN and uuid:
                 self._xids[uuid] = (xid, time.time())
 
-    def _read_whole(self, uuid: str, handle: Any) -> GpuReading:
+    def _read_whole(self, uuid: str, handle: object) -> GpuReading:
         try:
             utilization = _ask("nvmlDeviceGetUtilizationRates", handle, lost=True)
             memory = _ask("nvmlDeviceGetMemoryInfo", handle, lost=True)
@@ -176,10 +176,11 @@ class _Lost(Exception):
     """The driver has lost this GPU."""
 
 
-def _ask(name: str, *arguments: Any, lost: bool = False) -> Any:
-    """What one function of NVML answers; None if it can't. Raises _Lost, with `lost`, if the GPU is gone."""
+def _ask(name: str, *arguments: object, lost: bool = False) -> Any:
+    """What one function of NVML answers (`pynvml` has no types); None if it can't. Raises _Lost, with `lost`, if the
+    GPU is gone. By name, since an nvidia-ml-py that is older, or newer, than a function lacks it."""
     function = getattr(pynvml, name, None)
-    if function is None:  # this nvidia-ml-py is older, or newer, than it
+    if function is None:
         return None
     try:
         return function(*arguments)
@@ -215,7 +216,7 @@ def _devices() -> Iterator[_Device]:
                 index += 1
 
 
-def _mig_type(mig: Any, whole: str) -> str:
+def _mig_type(mig: object, whole: str) -> str:
     """As in `NVIDIA A100-SXM4-40GB MIG 1g.5gb`: each size is a type of its own."""
     name = _text(_ask("nvmlDeviceGetName", mig) or "")
     if " MIG " in name:
@@ -240,7 +241,7 @@ def _read_part(device: _Device, whole: GpuReading) -> GpuReading:
     )
 
 
-def _processes(handle: Any) -> tuple[GpuProcess, ...] | None:
+def _processes(handle: object) -> tuple[GpuProcess, ...] | None:
     for version in ("v3", "v2"):
         found = _ask(f"nvmlDeviceGetComputeRunningProcesses_{version}", handle)
         if found is not None:
@@ -272,31 +273,31 @@ def _islands(count: int, links: Sequence[GpuLink]) -> Mapping[int, int]:
     return {index: number for index, number in enumerate(island) if island.count(number) > 1}
 
 
-def _memory(handle: Any) -> int:
+def _memory(handle: object) -> int:
     memory = _ask("nvmlDeviceGetMemoryInfo", handle)
     return 0 if memory is None else int(memory.total)
 
 
-def _numa(handle: Any) -> int | None:
+def _numa(handle: object) -> int | None:
     node = _ask("nvmlDeviceGetNumaNodeId", handle)
     return int(node) if node is not None and node >= 0 else None
 
 
-def _pci(handle: Any) -> str:
+def _pci(handle: object) -> str:
     found = _ask("nvmlDeviceGetPciInfo", handle)
     return "" if found is None else _text(found.busId)
 
 
-def _pcie(handle: Any) -> str:
+def _pcie(handle: object) -> str:
     generation = _ask("nvmlDeviceGetMaxPcieLinkGeneration", handle)
     width = _ask("nvmlDeviceGetMaxPcieLinkWidth", handle)
     return f"{generation}x{width}" if generation and width else ""
 
 
-def _float(value: Any) -> float | None:
+def _float(value: int | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return text[:200]

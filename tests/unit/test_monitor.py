@@ -18,9 +18,9 @@ from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.store import history, repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import GpuMinute, Task
+from schedulearn.scheduler.telemetry import host_watch
 
 STRANGER = GpuProcess(77, "train.py", uid=1000)
-from schedulearn.scheduler.telemetry import host_watch
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.reports.fitting import make_profile
 from schedulearn.scheduler.reports.records import BatchLimits, MetricPoint
 from schedulearn.scheduler.reports.relatives import REMEMBERED
 from schedulearn.scheduler.reports.store import NOISE, STALL, last_reports, observations_of
 from schedulearn.scheduler.sim.replay import FinishedJob, JobKind, noise_curve
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.models import Metric
 
 
@@ -34,8 +36,8 @@ def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
     """The last jobs that ended well, by time of submission, with all that tells how they went."""
     jobs = repository.list_succeeded(conn, limit)
     ids = [job.id for job in jobs]
-    tasks: dict[str, list[repository.TaskRow]] = {}
-    for task in repository.tasks_of(conn, ids):
+    tasks: dict[str, list[Task]] = {}
+    for task in tasks_of(conn, ids):
         tasks.setdefault(task.job_id, []).append(task)
     noise, stalls = _points(conn, ids, NOISE), _points(conn, ids, STALL)
     return [

@@ -100,9 +100,9 @@ def roster_for(conn: Connection, job_id: str, said: MembershipIn) -> Roster:
     return Roster(job.generation, [task.rank for task in members(tasks)], job.meeting)
 
 
-def _find(conn: Connection, job_id: str, said: MembershipIn) -> tuple[repository.JobRow, Sequence[repository.TaskRow]]:
+def _find(conn: Connection, job_id: str, said: MembershipIn) -> tuple[repository.JobRow, Sequence[Task]]:
     job = repository.get_job(conn, job_id)
-    tasks = repository.tasks_of(conn, [job_id], live=True)
+    tasks = tasks_of(conn, [job_id], live=True)
     belongs = any(task.rank == said.member and task.attempt == said.attempt for task in tasks)
     if JobStatus(job.status).terminal or not belongs:
         raise ConflictError(f"job {job_id} has no place for worker {said.member} of attempt {said.attempt} any more")

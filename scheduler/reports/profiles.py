@@ -11,7 +11,6 @@ from typing import Protocol
 from sqlalchemy import select
 from sqlmodel import col
 
-from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
 from schedulearn.scheduler.reports.relatives import load_history, load_relative, mean_gpu_seconds

@@ -188,7 +188,7 @@ def _store_profile(conn: Connection, job_id: str, report: ReportIn, new: bool, n
 
 def _gpu_type(conn: Connection, job_id: str) -> str:
     """Of the GPUs that the job had last."""
-    tasks = repository.tasks_of(conn, [job_id])
+    tasks = tasks_of(conn, [job_id])
     uuids = [uuid for task in tasks[-1:] for uuid in task.gpu_uuids]
     return conn.execute(select(col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)).limit(1)).scalar() or "gpu"
 

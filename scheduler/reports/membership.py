@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from pydantic import Field
 from sqlalchemy import update
@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.in_place import members
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.errors import ConflictError
@@ -63,21 +64,13 @@ class Roster:
         return bool(self.meeting) and said.member in self.members
 
 
-class _Changes(TypedDict, total=False):
-    """Columns of the job."""
-
-    meeting: str
-    trained: int
-    forming_at: float | None
-
-
 def record_report(conn: Connection, job_id: str, said: MembershipIn, now: float) -> bool:
     """Stores what is new in what the first worker says; True if that was anything. Raises NotFoundError, or
     ConflictError for a worker that does not belong to the job any more."""
     job, _ = _find(conn, job_id, said)
     if not said.leads:
         return False
-    changes = _Changes()
+    changes = JobChanges()
     if said.meeting is not None and said.meeting.generation == job.generation and said.meeting.address != job.meeting:
         changes["meeting"] = said.meeting.address
     has_trained = job.trained < said.trained <= job.generation

@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from sqlalchemy import select
 from sqlmodel import col
 
+from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
 from schedulearn.scheduler.reports.relatives import load_history, load_relative, mean_gpu_seconds
@@ -20,13 +20,6 @@ from schedulearn.scheduler.store.models import Job, Profile
 AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
 
 log = logging.getLogger(__name__)
-
-
-class UnfinishedJob(Protocol):
-    @property
-    def family(self) -> str: ...
-    @property
-    def elastic(self) -> bool: ...
 
 
 class Profiles:
@@ -80,7 +73,7 @@ class Profiles:
         """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
         return self._work.get(family)
 
-    def follow(self, jobs: Mapping[str, UnfinishedJob]) -> None:
+    def follow(self, jobs: Mapping[str, records.Job]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
         `jobs`: all that have not."""
         gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()

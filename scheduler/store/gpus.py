@@ -5,7 +5,7 @@ Every function takes the connection of its caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,12 +91,6 @@ def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:
     """Present ones, by index."""
     query = select(Gpu).where(col(Gpu.host_id) == host_id, col(Gpu.present))
     return db.execute(query.order_by(col(Gpu.ordinal), col(Gpu.uuid))).all()
-
-
-def simulated_memory(db: Connection) -> Mapping[str, int]:
-    """UUID -> bytes of memory, of the simulated GPUs that are present."""
-    rows = db.execute(select(col(Gpu.uuid), col(Gpu.memory_bytes)).where(col(Gpu.present), col(Gpu.simulated)))
-    return {row.uuid: row.memory_bytes for row in rows}
 
 
 def set_fault(db: Connection, uuid: str, fault: str, now: float) -> None:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.readings import GpuReading
+from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history
@@ -31,24 +31,6 @@ _DROP_EVERY = 60  # minutes
 
 TasksOn = Callable[[str], Sequence[ObservedTask] | None]
 """host id -> what runs there of ours; None while it does not answer."""
-
-
-class PresentGpu(Protocol):
-    @property
-    def uuid(self) -> str: ...
-    @property
-    def host_id(self) -> str: ...
-    @property
-    def simulated(self) -> bool: ...
-
-
-class LiveTask(Protocol):
-    @property
-    def state(self) -> str: ...
-    @property
-    def paused_at(self) -> float | None: ...
-    @property
-    def gpu_uuids(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -86,8 +68,7 @@ class Monitor:
         self._simulated_probe = SimulatedProbe()
         self._simulated: Mapping[str, Sequence[SimulatedGpu]] = {}
         """By host, of those that answer."""
-        self._memory_of: Mapping[str, int] = {}
-        """Simulated GPU -> its bytes of memory."""
+        self._simulated_uuids: Set[str] = frozenset()
         self._busy: Set[str] = frozenset()
         self._minute = int(clock() // 60)
         self._energy_until = clock()
@@ -140,7 +121,7 @@ class Monitor:
 
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None for simulated GPUs too: no decision should rest on made-up readings."""
-        reading = None if uuid in self._memory_of else self.reading(uuid)
+        reading = None if uuid in self._simulated_uuids else self.reading(uuid)
         return reading.utilization if reading is not None else None
 
     def looked_at(self, host_id: str) -> float | None:
@@ -150,19 +131,14 @@ class Monitor:
             return None
         return self.telemetry.heard_at(host_id)
 
-    def notice(self, gpus: Sequence[PresentGpu], tasks: Sequence[LiveTask], answering: Collection[str]) -> None:
+    def notice(self, gpus: Sequence[Gpu], tasks: Sequence[Task], answering: Collection[str]) -> None:
         """What the loop knows: the GPUs that are present, the live tasks, and the hosts that answer."""
-        self._busy = {
-            uuid for task in tasks if task.state == "running" and task.paused_at is None for uuid in task.gpu_uuids
-        }
-        uuids = {gpu.uuid for gpu in gpus if gpu.simulated}
-        if uuids != self._memory_of.keys():
-            with self._db.read() as conn:
-                self._memory_of = store.simulated_memory(conn)
+        self._busy = {uuid for task in tasks if task.running and task.paused_at is None for uuid in task.gpu_uuids}
         simulated: dict[str, list[SimulatedGpu]] = {}
         for gpu in gpus:
-            if gpu.uuid in self._memory_of and gpu.host_id in answering:
-                simulated.setdefault(gpu.host_id, []).append(SimulatedGpu(gpu.uuid, self._memory_of[gpu.uuid]))
+            if gpu.simulated and gpu.host_id in answering:
+                simulated.setdefault(gpu.host_id, []).append(SimulatedGpu(gpu.uuid, gpu.memory_bytes))
+        self._simulated_uuids = {gpu.uuid for gpu in gpus if gpu.simulated}
         self._simulated = simulated
 
     def return_gpu(self, host_id: str, name: str) -> str:
@@ -205,7 +181,7 @@ class Monitor:
         since, self._energy_until = self._energy_until, now
 
         def joules(uuid: str, begin: float, end: float) -> float:
-            return 0.0 if uuid in self._memory_of else self.telemetry.joules(uuid, begin, end)
+            return 0.0 if uuid in self._simulated_uuids else self.telemetry.joules(uuid, begin, end)
 
         def change(conn: Connection) -> store.LiveTasks:
             store.add_minutes(conn, averages)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.model import JobView, Snapshot
-from schedulearn.scheduler.core.policy import Policy, resizes
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.remaining_work import by_family
 from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.errors import PolicyFault
@@ -122,7 +122,7 @@ class Forecaster:
             submitted_at=snapshot.now,
             required_gpus=spec.required_gpus,
             min_gpus=least,
-            max_gpus=least if spec.elastic and resizes(policy) else most,
+            max_gpus=least if spec.elastic and policy.resizes else most,
             elastic=spec.elastic,
             priority=spec.priority,
             weight=spec.weight,
@@ -161,7 +161,7 @@ class Forecaster:
             self._utilization,
             self._clock(),
             self._profiles.get,
-            resizes(policy),
+            policy.resizes,
             settled=True,
             work_of=self._profiles.work_of,
         )

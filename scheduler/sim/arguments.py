@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.registry import canonical_name, metrics_of, policy_of
+from schedulearn.scheduler.policies.registry import canonical_name, policy_of
 from schedulearn.scheduler.sim.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (  # fmt: skip
     Application,
@@ -44,7 +44,7 @@ class Contender:
 
     @property
     def label(self) -> str:
-        several = len(metrics_of(type(self.make()))) > 1
+        several = len(self.make().metrics) > 1
         params = "".join(f"/{key}={json.dumps(value)}" for key, value in self.params.items())
         return self.algorithm + (f":{self.metric}" if several else "") + params
 

@@ -24,7 +24,7 @@ from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
-    from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
+    from schedulearn.scheduler.sim.forecast import Preview, Eta, Facts
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Forecaster:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def preview(self, policy: Policy) -> tuple[Comparison, Mapping[str, Facts]]:
+    def preview(self, policy: Policy) -> tuple[Preview, Mapping[str, Facts]]:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
         from schedulearn.scheduler.sim.forecast import compare
 

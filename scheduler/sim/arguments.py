@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.core.policy import Policy
@@ -37,7 +37,7 @@ class Contender:
 
     algorithm: str
     metric: str = "default"
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
 
     def make(self) -> Policy:
         return policy_of(self.algorithm, self.metric, self.params)
@@ -63,7 +63,7 @@ def parse_policies(text: str) -> list[Contender]:
     return list(found.values())
 
 
-def _pair(given: str) -> tuple[str, Any]:
+def _pair(given: str) -> tuple[str, object]:
     key, equals, value = given.partition("=")
     if not key or not equals:
         raise InvalidError(f"{given!r} is no parameter: write a policy as algorithm:metric/key=value", field="params")

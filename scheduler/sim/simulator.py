@@ -198,15 +198,9 @@ class Simulation:
         self.active[job.id] = training
         self._fruitless = 0
         if job.running is not None:
-            state = job.running
-            training.progress, training.attained = state.progress, state.attained_gpu_seconds
-            training.held_for, training.restarts = state.run_seconds, state.restarts
-            training.known, training.profiled = state.profile, state.profiled_gpus
-            if state.allocation:
-                training.started_at = min(job.submitted_at - self.start, self.now)
-                training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
-                training.restarts = state.restarts
-                training.held_since = self.now - state.held_seconds
+            gpu_type = self._type_of(job.running.allocation)
+            training.resume(job.running, gpu_type, self.now, job.submitted_at - self.start)
+            if job.running.allocation:
                 self._schedule(training)
 
     def _happens(self, due: _Due) -> bool:

@@ -24,7 +24,7 @@ from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
-    from schedulearn.scheduler.sim.forecast import Preview, Eta, Facts
+    from schedulearn.scheduler.sim.forecast import Eta, Facts, Preview
 
 log = logging.getLogger(__name__)
 

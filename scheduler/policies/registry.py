@@ -165,7 +165,7 @@ def with_defaults(cls: type[MinimalPolicy]) -> type[Policy]:
     """The class itself if it inherits from `Policy`, else a subclass of both: what it does not say is as there."""
     if issubclass(cls, Policy):
         return cls
-    made = type(cls.__name__, (cls, Policy), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    made = type(cls.__name__, (cls, Policy), {"__module__": cls.__module__, "__doc__": cls.__doc__ or ""})
     if dataclasses.is_dataclass(cls):  # whoever checks the parameters makes an instance of the class that is decorated
         made = dataclasses.dataclass(frozen=vars(cls)["__dataclass_params__"].frozen)(made)
     assert issubclass(made, Policy)

@@ -20,7 +20,7 @@ from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.control.service import DEFAULT_POLICY
 from schedulearn.scheduler.core.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, metrics_of, parameters_of, policy_of
+from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
 from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history, repository
@@ -134,7 +134,7 @@ def policy_view(row: Row[Any] | None, problem: str) -> dict[str, Any]:
         "available": [
             {
                 "name": name,
-                "metrics": list(metrics_of(cls)),
+                "metrics": list(cls.metrics),
                 "description": (inspect.getdoc(cls) or "").partition("\n\n")[0],
                 "parameters": parameters_of(cls),
             }

@@ -15,14 +15,16 @@ import numpy as np
 from bench.bound import Market
 from bench.price_rule import steadied
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
-from schedulearn.scheduler.policies.goodput.allocate import WAITING, build_options
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.policies.goodput.allocate import WAITING
 from schedulearn.scheduler.policies.goodput.knapsack import assign
+from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import pack
 from schedulearn.scheduler.policies.goodput.prices import SLACK, market_price
 from schedulearn.scheduler.sim.workload import TraceJob
 
 
-class Foresight:
+class Foresight(Policy):
     """For elastic jobs of `trace` and one type of GPU, with lengths declared."""
 
     name: ClassVar[str] = "foresight"

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 
 RESTART_S = 30.0
 POPULATION = 100
@@ -23,7 +24,7 @@ States = npt.NDArray[np.int64]  # (population, jobs, hosts): GPUs
 Floats = npt.NDArray[np.float64]
 
 
-class Pollux:
+class Pollux(Policy):
     """Unlike the policies of the project it has a memory: the last population. One object for one simulation."""
 
     name: ClassVar[str] = "pollux"

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
-from schedulearn.scheduler.policies.goodput.allocate import Options, build_options
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import pack
 
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0
@@ -20,7 +21,7 @@ LASTS_S, PATIENCE = 60.0, 0.2  # an allocation lasts so long, and so much of the
 RESTART_S = 30.0
 
 
-class PriceRule:
+class PriceRule(Policy):
     """For elastic jobs and one type of GPU."""
 
     name: ClassVar[str] = "price-rule"

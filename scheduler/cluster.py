@@ -192,7 +192,7 @@ class Cluster:
     @property
     def standing(self) -> ClusterUtility:
         """How well used the policy finds the cluster now, and within what the number of hosts may stay."""
-        scaling = getattr(self.service.policy, "scaling", None)
+        scaling = self.service.policy.scaling
         low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
         return ClusterUtility(self.loop.utility, low, high)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.model import JobView, Snapshot
-from schedulearn.scheduler.core.policy import Policy, resizes
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.remaining_work import by_family
 from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.errors import PolicyFault
@@ -24,7 +24,7 @@ from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
-    from schedulearn.scheduler.sim.forecast import Comparison, Eta, Facts
+    from schedulearn.scheduler.sim.forecast import Eta, Facts, Preview
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Forecaster:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
-    def preview(self, policy: Policy) -> tuple[Comparison, Mapping[str, Facts]]:
+    def preview(self, policy: Policy) -> tuple[Preview, Mapping[str, Facts]]:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
         from schedulearn.scheduler.sim.forecast import compare
 
@@ -122,7 +122,7 @@ class Forecaster:
             submitted_at=snapshot.now,
             required_gpus=spec.required_gpus,
             min_gpus=least,
-            max_gpus=least if spec.elastic and resizes(policy) else most,
+            max_gpus=least if spec.elastic and policy.resizes else most,
             elastic=spec.elastic,
             priority=spec.priority,
             weight=spec.weight,
@@ -161,7 +161,7 @@ class Forecaster:
             self._utilization,
             self._clock(),
             self._profiles.get,
-            resizes(policy),
+            policy.resizes,
             settled=True,
             work_of=self._profiles.work_of,
         )

@@ -27,7 +27,7 @@ from schedulearn.scheduler.core.image_fetching import decide
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.observations import Observation
 from schedulearn.scheduler.core.outcomes import outcomes_of
-from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.reconcile import is_fenced
 from schedulearn.scheduler.core.retries import next_tries
 from schedulearn.scheduler.core.snapshot import build_snapshot
@@ -157,14 +157,14 @@ class SchedulerLoop:
             self.profiles.follow(state.jobs)
         policy = self.policy()
         resting = next_tries(state.jobs, now)
-        awaited = self.profiles.awaited() if self.profiles is not None and resizes(policy) else frozenset()
+        awaited = self.profiles.awaited() if self.profiles is not None and policy.resizes else frozenset()
         snapshot = build_snapshot(
             state,
             ready,
             self.utilization,
             now,
             self._profile_of,
-            resizes(policy),
+            policy.resizes,
             awaited=awaited,
             resting=resting.keys(),
             work_of=self._work_of,

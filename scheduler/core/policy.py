@@ -7,25 +7,46 @@ A policy is a pure function of a snapshot. To write one, see docs/policies.md: o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.host_scaling import HostScaling
+from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Plan, Snapshot
 
 
-class Policy(Protocol):
-    """Decides who gets how many GPUs on which host. No state, clock, randomness or I/O: `now` and `seed` are in the
-    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand. A policy that changes the size
-    of running elastic jobs says so by a class variable `resizes = True` (see `resizes`)."""
+class MinimalPolicy(Protocol):
+    """What a policy must have. A class that has no more than this gets the defaults of `Policy` when it is loaded."""
 
     name: ClassVar[str]
 
     def allocate(self, snapshot: Snapshot) -> Plan: ...
 
 
-def resizes(policy: Policy | type[Policy]) -> bool:
-    """Whether the policy changes the size of running elastic jobs: only then is `JobView.max_gpus` capped to what their
+class Policy:
+    """Decides who gets how many GPUs on which host. No state, clock, randomness or I/O: `now` and `seed` are in the
+    snapshot, and equal snapshots give equal plans, in whatever order their jobs stand. A policy overrides `name`,
+    `allocate`, and what below is not true of it."""
+
+    name: ClassVar[str]
+    metrics: ClassVar[tuple[str, ...]] = ("default",)
+    """What the policy can optimise for. With more than one, `metric` is a field of the policy."""
+    resizes: ClassVar[bool] = False
+    """Whether the policy changes the size of running elastic jobs. Only then is `JobView.max_gpus` capped to what their
     profiles cover."""
-    return bool(getattr(policy, "resizes", False))
+
+    @property
+    def use_efficiency(self) -> bool:
+        """Whether workers choose their batch by goodput; False: by throughput alone."""
+        return True
+
+    @property
+    def scaling(self) -> HostScaling | None:
+        """Between which utilities the number of hosts may stay; None: the policy knows no utility."""
+        return None
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        """Who gets what now."""
+        raise NotImplementedError
 
 
 def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
@@ -42,29 +63,48 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
         if job is None:
             faults.append(f"job {job_id} is not in the snapshot")
             continue
-        for host_id, gpus in allocation.items():
-            if host_id not in hosts:
-                faults.append(f"job {job_id} is put on {host_id}, which is not there")
-            elif type(gpus) is not int or gpus < 1:
-                faults.append(f"job {job_id} gets {gpus!r} GPUs on {host_id}")
-            else:
-                used[host_id] += gpus
-                if gpus > hosts[host_id].gpus:
-                    faults.append(f"job {job_id} gets {gpus} GPUs on {host_id}, which has {hosts[host_id].gpus}")
-        total = sum(g for g in allocation.values() if type(g) is int)
-        if not allocation:
-            continue
-        if job.elastic and not job.min_gpus <= total <= job.max_gpus and dict(allocation) != dict(job.allocation):
-            faults.append(f"job {job_id} gets {total} GPUs, outside {job.min_gpus} to {job.max_gpus}")
-        if not job.elastic and job.allocation and dict(allocation) != dict(job.allocation):
-            faults.append(f"job {job_id} is rigid and running, and can't be resized")
-        if not job.elastic and not job.allocation and total != job.required_gpus:
-            faults.append(f"job {job_id} is rigid and needs {job.required_gpus} GPUs, not {total}")
+        faults += _host_faults(job_id, allocation, hosts)
+        used.update({h: gpus for h, gpus in allocation.items() if h in hosts and _is_count(gpus)})
+        if (fault := _size_fault(job, allocation)) is not None:
+            faults.append(fault)
     for host_id, gpus in used.items():
         capacity = hosts[host_id].gpus * plan.jobs_per_gpu
         if gpus > capacity:
             faults.append(f"{host_id} has room for {capacity} and gets {gpus}")
     return faults or (_suspension_faults(snapshot, plan) if plan.suspended else [])
+
+
+def _is_count(gpus: object) -> bool:
+    return type(gpus) is int and gpus >= 1
+
+
+def _host_faults(job_id: str, allocation: Allocation, hosts: Mapping[str, HostView]) -> list[str]:
+    """Hosts that are not there, or that have fewer GPUs."""
+    faults = []
+    for host_id, gpus in allocation.items():
+        if host_id not in hosts:
+            faults.append(f"job {job_id} is put on {host_id}, which is not there")
+        elif not _is_count(gpus):
+            faults.append(f"job {job_id} gets {gpus!r} GPUs on {host_id}")
+        elif gpus > hosts[host_id].gpus:
+            faults.append(f"job {job_id} gets {gpus} GPUs on {host_id}, which has {hosts[host_id].gpus}")
+    return faults
+
+
+def _size_fault(job: JobView, allocation: Allocation) -> str | None:
+    """A size that the job may not have; what it holds already it may keep."""
+    if not allocation or dict(allocation) == dict(job.allocation):
+        return None
+    total = sum(gpus for gpus in allocation.values() if type(gpus) is int)
+    if job.elastic:
+        if job.min_gpus <= total <= job.max_gpus:
+            return None
+        return f"job {job.id} gets {total} GPUs, outside {job.min_gpus} to {job.max_gpus}"
+    if job.allocation:
+        return f"job {job.id} is rigid and running, and can't be resized"
+    if total == job.required_gpus:
+        return None
+    return f"job {job.id} is rigid and needs {job.required_gpus} GPUs, not {total}"
 
 
 def _suspension_faults(snapshot: Snapshot, plan: Plan) -> list[str]:

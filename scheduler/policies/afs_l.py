@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION
 from schedulearn.scheduler.policies.rearranging import length
 
 
 @dataclass(frozen=True)
-class AfsL(Damping):
+class AfsL(Damping, Policy):
     """Each next GPU goes to the job that saves more time by it, until all are given out.
 
     Two jobs are compared as if shares stayed as they are until the shorter one, a, ends: the GPU goes to the longer

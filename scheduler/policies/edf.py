@@ -7,13 +7,14 @@ from math import inf
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Order, Room, serve_in_order
 
 _ORDER = Order(lambda job: (inf if job.deadline is None else job.deadline, job.order), "by deadline, earliest first")
 
 
 @dataclass(frozen=True)
-class EarliestDeadlineFirst:
+class EarliestDeadlineFirst(Policy):
     """Waiting jobs start by their deadline, those without one last, then in order of submission, on the first host
     in order with enough GPUs. Running jobs are not interrupted."""
 

@@ -101,45 +101,44 @@ def allocate_shares(
     """
     plan = Rearrangement(snapshot)
     reasons: dict[str, str] = {}
+    claims = _claims_that_fit(snapshot, order, plan, reasons)
+    share_out(claims, plan.room.free_gpus() + sum(job.gpus for job in plan.movable))
+
+    running = [claim for claim in claims if claim.job.allocation]
+    waiting = [claim for claim in claims if not claim.job.allocation]
+    settled = [claim for claim in running if damping.settled(claim.job)]
+    search = _Search(plan, [(c.job, c.share) for c in reversed(settled) if c.share < c.job.gpus])
+    shareless = [claim for claim in waiting if not claim.share and not holds_back(claim.job)]
+    blocker: JobView | None = None
+    for claim in waiting:
+        if blocker is not None:
+            reasons[claim.job.id] = behind(order, blocker)
+        elif (claim.share or holds_back(claim.job)) and not search.start(claim):
+            reasons[claim.job.id] = plan.room.too_full_for(claim.least)
+            blocker = claim.job if holds_back(claim.job) else None
+    if blocker is not None:
+        reasons |= {claim.job.id: behind(order, blocker) for claim in shareless}
+        return plan.plan(reasons)
+    for claim in settled:
+        if claim.share > plan.held(claim.job):
+            search.grow(claim, damping.min_gain)
+    for claim in shareless:  # they have no share, but nobody else could use these GPUs now
+        if not search.start(claim):
+            reasons[claim.job.id] = plan.room.too_full_for(claim.least)
+    return plan.plan(reasons)
+
+
+def _claims_that_fit(snapshot: Snapshot, order: Order, plan: Rearrangement, reasons: dict[str, str]) -> list[Claim]:
+    """Of the jobs that wait or may change, those that the hosts could hold; the reason why not goes into `reasons`."""
     movable = {job.id for job in plan.movable}
-    claims = []
     open_to_change = [j for j in sorted(snapshot.jobs, key=order.key) if j.id in movable or not j.allocation]
+    claims = []
     for claim in _claims(open_to_change, max(1, plan.room.largest), plan.room.capacity):
         if (never := plan.room.too_small_for(claim.least)) is None:
             claims.append(claim)
         elif not claim.job.allocation:
             reasons[claim.job.id] = never
-    share_out(claims, plan.room.free_gpus() + sum(job.gpus for job in plan.movable))
-
-    victims = [
-        (claim.job, claim.share)
-        for claim in reversed(claims)
-        if claim.job.allocation and claim.share < claim.job.gpus and damping.settled(claim.job)
-    ]
-    search = _Search(plan, victims)
-    blocker: JobView | None = None
-    left_out = []
-    for claim in claims:
-        job = claim.job
-        if job.allocation:
-            continue
-        if blocker is not None:
-            reasons[job.id] = behind(order, blocker)
-        elif not claim.share and not holds_back(job):
-            left_out.append(claim)
-        elif not search.start(claim):
-            reasons[job.id] = plan.room.too_full_for(claim.least)
-            blocker = job if holds_back(job) else None
-    if blocker is None:
-        for claim in claims:
-            if claim.job.allocation and claim.share > plan.held(claim.job) and damping.settled(claim.job):
-                search.grow(claim, damping.min_gain)
-    for claim in left_out:  # nothing is theirs, but nobody else could use it now
-        if blocker is not None:
-            reasons[claim.job.id] = behind(order, blocker)
-        elif not search.start(claim):
-            reasons[claim.job.id] = plan.room.too_full_for(claim.least)
-    return plan.plan(reasons)
+    return claims
 
 
 class _Search:
@@ -238,7 +237,7 @@ def _speedups(jobs: Sequence[JobView], tried: Sequence[list[int]], host_gpus: in
     gpus = np.array(sorted({1}.union(*(tried[row] for row in profiled))))
     table = goodput_table([jobs[row].goodput for row in profiled], -(-gpus // host_gpus), gpus)
     for row, values in zip(profiled, table, strict=True):
-        mine = values[np.searchsorted(gpus, tried[row])]
-        if values[0] > 0 and np.isfinite(mine / values[0]).all():
-            found[row] = (mine / values[0]).tolist()
+        at_sizes = values[np.searchsorted(gpus, tried[row])]
+        if values[0] > 0 and np.isfinite(at_sizes / values[0]).all():
+            found[row] = (at_sizes / values[0]).tolist()
     return found

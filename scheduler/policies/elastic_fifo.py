@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares, give_least
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION
 
 
 @dataclass(frozen=True)
-class ElasticFifo(Damping):
+class ElasticFifo(Damping, Policy):
     """Every job gets its least size in the order of submission, then one GPU more each in turn while that makes them
     faster (Elastic-FIFO of VodaScheduler). Running jobs shrink for those that come, down to their least size, and are
     never stopped."""

@@ -7,6 +7,7 @@ from math import floor, log2
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares, fill, give_least
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import length
@@ -16,7 +17,7 @@ _ORDER = Order(lambda job: (floor(log2(max(length(job), _SHORTEST))), job.order)
 
 
 @dataclass(frozen=True)
-class ElasticShortestRemainingTimeFirst(Damping):
+class ElasticShortestRemainingTimeFirst(Damping, Policy):
     """Every job gets its least size, the shortest first; what is left goes to the shortest job up to its largest useful
     size, then to the next one (Elastic-SRJF of VodaScheduler). Lengths as in `srtf`. Running elastic jobs shrink, and
     stop where even the least sizes do not go round.

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares
 from schedulearn.scheduler.policies.queueing import fixed_size
 from schedulearn.scheduler.policies.tiresias import Queues
 
 
 @dataclass(frozen=True)
-class ElasticTiresias(Damping, Queues):
+class ElasticTiresias(Damping, Queues, Policy):
     """Queues and promotion as `tiresias`. Jobs get their required size in that order; when many wait nevertheless
     (`compact_above`), jobs of later queues shrink to their least size, which lets others in. GPUs that are left go
     where they raise the speedup most."""

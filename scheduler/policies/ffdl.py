@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.elastic import Claim, Damping, allocate_shares, give_least
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION
 
 
 @dataclass(frozen=True)
-class FfDL(Damping):
+class FfDL(Damping, Policy):
     """The shares with the largest total speedup, by a dynamic programme over jobs: P(j, k) = max over g of
     speedup_j(g) + P(j - 1, k - g) (section V of the paper). Jobs are admitted in the order of submission while all
     admitted ones can have their least size, and stay until they end; there is no notion of length or fairness."""

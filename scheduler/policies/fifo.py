@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Sharing, serve_in_order
 
 
 @dataclass(frozen=True)
-class Fifo(Sharing):
+class Fifo(Sharing, Policy):
     """Jobs start in the order of submission. Strict by default: a job that does not fit holds back all behind it,
     so that big jobs do not starve; `backfill` lets later ones pass."""
 

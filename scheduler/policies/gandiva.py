@@ -7,11 +7,12 @@ from math import floor
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import BY_SUBMISSION, Room, fixed_size, keep_running
 
 
 @dataclass(frozen=True)
-class Gandiva:
+class Gandiva(Policy):
     """Jobs that find no free GPU share those of others and take turns (sections 3.2 and 4 of the paper: suspend-resume,
     over-subscription, round robin): early feedback for all instead of a queue. All jobs keep their size, rigid ones
     too: a paused job keeps its process, and its memory on the GPU.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import serve_by_rank
 
@@ -13,7 +14,7 @@ _ORDER = Order(lambda job: (job.attained_gpu_seconds, job.order), "by attained s
 
 
 @dataclass(frozen=True)
-class LeastAttainedService:
+class LeastAttainedService(Policy):
     """The job that has had the fewest GPU-seconds comes first: without knowing lengths, short jobs get through early
     (continuous 2D-LAS: attained service is time x GPUs; Gu et al., Tiresias, NSDI 2019, section 3.2). Elastic jobs are
     preempted, rigid ones never.

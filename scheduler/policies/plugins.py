@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import cast
+from typing import TypeGuard
 
-from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.policy import MinimalPolicy, Policy
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.registry import POLICIES, canonical_name
+from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, with_defaults
 
 GROUP = "schedulearn.policies"
 _BUILT_IN = frozenset(POLICIES)
@@ -28,14 +28,21 @@ def load_policies(files: Sequence[str] = ()) -> list[str]:
     found += [(name, _from_file(name)) for name in files]
     added: dict[str, type[Policy]] = {}
     for source, cls in found:
-        name = getattr(cls, "name", None)
-        if not inspect.isclass(cls) or not isinstance(name, str) or not callable(getattr(cls, "allocate", None)):
+        if not _is_policy(cls):
             raise InvalidError(f"own policy of {source}: it must be a class with a `name` and a method `allocate`")
-        if canonical_name(name) in _BUILT_IN | added.keys():
-            raise InvalidError(f"own policy of {source}: there is a policy named {name!r} already")
-        added[canonical_name(name)] = cast(type[Policy], cls)
+        name = canonical_name(cls.name)
+        if name in _BUILT_IN | added.keys():
+            raise InvalidError(f"own policy of {source}: there is a policy named {cls.name!r} already")
+        added[name] = with_defaults(cls)
     POLICIES.update(added)
     return list(added)
+
+
+def _is_policy(loaded: object) -> TypeGuard[type[MinimalPolicy]]:
+    """Whether it is a class with what every policy must have, inherited or not."""
+    if not inspect.isclass(loaded) or not (hasattr(loaded, "name") and hasattr(loaded, "allocate")):
+        return False
+    return isinstance(loaded.name, str) and callable(loaded.allocate) and loaded.allocate is not Policy.allocate
 
 
 def _from_file(name: str) -> object:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Order, Room, serve_in_order
 
 _ORDER = Order(lambda job: (-job.priority, job.order), "by priority, higher first")
 
 
 @dataclass(frozen=True)
-class Priority:
+class Priority(Policy):
     """Waiting jobs start by priority (0 to 100, higher first), then in order of submission, on the first host in
     order with enough GPUs. Running jobs are not interrupted: a job without checkpoints would lose its work."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 
@@ -205,11 +204,14 @@ def keep_running(snapshot: Snapshot, jobs_per_gpu: int = 1) -> dict[str, Allocat
     return kept
 
 
+SortKey = float | tuple["float | str | SortKey", ...]
+
+
 @dataclass(frozen=True)
 class Order:
     """Who comes first: `key` sorts waiting jobs, `words` tell people what it goes by."""
 
-    key: Callable[[JobView], Any]
+    key: Callable[[JobView], SortKey]
     words: str
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, TypeGuard, cast
+from typing import TypedDict, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
-from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.policy import MinimalPolicy, Policy
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
 from schedulearn.scheduler.policies.afs_l import AfsL
@@ -20,7 +20,7 @@ from schedulearn.scheduler.policies.elastic_tiresias import ElasticTiresias
 from schedulearn.scheduler.policies.ffdl import FfDL
 from schedulearn.scheduler.policies.fifo import Fifo
 from schedulearn.scheduler.policies.gandiva import Gandiva
-from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.las import LeastAttainedService
 from schedulearn.scheduler.policies.priority import Priority
 from schedulearn.scheduler.policies.round_robin import RoundRobin
@@ -36,7 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
     "ffdl": FfDL,
     "fifo": Fifo,
     "gandiva": Gandiva,
-    "goodput": Goodput,
+    "goodput": GoodputPolicy,
     "las": LeastAttainedService,
     "priority": Priority,
     "round-robin": RoundRobin,
@@ -63,12 +63,12 @@ def canonical_name(algorithm: str) -> str:
     return ALIASES.get(name, name)
 
 
-def make_policy(algorithm: str, metric: str = "default", **params: Any) -> Policy:
+def make_policy(algorithm: str, metric: str = "default", **params: object) -> Policy:
     """The policy `algorithm` with its parameters checked. Raises as `policy_of`."""
     return policy_of(algorithm, metric, params)
 
 
-def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
+def policy_of(algorithm: str, metric: str, params: Mapping[str, object]) -> Policy:
     """`make_policy` with parameters of any name, as a request gives them.
 
     Raises UnknownPolicyError (with the valid names) or InvalidError (naming the metric or parameter).
@@ -78,10 +78,10 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
         raise UnknownPolicyError(
             f"there is no policy {algorithm!r}; valid: {', '.join(sorted(POLICIES))}", field="algorithm"
         )
-    metrics = metrics_of(cls)
-    if metric not in metrics:
+    cls = with_defaults(cls)
+    if metric not in cls.metrics:
         raise InvalidError(
-            f"the policy {cls.name!r} has no metric {metric!r}; valid: {', '.join(metrics)}", field="metric"
+            f"the policy {cls.name!r} has no metric {metric!r}; valid: {', '.join(cls.metrics)}", field="metric"
         )
     known = parameters_of(cls)
     for key, value in params.items():
@@ -94,9 +94,9 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
         _check_parameter(cls, key, value)
     if not dataclasses.is_dataclass(cls):
         return cls()
-    given = {**params, "metric": metric} if len(metrics) > 1 else params
+    given = {**params, "metric": metric} if len(cls.metrics) > 1 else params
     try:
-        return cast(Policy, TypeAdapter(cls).validate_python(given))
+        return TypeAdapter(cls).validate_python(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "params"
@@ -105,9 +105,9 @@ def policy_of(algorithm: str, metric: str, params: Mapping[str, Any]) -> Policy:
 
 def _check_parameter(cls: type[Policy], key: str, value: object) -> None:
     """Raises InvalidError for what can't be stored and shown as JSON, or is too large to."""
-    left, todo = _MOST_VALUES, [value]
-    while todo and left:
-        left -= 1
+    checks_left, todo = _MOST_VALUES, [value]
+    while todo and checks_left:
+        checks_left -= 1
         part = todo.pop()
         if isinstance(part, float | str) and _is_endless(part):
             fault = "must be a finite number"
@@ -142,17 +142,31 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def metrics_of(cls: type[Policy]) -> tuple[str, ...]:
-    """What the policy can optimise for; most know only `default`."""
-    return getattr(cls, "metrics", ("default",))
+class Parameter(TypedDict):
+    """What the API and the page show of a parameter."""
+
+    type: str
+    default: object
+    description: str
 
 
-def parameters_of(cls: type[Policy]) -> dict[str, dict[str, Any]]:
-    """name -> {type, default, description} of each parameter, for the API and the page."""
+def parameters_of(cls: type[Policy]) -> dict[str, Parameter]:
+    """The parameters of a policy by name: the fields of its dataclass."""
     if not dataclasses.is_dataclass(cls):
         return {}
     return {
-        f.name: {"type": str(f.type), "default": f.default, "description": f.metadata.get("doc", "")}
+        f.name: Parameter(type=str(f.type), default=f.default, description=f.metadata.get("doc", ""))
         for f in dataclasses.fields(cls)
         if f.name != "metric"
     }
+
+
+def with_defaults(cls: type[MinimalPolicy]) -> type[Policy]:
+    """The class itself if it inherits from `Policy`, else a subclass of both: what it does not say is as there."""
+    if issubclass(cls, Policy):
+        return cls
+    made = type(cls.__name__, (cls, Policy), {"__module__": cls.__module__, "__doc__": cls.__doc__ or ""})
+    if dataclasses.is_dataclass(cls):  # whoever checks the parameters makes an instance of the class that is decorated
+        made = dataclasses.dataclass(frozen=vars(cls)["__dataclass_params__"].frozen)(made)
+    assert issubclass(made, Policy)
+    return made

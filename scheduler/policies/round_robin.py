@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Sharing, serve_in_order
 
 
 @dataclass(frozen=True)
-class RoundRobin(Sharing):
+class RoundRobin(Sharing, Policy):
     """Jobs start in the order of submission, on hosts that take turns, which spreads the load."""
 
     name: ClassVar[str] = "round-robin"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import length, serve_by_rank
 
@@ -13,7 +14,7 @@ _ORDER = Order(lambda job: (length(job), job.order), "by remaining work, shortes
 
 
 @dataclass(frozen=True)
-class ShortestRemainingTimeFirst:
+class ShortestRemainingTimeFirst(Policy):
     """The job with the least work left comes first (Schrage, 1968): the best there is for the mean completion time on
     one server; long jobs may wait long. Elastic jobs are preempted, rigid ones never.
 

@@ -9,6 +9,7 @@ from math import inf
 from typing import ClassVar
 
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.queueing import Order
 from schedulearn.scheduler.policies.rearranging import serve_by_rank
 
@@ -64,7 +65,7 @@ def _numbers(thresholds: tuple[float, ...] | str) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Tiresias(Queues):
+class Tiresias(Queues, Policy):
     """Discretised 2D-LAS (section 3.2 of the paper): queues by attained GPU-seconds, first in, first out within each,
     so that short jobs need not be known to get through early, and a job is preempted only for one of a queue before
     its own. Elastic jobs are preempted, rigid ones never.

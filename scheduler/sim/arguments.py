@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.registry import canonical_name, metrics_of, policy_of
+from schedulearn.scheduler.policies.registry import canonical_name, policy_of
 from schedulearn.scheduler.sim.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (  # fmt: skip
     Application,
@@ -37,14 +37,14 @@ class Contender:
 
     algorithm: str
     metric: str = "default"
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
 
     def make(self) -> Policy:
         return policy_of(self.algorithm, self.metric, self.params)
 
     @property
     def label(self) -> str:
-        several = len(metrics_of(type(self.make()))) > 1
+        several = len(self.make().metrics) > 1
         params = "".join(f"/{key}={json.dumps(value)}" for key, value in self.params.items())
         return self.algorithm + (f":{self.metric}" if several else "") + params
 
@@ -63,7 +63,7 @@ def parse_policies(text: str) -> list[Contender]:
     return list(found.values())
 
 
-def _pair(given: str) -> tuple[str, Any]:
+def _pair(given: str) -> tuple[str, object]:
     key, equals, value = given.partition("=")
     if not key or not equals:
         raise InvalidError(f"{given!r} is no parameter: write a policy as algorithm:metric/key=value", field="params")

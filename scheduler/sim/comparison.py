@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.policies.plugins import load_policies
@@ -71,10 +72,7 @@ class Comparison:
     ) -> list[Played]:
         """In the order of `contenders`, whichever ends first. Raises what a policy raised."""
         if processes <= 1 or len(contenders) <= 1:
-            return [
-                self.play(contender, lambda done, total, which=which: progress(which, done, total))  # type: ignore[misc]
-                for which, contender in enumerate(contenders)
-            ]
+            return [self.play(contender, partial(progress, which)) for which, contender in enumerate(contenders)]
         context = multiprocessing.get_context("spawn")
         queue: SimpleQueue[tuple[int, int, int]] = context.SimpleQueue()
         with ProcessPoolExecutor(processes, context, _begin, (self, queue)) as pool:
@@ -88,9 +86,9 @@ class Comparison:
                     process.terminate()
                 raise
 
-    def to_json(self, played: Sequence[Played]) -> dict[str, Any]:
+    def to_json(self, played: Sequence[Played]) -> dict[str, object]:
         """The document of `schedulearn simulate --json`; docs/simulator.md describes its keys."""
-        document = {
+        document: dict[str, object] = {
             "trace": {
                 "source": self.source,
                 "jobs": len(self.jobs),
@@ -115,7 +113,7 @@ class Comparison:
                 for each in played
             ],
         }
-        return _finite(document)  # type: ignore[no-any-return]
+        return {key: _finite(value) for key, value in document.items()}
 
 
 _comparison: Comparison
@@ -143,7 +141,7 @@ def _watch(futures: Sequence[Future[Played]], queue: SimpleQueue[tuple[int, int,
             progress(*queue.get())
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: Outcome) -> dict[str, object]:
     job = outcome.job
     return {
         "id": job.id,
@@ -160,7 +158,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """JSON has no infinity: what never happened is null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -210,7 +210,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Preview:
     """The policy in force and another one, from one snapshot on."""
 
     now: Forecast
@@ -229,7 +229,7 @@ def compare(
     *,
     horizon_s: float,
     out_of_time: Callable[[], Callable[[], bool]],
-) -> Comparison:
+) -> Preview:
     """Both played from `snapshot`. `out_of_time` is called once a policy for its own clock. Raises what a policy
     raises, and RuntimeError for one that makes faulty plans. GPU- and host-hours count up to the earlier of the times
     to which each got."""
@@ -244,7 +244,7 @@ def compare(
         raise problem
     until = min(first.until, second.until)
     both = {job_id for job_id, eta in first.etas.items() if eta.end is not None and second.etas[job_id].end is not None}
-    return Comparison(
+    return Preview(
         first,
         second,
         changes,

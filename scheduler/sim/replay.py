@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
@@ -23,12 +23,54 @@ Curve = Sequence[tuple[float, float]]
 """(fraction of the training done, gradient noise scale in samples), by rising fraction."""
 
 
+class JobRecord(Protocol):
+    """What is read of a stored job."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def family(self) -> str | None: ...
+    @property
+    def submitted_at(self) -> float: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def elastic(self) -> bool: ...
+    @property
+    def required_gpus(self) -> int: ...
+    @property
+    def min_gpus(self) -> int: ...
+    @property
+    def max_gpus(self) -> int: ...
+    @property
+    def run_seconds(self) -> float: ...
+    @property
+    def gpu_seconds(self) -> float: ...
+
+
+class TaskRecord(Protocol):
+    """What is read of a stored task."""
+
+    @property
+    def host_id(self) -> str: ...
+    @property
+    def gpu_uuids(self) -> Sequence[str]: ...
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def finished_at(self) -> float | None: ...
+
+
 @dataclass(frozen=True)
 class FinishedJob:
-    """One job that ended well: rows of `job` and `task`, and what it reported."""
+    """One job that ended well, and what it reported."""
 
-    job: Any
-    tasks: Sequence[Any]
+    job: JobRecord
+    tasks: Sequence[TaskRecord]
     noise: Sequence[tuple[float, float, float]] = ()
     """(step, gradient noise scale in samples, seconds since the epoch)"""
     stalls: float = 0.0
@@ -54,7 +96,7 @@ class JobKind:
     noise: Curve = field(default_factory=tuple)
 
 
-def trace(past: Sequence[FinishedJob], kind_of: Callable[[Any], JobKind | None]) -> dict[str, Any]:
+def trace(past: Sequence[FinishedJob], kind_of: Callable[[JobRecord], JobKind | None]) -> dict[str, object]:
     """The JSON trace of docs/simulator.md. `kind_of`: a row of `job` to what is known of its kind, or None."""
     begin = min((each.job.submitted_at for each in past), default=0.0)
     kinds: dict[str, JobKind] = {}
@@ -98,13 +140,13 @@ def work(past: FinishedJob, kind: JobKind) -> float:
     return max(1e-6, steps * _worked(total, past.stalls) / max(total, 1e-9))
 
 
-def stretches(tasks: Iterable[Any]) -> list[AllocationSpan]:
+def stretches(tasks: Iterable[TaskRecord]) -> list[AllocationSpan]:
     """From the tasks of a job, however many it had at a time: one a gang's host, or one a worker."""
-    tasks = [task for task in tasks if task.started_at is not None and task.finished_at is not None]
-    times = sorted({at for task in tasks for at in (task.started_at, task.finished_at)})
+    ran = [(t.started_at, t.finished_at, t) for t in tasks if t.started_at is not None and t.finished_at is not None]
+    times = sorted({at for started_at, finished_at, _ in ran for at in (started_at, finished_at)})
     found = []
     for begin, end in pairwise(times):
-        there = [task for task in tasks if task.started_at <= begin and task.finished_at >= end]
+        there = [task for started_at, finished_at, task in ran if started_at <= begin and finished_at >= end]
         if there:
             gpus = sum(len(task.gpu_uuids) for task in there)
             found.append(AllocationSpan(begin, end, len({task.host_id for task in there}), max(1, gpus)))
@@ -137,7 +179,7 @@ def _worked(seconds: float, stalls: float) -> float:
     return max(WORKED * seconds, seconds - COLD_START_S - stalls, 1e-3)
 
 
-def _application(kind: JobKind) -> Mapping[str, Any]:
+def _application(kind: JobKind) -> Mapping[str, object]:
     bounds = kind.goodput.bounds
     return {
         "init_batch_size": bounds.init_batch,

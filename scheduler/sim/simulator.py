@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.remaining_work import pace
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
@@ -76,8 +76,6 @@ class Simulation:
         self.stop = stop
         self.start = _last_tick(jobs, self.conditions.interval) if start is None else start
         self.now = 0.0
-        self.caps_growth = resizes(policy)
-        self.use_efficiency = bool(getattr(policy, "use_efficiency", True))
         self.types = {host.id: host.gpu_type for host in hosts}
         scaled = self.conditions
         self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, self.now) if scaled.scaling else None
@@ -195,20 +193,14 @@ class Simulation:
         if self.conditions.family_memory and job.application.model is not None:
             family = self.memory.setdefault(job.application.name, Memory())
         training = Training(
-            job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.use_efficiency
+            job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.policy.use_efficiency
         )
         self.active[job.id] = training
         self._fruitless = 0
         if job.running is not None:
-            state = job.running
-            training.progress, training.attained = state.progress, state.attained_gpu_seconds
-            training.held_for, training.restarts = state.run_seconds, state.restarts
-            training.known, training.profiled = state.profile, state.profiled_gpus
-            if state.allocation:
-                training.started_at = min(job.submitted_at - self.start, self.now)
-                training.give(state.allocation, self._type_of(state.allocation), 0.0, self.now)
-                training.restarts = state.restarts
-                training.held_since = self.now - state.held_seconds
+            gpu_type = self._type_of(job.running.allocation)
+            training.resume(job.running, gpu_type, self.now, job.submitted_at - self.start)
+            if job.running.allocation:
                 self._schedule(training)
 
     def _happens(self, due: _Due) -> bool:
@@ -339,14 +331,14 @@ class Simulation:
         job = training.job
         most = job.most_gpus
         goodput = training.goodput()
-        if self.caps_growth and job.elastic and training.application.model is not None:
+        if self.policy.resizes and job.elastic and training.application.model is not None:
             most = min(most, max(job.min_gpus, 2 * training.largest))
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
             required_gpus=job.required_gpus,
             min_gpus=job.min_gpus,
-            max_gpus=max(most, job.min_gpus, training.gpus if self.caps_growth else 0),
+            max_gpus=max(most, job.min_gpus, training.gpus if self.policy.resizes else 0),
             elastic=job.elastic,
             priority=job.priority,
             weight=job.weight,

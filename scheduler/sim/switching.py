@@ -15,7 +15,7 @@ class HostSwitch:
     def __init__(self, hosts: Sequence[HostView], window_s: float, boot_s: float, now: float) -> None:
         self._hosts = {host.id: host for host in hosts}
         self._boot_s = boot_s
-        self._discount_restarts = ScaleDownDelay(window_s)
+        self._delay = ScaleDownDelay(window_s)
         self._may_close = now + window_s
         self._parking: dict[str, str] = {}
         self._ready: dict[str, float] = {}
@@ -35,13 +35,13 @@ class HostSwitch:
         self, now: float, desired: int | None, held: Mapping[str, int], bound: Set[str]
     ) -> tuple[list[str], list[float]]:
         """(hosts that were just closed, times at which one will be up). `bound`: hosts with rigid jobs."""
-        wanted = self._discount_restarts.settle(now, desired)
-        standings = [
+        wanted = self._delay.settle(now, desired)
+        loads = [
             HostLoad(host, host not in self._parking, self._parking.get(host, ""), held.get(host, 0), host in bound)
             for host in self._hosts
         ]
         closed, ready = [], []
-        for host, step in steps(standings, wanted):
+        for host, step in steps(loads, wanted):
             if step == "close" and now >= self._may_close:
                 self._parking[host] = "emptying"
                 closed.append(host)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
+import numpy as np
+
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
-from schedulearn.scheduler.sim.workload import SEGMENTS, Application, TraceJob
+from schedulearn.scheduler.sim.workload import SEGMENTS, Application, Running, TraceJob
 
 NO_TYPE = "gpu"
 Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica
@@ -76,8 +78,9 @@ class Memory:
 
 @lru_cache(maxsize=20000)
 def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...], before: StepTimeModel | None) -> StepTimeModel:
-    columns = list(zip(*((s[1], s[2], s[3], t[0], t[1]) for s, t in seen), strict=True))
-    return fit(StepTimes(*columns), before)  # type: ignore[arg-type]
+    rows = ((nodes, gpus, batch, grad, whole) for (_, nodes, gpus, batch), (grad, whole) in seen)
+    columns = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    return fit(StepTimes(*columns), before)
 
 
 @dataclass
@@ -123,6 +126,17 @@ class Training:
     stalls: float = 0.0
     """Seconds lost to stalls, in all."""
     _goodput: tuple[object, Goodput] | None = None
+
+    def resume(self, state: Running, gpu_type: str, now: float, submitted_at: float) -> None:
+        """Goes on where it is when the simulation begins; `submitted_at` on the simulation's clock."""
+        self.progress, self.attained = state.progress, state.attained_gpu_seconds
+        self.held_for, self.restarts = state.run_seconds, state.restarts
+        self.known, self.profiled = state.profile, state.profiled_gpus
+        if state.allocation:
+            self.started_at = min(submitted_at, now)
+            self.give(state.allocation, gpu_type, 0.0, now)
+            self.restarts = state.restarts
+            self.held_since = now - state.held_seconds
 
     @property
     def application(self) -> Application:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -132,17 +131,17 @@ def load_trace(path: Path, applications: Mapping[str, Application] | None = None
 
 
 def read_trace(
-    content: Mapping[str, Any], source: str, applications: Mapping[str, Application] | None = None
+    content: Mapping[str, object], source: str, applications: Mapping[str, Application] | None = None
 ) -> list[TraceJob]:
     """The jobs of a JSON trace, by time. Raises InvalidError that names `source`, the job and the field."""
     known = dict(applications) if applications is not None else load_applications()
     _check_keys(content, ("jobs", "applications", "hosts"), source)  # `hosts`: as the API's replay gives them
-    own = content.get("applications", {})
-    if not isinstance(content.get("jobs"), list) or not isinstance(own, dict):
+    rows, own = content.get("jobs"), content.get("applications", {})
+    if not isinstance(rows, list) or not isinstance(own, dict):
         raise InvalidError(f'{source} must hold a list "jobs", and "applications" must be an object', field="trace")
     known |= {name: _application(name, entry, source) for name, entry in own.items()}
     jobs = []
-    for index, row in enumerate(content["jobs"]):
+    for index, row in enumerate(rows):
         where = f"{source}, job {index}"
         if not isinstance(row, dict):
             raise InvalidError(f"{where}: it must be an object, not {row!r}", field="jobs")
@@ -195,7 +194,7 @@ def _check_keys(given: Collection[str], known: Sequence[str], where: str, what: 
         raise InvalidError(f"{where}: a {what} is there twice", field="trace")
 
 
-def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, name: str) -> TraceJob:
+def _job(row: Mapping[str, object], known: Mapping[str, Application], where: str, name: str) -> TraceJob:
     application = _application_of(row, known, where)
     required = _integer(row, "num_replicas", where, default=1)
     rigid = _is_rigid(row, application, where)
@@ -224,7 +223,7 @@ def _job(row: Mapping[str, Any], known: Mapping[str, Application], where: str, n
     )
 
 
-def _application_of(row: Mapping[str, Any], known: Mapping[str, Application], where: str) -> Application:
+def _application_of(row: Mapping[str, object], known: Mapping[str, Application], where: str) -> Application:
     name = row.get("application")
     if name in (None, "") and row.get("seconds") not in (None, ""):
         return rigid_application("seconds", _number(row, "seconds", where, least=1e-3, most=MOST_SECONDS))
@@ -238,7 +237,7 @@ def _application_of(row: Mapping[str, Any], known: Mapping[str, Application], wh
     return application
 
 
-def _is_rigid(row: Mapping[str, Any], application: Application, where: str) -> bool:
+def _is_rigid(row: Mapping[str, object], application: Application, where: str) -> bool:
     """Jobs are elastic unless they say otherwise, or nothing but their length is known."""
     text = str(row.get("elastic") if row.get("elastic") is not None else "").strip().lower()
     if text not in ("", "true", "1", "yes", "false", "0", "no"):
@@ -247,7 +246,13 @@ def _is_rigid(row: Mapping[str, Any], application: Application, where: str) -> b
 
 
 def _number(
-    row: Mapping[str, Any], key: str, where: str, *, default: float | None = None, least: float, most: float = math.inf
+    row: Mapping[str, object],
+    key: str,
+    where: str,
+    *,
+    default: float | None = None,
+    least: float,
+    most: float = math.inf,
 ) -> float:
     given = row.get(key)
     if given in (None, "") and default is not None:
@@ -263,7 +268,7 @@ def _number(
 
 
 def _integer(
-    row: Mapping[str, Any], key: str, where: str, *, default: int, least: int = 1, most: float = math.inf
+    row: Mapping[str, object], key: str, where: str, *, default: int, least: int = 1, most: float = math.inf
 ) -> int:
     value = _number(row, key, where, default=default, least=least, most=most)
     if value != int(value):
@@ -271,7 +276,7 @@ def _integer(
     return int(value)
 
 
-def _application(name: str, entry: Mapping[str, Any], where: str) -> Application:
+def _application(name: str, entry: object, where: str) -> Application:
     where = f"{where}, application {name!r}"
     if not isinstance(entry, dict):
         raise InvalidError(f"{where}: it must be an object, not {entry!r}", field="applications")
@@ -298,7 +303,7 @@ def rigid_application(name: str, seconds: float) -> Application:
     return Application(name, None, BatchBounds(1, 1), seconds)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, object]:
     try:
         content = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:

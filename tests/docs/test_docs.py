@@ -1,5 +1,6 @@
 """Docs that can be checked are checked: settings, keys, links, an own policy; and what may be committed."""
 
+import inspect
 import re
 import subprocess
 from pathlib import Path
@@ -74,6 +75,21 @@ def test_the_policy_of_thirty_lines_works_as_printed(tmp_path: Path) -> None:
         del POLICIES["smallest-first"]
 
 
+def test_a_class_that_inherits_nothing_gets_the_defaults_and_keeps_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text("class Plain:\n    name = 'plain'\n    resizes = True\n    def allocate(self, snapshot): ...\n")
+    load_policies([f"{file}:Plain", f"{own_policy(tmp_path)}:SmallestFirst"])
+    try:
+        plain, small = make_policy("plain"), make_policy("smallest-first", largest="4")
+        assert (plain.resizes, plain.metrics, plain.scaling, plain.use_efficiency) == (True, ("default",), None, True)
+        assert (small.resizes, small.largest, type(small).__name__) == (False, 4, "SmallestFirst")
+        assert inspect.getdoc(POLICIES["plain"]) == "", "nothing is said of it that its author did not say"
+        with pytest.raises(InvalidError, match="no metric 'speed'"):
+            make_policy("plain", "speed")
+    finally:
+        del POLICIES["plain"], POLICIES["smallest-first"]
+
+
 @pytest.mark.parametrize(
     ("content", "name", "words"),
     [
@@ -82,6 +98,7 @@ def test_the_policy_of_thirty_lines_works_as_printed(tmp_path: Path) -> None:
         ("raise KeyError('k')", "P", "KeyError"),
         ("", "P", "AttributeError"),
         ("class P: pass", "P", "a `name` and a method"),
+        ("import schedulearn.policy as s\nclass P(s.Policy): name = 'p'", "P", "a `name` and a method"),
         ("class P:\n name = 'fifo'\n def allocate(self, s): ...", "P", "there is a policy named 'fifo' already"),
     ],
 )

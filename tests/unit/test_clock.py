@@ -9,6 +9,7 @@ import pytest
 from builders import host
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.arguments import equal_hosts
 from schedulearn.scheduler.sim.conditions import Conditions
@@ -60,7 +61,7 @@ def test_times_that_no_clock_can_hold_together_end_too() -> None:
         assert summarize(run).unfinished == 0
 
 
-class Diary:
+class Diary(Policy):
     """One GPU for everybody; writes down what it is shown, and asks for a review at odd times."""
 
     name: ClassVar[str] = "diary"
@@ -100,7 +101,7 @@ def test_a_policy_that_always_wants_to_be_asked_at_once_does_not_stop_the_clock(
     assert len(policy.seen) <= 20 / MIN_REVIEW_S + 5
 
 
-class Swap:
+class Swap(Policy):
     """Two jobs on one GPU, each thrown out at the next decision: with restarts longer than that neither trains."""
 
     name: ClassVar[str] = "swap"

@@ -13,8 +13,9 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.cluster_state import JobProgress
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace
-from schedulearn.scheduler.policies.registry import POLICIES, make_policy, metrics_of
+from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
 
 DAY = 86_400.0
@@ -188,7 +189,7 @@ def test_hours_count_up_to_the_same_time_for_both(cut: bool) -> None:
     assert found.totals_now.gpu_hours == pytest.approx(found.totals_then.gpu_hours, rel=0.01)
 
 
-class Shortsighted:
+class Shortsighted(Policy):
     """Fails where it is asked about later than an hour from now."""
 
     name: ClassVar[str] = "shortsighted"
@@ -225,7 +226,7 @@ def test_three_jobs_of_a_known_family_one_after_the_other_since_the_epoch() -> N
     assert ends == pytest.approx([40 - 28.1234567, 61.8765433, 111.8765433], abs=1e-5)
 
 
-POLICY_NAMES = [(name, metric) for name, cls in sorted(POLICIES.items()) for metric in metrics_of(cls)]
+POLICY_NAMES = [(name, metric) for name, cls in sorted(POLICIES.items()) for metric in cls.metrics]
 INSTANTS = (0.0, 1.0, 5.0, 10.0, 30.0, 35.0, 40.0, 60.0, 120.0, 600.0)
 """Seconds from now: the ends of stalls, of cold starts, of the time to be measured, of turns and of ticks."""
 NEARLY = (0.0, 1e-9, 1e-7, 2.4e-7, 1e-6, 2e-6, 1e-5)

@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
 
 
-class Shortsighted:
+class Shortsighted(Policy):
     """Fails where it is asked about later than a time."""
 
     name: ClassVar[str] = "shortsighted"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.policies.goodput.allocate import build_options
+from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import Want, pack, rebind
-from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
 from schedulearn.scheduler.policies.registry import make_policy
 
@@ -107,7 +107,7 @@ def test_a_job_that_is_about_to_end_is_left_alone(metric: str) -> None:
     assert set(plan.allocations["r"]) - {"h0"}, "its host is drained: it goes on elsewhere"
 
 
-@pytest.mark.parametrize("metric", Goodput.metrics)
+@pytest.mark.parametrize("metric", GoodputPolicy.metrics)
 def test_every_metric_shares_the_cluster_out(metric: str) -> None:
     plan = make_policy("goodput", metric).allocate(snapshot([elastic("good", 0.95), elastic("bad", 0.2)], CLUSTER))
     assert gpus(plan)["good"] >= gpus(plan)["bad"] >= 1
@@ -197,7 +197,7 @@ def test_parameters_are_checked() -> None:
 
 def test_of_equal_jobs_the_first_come_get_the_gpus() -> None:
     jobs = [elastic(f"j{i}", submitted_at=100.0) for i in range(6)]
-    for metric in Goodput.metrics:
+    for metric in GoodputPolicy.metrics:
         plan = make_policy("goodput", metric).allocate(snapshot(jobs, [host("h0")]))
         assert sorted(plan.allocations) == ["j0", "j1", "j2", "j3"], metric
 

@@ -11,7 +11,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
-from schedulearn.scheduler.core.policy import Policy, plan_faults, resizes
+from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
 from schedulearn.scheduler.policies.queueing import fixed_size
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy, parameters_of
@@ -89,7 +89,7 @@ def test_nobody_waits_for_what_is_free(state: Snapshot) -> None:
             if codes.get(view.id) == "behind_others":
                 assert "waiting_for_gpus" in codes.values()
             elif codes.get(view.id) == "waiting_for_gpus":
-                assert free < (view.min_gpus if resizes(policy) else fixed_size(view))
+                assert free < (view.min_gpus if policy.resizes else fixed_size(view))
 
 
 @given(state=snapshots())
@@ -106,7 +106,7 @@ def test_every_job_that_waits_is_told_why(state: Snapshot) -> None:
 @given(state=snapshots())
 def test_only_policies_that_say_so_resize(state: Snapshot) -> None:
     for policy, plan in plans(state):
-        if not resizes(policy):
+        if not policy.resizes:
             for view in state.jobs:
                 assert not view.allocation or plan.allocations.get(view.id, {}) in ({}, view.allocation)
 

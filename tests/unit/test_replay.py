@@ -9,6 +9,7 @@ from builders import host
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.sim.replay import (
     AllocationSpan,
     FinishedJob,
@@ -38,7 +39,7 @@ def task(begin: float, end: float, gpus: int = 1, host_id: str = "h1") -> Simple
     return SimpleNamespace(started_at=begin, finished_at=end, gpu_uuids=[str(n) for n in range(gpus)], host_id=host_id)
 
 
-class Replayed:
+class Replayed(Policy):
     """Gives each job what it had at that time of its running."""
 
     name = "replayed"

@@ -82,7 +82,7 @@ def test_equal_seeds_give_equal_runs() -> None:
     assert trace(seed=2) != trace()
 
 
-class _Script:
+class _Script(Policy):
     """Gives what a script says, by time."""
 
     name: ClassVar[str] = "script"

@@ -175,46 +175,71 @@ def _refined(
 
 
 def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floats) -> Ints:
-    """Choices near those at `prices` that fit: jobs leave a pool that is asked for too much, those first that lose the
-    least for each GPU they give back; then what is left over is given where it saves most."""
-    rows = np.arange(len(cost))
-    reduced = cost + prices[pool] * gpus
-    choice = np.asarray(reduced.argmin(axis=1), dtype=np.int64)
-    used = _used(choice, gpus, pool, capacity)
-    idle = np.where(gpus == 0, cost, np.inf).argmin(axis=1)
-    for which in np.argsort(capacity - used):
-        here = np.flatnonzero((pool[rows, choice] == which) & (gpus[rows, choice] > 0))
-        if used[which] <= capacity[which]:
-            continue
+    """Choices near those at `prices` that fit: jobs leave a pool that is asked for too much; then what is left over is
+    given where it saves most."""
+    repair = _Repair(cost, gpus, pool, capacity, cost + prices[pool] * gpus)
+    for which in np.argsort(capacity - repair.used):
+        if repair.overfull(which):
+            repair.relieve(which)
+    for _ in range(_FILLS):
+        if not repair.fill():
+            break
+    return repair.choice
+
+
+class _Repair:
+    """Choices in the making, with the GPUs of each pool that they use."""
+
+    def __init__(self, cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, reduced: Floats) -> None:
+        """`reduced`: the costs with the price of the GPUs."""
+        self.cost, self.gpus, self.pool, self.capacity, self.reduced = cost, gpus, pool, capacity, reduced
+        self.rows = np.arange(len(cost))
+        self.idle = np.where(gpus == 0, cost, np.inf).argmin(axis=1)
+        self.choice: Ints = np.asarray(reduced.argmin(axis=1), dtype=np.int64)
+        self.used = _used(self.choice, gpus, pool, capacity)
+
+    def overfull(self, which: int) -> bool:
+        return bool(self.used[which] > self.capacity[which])
+
+    def relieve(self, which: int) -> None:
+        """Jobs leave the pool or shrink in it until it holds them, those first that lose the least for each GPU they
+        give back; if that is not enough, jobs stop."""
+        gpus, pool, choice, used, capacity = self.gpus, self.pool, self.choice, self.used, self.capacity
+        here = np.flatnonzero((pool[self.rows, choice] == which) & (gpus[self.rows, choice] > 0))
         held = gpus[here, choice[here]]
         back = held[:, None] - np.where(pool[here] == which, gpus[here], 0)  # GPUs given back by each other choice
         room = (pool[here] == which) | (gpus[here] <= np.maximum(capacity - used, 0)[pool[here]])
-        loss = np.where((back > 0) & room, reduced[here] - reduced[here, choice[here]][:, None], np.inf)
-        per = loss / np.maximum(back, 1)
-        column = per.argmin(axis=1)
-        for index in np.argsort(per[np.arange(len(here)), column], kind="stable"):
-            if used[which] <= capacity[which]:
-                break
+        now = self.reduced[here, choice[here]][:, None]
+        loss = np.where((back > 0) & room, self.reduced[here] - now, np.inf)
+        per_gpu = loss / np.maximum(back, 1)
+        column = per_gpu.argmin(axis=1)
+        for index in np.argsort(per_gpu[np.arange(len(here)), column], kind="stable"):
+            if not self.overfull(which):
+                return
             job, new = here[index], column[index]
             if used[pool[job, new]] + gpus[job, new] > capacity[pool[job, new]] and pool[job, new] != which:
-                new = idle[job]
+                new = self.idle[job]
             used[which] -= held[index]
             used[pool[job, new]] += gpus[job, new]
             choice[job] = new
-        for job in here[np.argsort(cost[here, idle[here]] / np.maximum(held, 1), kind="stable")]:
-            if used[which] <= capacity[which]:
-                break
+        for job in here[np.argsort(self.cost[here, self.idle[here]] / np.maximum(held, 1), kind="stable")]:
+            if not self.overfull(which):
+                return
             if pool[job, choice[job]] == which:
                 used[which] -= gpus[job, choice[job]]
-                choice[job] = idle[job]
-    for _ in range(_FILLS):
-        taken, now = gpus[rows, choice], cost[rows, choice]
-        extra = gpus - np.where(pool == pool[rows, choice][:, None], taken[:, None], 0)
-        gain = np.where(np.isfinite(cost) & (extra <= (capacity - used)[pool]), now[:, None] - cost, 0.0)
+                choice[job] = self.idle[job]
+
+    def fill(self) -> bool:
+        """Gives GPUs that are left over where they save most, once a job. Returns whether anything changed."""
+        gpus, pool, choice, used, capacity = self.gpus, self.pool, self.choice, self.used, self.capacity
+        taken, now = gpus[self.rows, choice], self.cost[self.rows, choice]
+        extra = gpus - np.where(pool == pool[self.rows, choice][:, None], taken[:, None], 0)
+        fits = np.isfinite(self.cost) & (extra <= (capacity - used)[pool])
+        gain = np.where(fits, now[:, None] - self.cost, 0.0)
         worth = gain / np.maximum(extra, 1)
         column = worth.argmax(axis=1)
         changed = False
-        for job in np.argsort(-worth[rows, column], kind="stable"):
+        for job in np.argsort(-worth[self.rows, column], kind="stable"):
             new = column[job]
             if gain[job, new] <= 1e-12:
                 break
@@ -223,9 +248,7 @@ def _repaired(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floa
             if used[to] + gpus[job, new] <= capacity[to]:
                 choice[job], changed = new, True
             used[pool[job, choice[job]]] += gpus[job, choice[job]]
-        if not changed:
-            break
-    return choice
+        return changed
 
 
 def _milp(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Ints, float] | None:

@@ -6,7 +6,7 @@ Under `cost` each job takes its cheapest k, and p is the lowest price at which a
 would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
 for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
 see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
-would be the cheapest again. `default` knows no prices. `optimizer.assign` then makes the choice exact within each
+would be the cheapest again. `default` knows no prices. `knapsack.assign` then makes the choice exact within each
 type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
@@ -19,13 +19,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.policies.goodput.objective import Objective
 
 COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
 
 
 @dataclass(frozen=True)
-class Goodput:
+class GoodputPolicy(Policy):
     """Pollux-style goodput scheduling of elastic jobs; rigid ones get what they require or wait."""
 
     name: ClassVar[str] = "goodput"
@@ -65,52 +67,33 @@ class Goodput:
         if not 0 <= self.frugality <= 1:
             raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
 
-    def keeps(self, job: JobView) -> bool:
-        """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
-        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.min_run
-
     @property
     def use_efficiency(self) -> bool:
-        """False: jobs are judged, and choose their batch, by throughput alone (thesis-speed)."""
         return self.metric != "thesis-speed"
+
+    @property
+    def scaling(self) -> HostScaling:
+        return HostScaling(0.35, 0.80 if self.metric in ("cost", "thesis-cost") else 0.65)
+
+    @property
+    def objective(self) -> Objective:
+        """What follows from the metric and the parameters, for those who decide."""
+        price_floor = {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
+        return Objective(
+            priced=self.metric in ("speed", "cost", "balanced"),
+            price_floor=price_floor,
+            equal_weights=self.metric.startswith("thesis-"),
+            use_efficiency=self.use_efficiency,
+            hosts_by_need=self.metric == "cost",
+            slowdown=self.slowdown,
+            base_s=self.base_s,
+            patience=self.patience,
+            min_run=self.min_run,
+            scaling=self.scaling,
+        )
 
     def allocate(self, snapshot: Snapshot) -> Plan:
         # NumPy and SciPy are loaded only by those who use this policy: a service without it stays small.
         from schedulearn.scheduler.policies.goodput.allocate import decide
 
-        return decide(self, snapshot)
-
-    @property
-    def priced(self) -> bool:
-        """Whether GPUs have a price; else jobs are only weighed against each other."""
-        return self.metric in ("speed", "cost", "balanced")
-
-    @property
-    def price_floor(self) -> float:
-        """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
-        return {"cost": COST_PRICE, "balanced": COST_PRICE * self.frugality}.get(self.metric, 0.0)
-
-    @property
-    def foresees(self) -> bool:
-        """Whether what GPUs will cost later counts. Where they have a price of their own, that is most of it, and it
-        does not fall."""
-        return self.priced and self.price_floor == 0
-
-    @property
-    def by_length(self) -> bool:
-        """Whether jobs that will end soon come first, where that is known."""
-        return self.priced
-
-    @property
-    def fills(self) -> bool:
-        """Whether GPUs that are left over go to whoever gains by them. At a price of their own they may stay idle."""
-        return self.price_floor == 0 and not self.literal
-
-    @property
-    def literal(self) -> bool:
-        """The metrics as the thesis defines them: all jobs weigh alike."""
-        return self.metric.startswith("thesis-")
-
-    @property
-    def scaling(self) -> HostScaling:
-        return HostScaling(0.35, 0.80 if self.metric in ("cost", "thesis-cost") else 0.65)
+        return decide(self.objective, snapshot)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
-
-if TYPE_CHECKING:
-    from schedulearn.scheduler.policies.goodput.allocate import Options
-    from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.options import Options
 
 SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
@@ -28,43 +24,45 @@ def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
     there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
-    held_up, each = weight * inverse, np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
+    held_up = weight * inverse
+    gpu_seconds_per_work = np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
     rows = np.arange(len(inverse))
-    each_unit = inverse[rows, (held_up + price * each).argmin(axis=1)]
-    life = left(options.jobs) * np.where(np.isfinite(each_unit), each_unit, 0.0) / CALM_S  # 0: it can run nowhere now
+    seconds_per_work = inverse[rows, (held_up + price * gpu_seconds_per_work).argmin(axis=1)]
+    seconds_per_work = np.where(np.isfinite(seconds_per_work), seconds_per_work, 0.0)  # 0: it can run nowhere now
+    life = remaining_work(options.jobs) * seconds_per_work / CALM_S
     later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
     # The mean over its life of a price that falls from 1 to `later` by exp(-t).
     mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
-    worth = (held_up + price * mean[:, None] * each).min(axis=1)[:, None]
+    worth = (held_up + price * mean[:, None] * gpu_seconds_per_work).min(axis=1)[:, None]
     return np.where(np.isfinite(worth), worth, weight)
 
 
-def left(jobs: tuple[JobView, ...]) -> Floats:
+def remaining_work(jobs: tuple[JobView, ...]) -> Floats:
     """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
     guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, LONGEST_GPU_S)
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 
 def bounded_floor(
-    policy: Goodput, options: Options, base: Floats, each: Floats, market: float, weight: Floats
+    objective: Objective, options: Options, base: Floats, gpu_seconds: Floats, market: float, weight: Floats
 ) -> float:
     """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
     most `slowdown` times what it is at the market's price, and half as much longer where that is nothing: growing takes
     its time too, and in an empty cluster nobody gains by it. One bound for all: it is spent where it saves most."""
-    if policy.price_floor == 0:
+    if objective.price_floor == 0:
         return 0.0
-    work, rows = left(options.jobs), np.arange(len(base))
+    work, rows = remaining_work(options.jobs), np.arange(len(base))
     speed = options.speedup.copy()
     speed[:, options.wait] = 0.0
     running = np.where(speed > 0, base, np.inf)
 
     def time(price: Floats) -> float:
-        picked = speed[rows, (running + price * each).argmin(axis=1)]
+        picked = speed[rows, (running + price * gpu_seconds).argmin(axis=1)]
         return float((work[picked > 0] / picked[picked > 0]).sum())
 
-    longer = (policy.slowdown - 1) / (1 if market > 0 else 2)
+    longer = (objective.slowdown - 1) / (1 if market > 0 else 2)
     most = (1 + longer) * time(np.full_like(weight, market))
-    low, high = 0.0, policy.price_floor
+    low, high = 0.0, objective.price_floor
     if time(np.maximum(market, high * weight)) <= most:
         return high
     for _ in range(12):
@@ -73,17 +71,17 @@ def bounded_floor(
     return low
 
 
-def market_price(base: Floats, each: Floats, options: Options, capacity: Ints) -> float:
+def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints) -> float:
     """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway."""
     total = int(capacity.sum())
     taking = np.isfinite(base)
     taking[:, options.wait] = False
     rows = taking.any(axis=1)
-    base, each, gpus = np.where(taking, base, 1e100)[rows], each[rows], options.gpus[rows]
+    base, gpu_seconds, gpus = np.where(taking, base, 1e100)[rows], gpu_seconds[rows], options.gpus[rows]
     at = np.arange(len(base))
 
     def demand(price: float) -> int:
-        return int(gpus[at, (base + price * each).argmin(axis=1)].sum())
+        return int(gpus[at, (base + price * gpu_seconds).argmin(axis=1)].sum())
 
     if demand(0.0) <= total:
         return 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schedulearn.scheduler.core.model import RESTART_S, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.policies.elastic import Damping
-from schedulearn.scheduler.policies.goodput.policy import Goodput
+from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.registry import make_policy
 
 
@@ -43,7 +43,7 @@ def speedup(view: JobView, gpus: int) -> float:
     return float(view.goodput(1, gpus)) / float(view.goodput(1, 1)) if view.goodput is not None else float(gpus)
 
 
-def share(policy: Goodput, view: JobView, sped: float) -> float:
+def share(policy: GoodputPolicy, view: JobView, sped: float) -> float:
     if not view.allocation:
         return 1.0
     lasts = policy.base_s + policy.patience * view.run_seconds / (1 + view.restarts)
@@ -57,7 +57,7 @@ def test_no_gpu_is_left_while_a_job_on_one_host_gains_by_it_net_of_its_restart(s
     hosts = tuple(replace(each, gpu_type="a") for each in state.hosts)
     jobs = tuple(replace(each, goodput=PowerLaw(0.9)) if each.goodput else each for each in state.jobs)
     state = replace(state, hosts=hosts, jobs=jobs)
-    policy = Goodput(metric=metric)
+    policy = GoodputPolicy(metric=metric)
     plan = policy.allocate(state)
     assert plan_faults(state, plan) == []
     free = {each.id: each.gpus for each in hosts if each.open}
@@ -67,7 +67,7 @@ def test_no_gpu_is_left_while_a_job_on_one_host_gains_by_it_net_of_its_restart(s
                 free[name] -= gpus
     for view in jobs:
         mine = plan.allocations.get(view.id, {})
-        if not view.elastic or len(mine) != 1 or not free.keys() >= mine.keys() or policy.keeps(view):
+        if not view.elastic or len(mine) != 1 or not free.keys() >= mine.keys() or policy.objective.keeps(view):
             continue
         [(home, held)] = mine.items()
         now = speedup(view, held)
@@ -80,7 +80,7 @@ def test_no_gpu_is_left_while_a_job_on_one_host_gains_by_it_net_of_its_restart(s
                 assert then <= now * (1 + 1e-5), f"{view.id} would gain by {gpus} on {name}, not {held} on {home}"
 
 
-@pytest.mark.parametrize("metric", Goodput.metrics)
+@pytest.mark.parametrize("metric", GoodputPolicy.metrics)
 def test_a_job_that_has_just_begun_stays_though_it_makes_no_progress_and_many_wait(metric: str) -> None:
     still = PowerLaw(0.5, unit=0.0)
     begun = elastic("begun", at=0.0, allocation={"h1": 1}, held_seconds=1.0, max_gpus=1, goodput=still)
@@ -90,10 +90,10 @@ def test_a_job_that_has_just_begun_stays_though_it_makes_no_progress_and_many_wa
     assert dict(plan.allocations) == {"begun": {"h1": 1}}
 
 
-@given(state=snapshots(), metric=st.sampled_from(Goodput.metrics), seconds=st.floats(0, 60))
+@given(state=snapshots(), metric=st.sampled_from(GoodputPolicy.metrics), seconds=st.floats(0, 60))
 def test_nobody_is_resized_before_it_has_run_for_a_while(state: Snapshot, metric: str, seconds: float) -> None:
     state = replace(state, jobs=tuple(replace(each, held_seconds=seconds) for each in state.jobs))
-    policy = Goodput(metric=metric)
+    policy = GoodputPolicy(metric=metric)
     plan = policy.allocate(state)
     assert plan_faults(state, plan) == []
     left = {each.id: each.gpus for each in state.hosts}

@@ -1,5 +1,5 @@
-"""GPUs that the sizes left over go to whoever gains by them: no GPU of an open host idles while a job on one host would
-train faster with it, there or by moving to it, by more than its restart costs. Pure."""
+"""Spare GPUs, which the chosen sizes leave idle, go to whoever gains by them: no GPU of an open host idles while a job
+on one host would train faster with it, there or by moving to it, by more than its restart costs. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Grant:
     """Of the job's weighted time, for each GPU more."""
 
 
-def give_leftovers(
+def give_spare_gpus(
     allocations: MutableMapping[str, Allocation],
     jobs: Sequence[JobView],
     hosts: Sequence[HostView],
@@ -55,7 +55,7 @@ def give_leftovers(
     weights: Mapping[str, float],
     share: RestartShare,
 ) -> dict[str, float]:
-    """Gives what `allocations` leaves over to those of `jobs` that gain most by it, and returns the new speedups."""
+    """Gives the GPUs that `allocations` leaves idle to those of `jobs` that gain most; returns their new speedups."""
     free = {host.id: host.gpus for host in hosts if host.open and host.gpus}
     for allocation in allocations.values():
         for host_id, gpus in allocation.items():
@@ -67,12 +67,12 @@ def give_leftovers(
     candidates = _candidates(allocations, jobs, hosts, free, function_of, weights, share)
     changed: dict[str, float] = {}
     while (grant := _best(candidates, allocations, free, type_of)) is not None:
-        mine = grant.candidate
-        free[mine.host] += mine.gpus
+        winner = grant.candidate
+        free[winner.host] += winner.gpus
         free[grant.host] -= grant.gpus
-        mine.host, mine.gpus = grant.host, grant.gpus
-        allocations[mine.job.id] = {grant.host: grant.gpus}
-        changed[mine.job.id] = mine.speedups[type_of[grant.host]][grant.gpus - 1]
+        winner.host, winner.gpus = grant.host, grant.gpus
+        allocations[winner.job.id] = {grant.host: grant.gpus}
+        changed[winner.job.id] = winner.speedups[type_of[grant.host]][grant.gpus - 1]
     return changed
 
 
@@ -98,18 +98,18 @@ def _candidates(
         return []
     counts = np.tile(np.arange(1, widest + 1), len(types))
     kinds = [kind for kind in types for _ in range(widest)] if len(types) > 1 else None
-    table = goodput_table([function_of(each.job) for each in found], np.ones_like(counts), counts, kinds)
-    blind = np.array([function_of(each.job) is None for each in found])
+    table = goodput_table([function_of(candidate.job) for candidate in found], np.ones_like(counts), counts, kinds)
+    blind = np.array([function_of(candidate.job) is None for candidate in found])
     table[blind] = counts
     ones = table[:, counts == 1]
     unit = np.where(ones > 0, ones, np.inf).min(axis=1, keepdims=True)
     table /= np.where(np.isfinite(unit), unit, 1.0)
-    restarted = table * share([each.job for each in found], table)
-    for row, each in enumerate(found):
+    restarted = table * share([candidate.job for candidate in found], table)
+    for row, candidate in enumerate(found):
         for index, kind in enumerate(types):
             columns = slice(index * widest, (index + 1) * widest)
-            each.speedups[kind] = table[row, columns].tolist()
-            each.restarted[kind] = restarted[row, columns].tolist()
+            candidate.speedups[kind] = table[row, columns].tolist()
+            candidate.restarted[kind] = restarted[row, columns].tolist()
     return found
 
 
@@ -125,26 +125,26 @@ def _best(
         if free[host] > free.get(emptiest.get(type_of[host], ""), 0):
             emptiest[type_of[host]] = host
     best: _Grant | None = None
-    for each in candidates:
-        for host in dict.fromkeys([each.host, *emptiest.values()]):
-            room = free[host] + (each.gpus if host == each.host else 0)
-            for gpus in range(each.gpus + 1, min(room, each.job.max_gpus) + 1):
-                saving = _saving(each, allocations, host, gpus, type_of)
+    for candidate in candidates:
+        for host in dict.fromkeys([candidate.host, *emptiest.values()]):
+            room = free[host] + (candidate.gpus if host == candidate.host else 0)
+            for gpus in range(candidate.gpus + 1, min(room, candidate.job.max_gpus) + 1):
+                saving = _saving(candidate, allocations, host, gpus, type_of)
                 if saving > 0 and (best is None or saving > best.saving * _MORE):
-                    best = _Grant(each, host, gpus, saving)
+                    best = _Grant(candidate, host, gpus, saving)
     return best
 
 
 def _saving(
-    each: _Candidate,
+    candidate: _Candidate,
     allocations: Mapping[str, Allocation],
     host: str,
     gpus: int,
     type_of: Mapping[str, str],
 ) -> float:
-    held = each.job.allocation
-    before = each.worth(type_of[each.host], each.gpus, restarts=held != allocations[each.job.id])
-    after = each.worth(type_of[host], gpus, restarts=held != {host: gpus})
+    held = candidate.job.allocation
+    before = candidate.worth(type_of[candidate.host], candidate.gpus, restarts=held != allocations[candidate.job.id])
+    after = candidate.worth(type_of[host], gpus, restarts=held != {host: gpus})
     if before <= 0 or after <= before * _MORE:
         return 0.0
-    return each.weight * (1 / before - 1 / after) / (gpus - each.gpus)
+    return candidate.weight * (1 / before - 1 / after) / (gpus - candidate.gpus)

@@ -1,0 +1,46 @@
+"""What the goodput policy is to achieve: all that its helpers need to know of the metric and the parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedulearn.scheduler.core.host_scaling import HostScaling
+from schedulearn.scheduler.core.model import JobView
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Made by `GoodputPolicy.objective`."""
+
+    priced: bool
+    """Whether GPUs have a price, and jobs that will end soon come first, where that is known; else jobs are only
+    weighed against each other."""
+    price_floor: float
+    """What a GPU costs even if nobody else wants it, against the weight of the job that would have it."""
+    equal_weights: bool
+    """The metrics as the thesis defines them: all jobs weigh alike."""
+    use_efficiency: bool
+    """False: jobs are judged, and choose their batch, by throughput alone."""
+    hosts_by_need: bool
+    """Whether as many hosts are wanted as the jobs use; else as many as `scaling` keeps."""
+    slowdown: float
+    base_s: float
+    patience: float
+    min_run: float
+    """The last four are parameters of the policy, described there."""
+    scaling: HostScaling
+
+    @property
+    def foresees(self) -> bool:
+        """Whether what GPUs will cost later counts. Where they have a price of their own, that is most of it, and it
+        does not fall."""
+        return self.priced and self.price_floor == 0
+
+    @property
+    def gives_spare_gpus(self) -> bool:
+        """Whether GPUs that are left over go to whoever gains by them. At a price of their own they may stay idle."""
+        return self.price_floor == 0 and not self.equal_weights
+
+    def keeps(self, job: JobView) -> bool:
+        """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
+        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.min_run

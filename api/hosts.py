@@ -14,7 +14,7 @@ from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, 
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.host_facts import HostProblem
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.hosts.agent import NOT_CONTACTED
+from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.repository import Hosts

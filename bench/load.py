@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from bench.service import JOB, ask, raw, service, verdict
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
@@ -78,8 +79,7 @@ def _fill(data: Path) -> None:
 
 def _host(db: Connection) -> None:
     db.execute(insert(Host).values(id="past", address="", runtime="process", state="cordoned", labels={}, position=9))
-    gpu = {"uuid": "GPU-past", "ordinal": 0, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
-    repository.sync_gpus(db, "past", [gpu])
+    repository.sync_gpus(db, "past", [FoundGpu("GPU-past", 0, "simulated", 1 << 34, simulated=True)])
 
 
 def _live(db: Connection, job_id: str) -> None:

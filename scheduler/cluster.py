@@ -7,9 +7,9 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from sqlalchemy import Row, insert
+from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.control.forecaster import Forecaster
@@ -21,11 +21,11 @@ from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.limits import check_data_sets
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Room
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
-from schedulearn.scheduler.hosts.fleet import FetchImage, Fleet, MakeProbe, MakeRuntime
+from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime, RemoteHost
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
@@ -98,7 +98,7 @@ class Cluster:
             lambda: self.loop.wake(),
             monitor=self.monitor,
             make_probe=make_probe or (self._docker_probe if make_runtime is None else None),
-            fetch_checkpoints=self.checkpoints.fetch,
+            bring_checkpoints=self.checkpoints.fetch,
         )
         self.fleet.open(self.host, hosts)
         self.reports = ReportAccess(
@@ -158,19 +158,17 @@ class Cluster:
         """That of the embedded host."""
         return self.fleet.agents[self.host.id]
 
-    def _docker(self, row: Row[Any]) -> Runtime:
+    def _docker(self, host: RemoteHost) -> Runtime:
         from schedulearn.scheduler.runtimes.docker.runtime import (
             DockerRuntime,  # not free at start, and not always needed
         )
 
-        tls = Path(row.tls) if row.tls else None
-        return DockerRuntime(row.id, row.address, self.data_dir, self.cluster_id, tls=tls)
+        return DockerRuntime(host.id, host.address, self.data_dir, self.cluster_id, tls=host.tls)
 
-    def _docker_probe(self, row: Row[Any], fetch: FetchImage) -> Probe:
+    def _docker_probe(self, host: RemoteHost, fetch: ImageSource) -> Probe:
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
-        tls = Path(row.tls) if row.tls else None
-        return ContainerProbe(row.address, self.cluster_id, fetch, tls=tls)
+        return ContainerProbe(host.address, self.cluster_id, fetch, tls=host.tls)
 
     def _tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
         agent = self.agents.get(host_id)

@@ -4,12 +4,12 @@ another policy would change. Nothing here writes to the database or holds up the
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.model import JobView, Snapshot
@@ -78,16 +78,16 @@ class Forecaster:
         self._clock = clock
         self._seen: tuple[int, int] | None = None
         self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="forecaster", daemon=True)
+        self._before: tuple[int, int] | None = None
+        """What `_changes` said at the last look."""
+        self._busy_since: float | None = None
+        self._thread = Background("forecaster", self._run, first_s=_LOOK_S)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=10)
+        self._thread.close(timeout=10)
 
     def preview(self, policy: Policy) -> tuple[Preview, Mapping[str, Facts]]:
         """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
@@ -178,28 +178,20 @@ class Forecaster:
             )
         return snapshot, facts
 
-    def _run(self) -> None:
-        rest = _LOOK_S
-        before: tuple[int, int] | None = None
-        busy_since: float | None = None
-        while not self._stopping.wait(rest):
-            rest = _LOOK_S
-            began = time.monotonic()
-            try:
-                seen = self._changes()
-                if (
-                    seen != before and began - (busy_since or began) < _BUSY_S
-                ):  # let bursts and starts have the processor
-                    before, busy_since = seen, busy_since or began
-                    continue
-                busy_since = None
-                if self.update():
-                    rest = max(self._every_s, 10 * (time.monotonic() - began))
-            except Exception as error:
-                self._tell(error)
-                rest = STALE_S
-                if self._clock() - self.etas.at > KEPT_S:
-                    self.etas = Etas()
+    def _run(self) -> float:
+        began = time.monotonic()
+        try:
+            seen = self._changes()
+            if seen != self._before and began - (self._busy_since or began) < _BUSY_S:
+                self._before, self._busy_since = seen, self._busy_since or began
+                return _LOOK_S  # let bursts and starts have the processor
+            self._busy_since = None
+            return max(self._every_s, 10 * (time.monotonic() - began)) if self.update() else _LOOK_S
+        except Exception as error:
+            self._tell(error)
+            if self._clock() - self.etas.at > KEPT_S:
+                self.etas = Etas()
+            return STALE_S
 
     def update(self) -> bool:
         """Predicts anew; False if nothing has changed since the last time."""
@@ -243,6 +235,6 @@ class Forecaster:
             if now > pause:
                 time.sleep(0.001)
                 pause = time.monotonic() + _SHARE
-            return now > end or self._stopping.is_set()
+            return now > end or self._thread.stopping
 
         return out_of_time

@@ -72,7 +72,7 @@ class HostActions:
                 task.stop,
                 task.running or task.id in observation.started,
                 job.grace_period,
-                agent.trouble(task.id)[0],
+                agent.start_trouble(task.id).not_before,
                 task.job_id in self._suspended,
                 hold=len(gang) > 1 and not self._all_ready(job, gang),
                 checkpoints_elsewhere=self._lacks_checkpoints(job, task),
@@ -112,7 +112,7 @@ class HostActions:
                 message = f"{progress.message[:1].upper()}{progress.message[1:]}."
                 if message != job.message:
                     yield self._keep_starting(job, message, now)
-            elif (trouble := agent.trouble(task.id)[1]) and trouble not in job.message:
+            elif (trouble := agent.start_trouble(task.id).why) and trouble not in job.message:
                 yield self._keep_starting(job, f"{trouble} Trying again.", now)
 
     def _keep_starting(self, job: Job, message: str, now: float) -> Future[bool]:

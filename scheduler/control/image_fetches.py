@@ -161,7 +161,7 @@ def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | N
         image = agent.image_of(job)
         fetch = agent.fetch_under_way(image)
         if fetch is None:
-            if trouble := agent.trouble(f"image {image}")[1]:
+            if trouble := agent.image_trouble(image).why:
                 return _Fetch(None, f"{trouble} Trying again.")
         elif fetch.progress is not None:
             left = seconds_left(fetch.progress.percent, time.time() - fetch.began_at)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
@@ -52,8 +52,8 @@ class JobLogs:
         self._db = db
         self._logs = logs
         self._bounds = bounds
-        self._jobs: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="job-logs", daemon=True)
+        self._jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread = Background("job-logs", self._prune_all)
 
     def start(self) -> None:
         with self._db.read() as db:
@@ -63,13 +63,12 @@ class JobLogs:
         self._thread.start()
 
     def close(self) -> None:
-        self._jobs.put(None)
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread.close()
 
     def attempt_ended(self, job_id: str, attempt: int) -> None:
         if attempt > KEPT:
             self._jobs.put(job_id)
+            self._thread.wake()
 
     def prune(self, job_id: str) -> None:
         with self._db.read() as db:
@@ -86,8 +85,9 @@ class JobLogs:
             log.info("job %s: the logs of %d attempts went, to keep within job_log_attempts and job_log_room",
                      job_id, len(gone))  # fmt: skip
 
-    def _run(self) -> None:
-        while (job_id := self._jobs.get()) is not None:
+    def _prune_all(self) -> None:
+        while not self._jobs.empty():
+            job_id = self._jobs.get()
             try:
                 self.prune(job_id)
             except Exception:

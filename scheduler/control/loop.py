@@ -7,11 +7,11 @@ or a call to one. Changes that were decided on what is no longer so are dropped,
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
@@ -33,7 +33,8 @@ from schedulearn.scheduler.core.retries import next_tries
 from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
 from schedulearn.scheduler.core.task_outcomes import SETTLE_S, Evidence, nobody_looks
-from schedulearn.scheduler.hosts.agent import HostAgent, HostStatus
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.store import hosts, repository
@@ -108,39 +109,31 @@ class SchedulerLoop:
         self._fenced: set[str] = set()
         self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
-        self._wake = threading.Event()
-        self._stopping = False
         self._rest_s = interval_s
         self._hurried = False
         """There was more to start than one turn should."""
-        self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
+        self._thread = Background("scheduler-loop", self._run)
 
     def start(self) -> None:
         self._thread.start()
 
     def wake(self) -> None:
-        self._wake.set()
+        self._thread.wake()
 
     def close(self) -> None:
-        self._stopping = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=30)
+        self._thread.close(timeout=30)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            self._wake.clear()
-            began = time.monotonic()
-            try:
-                self.turn()
-            except Exception:
-                log.exception("a turn of the scheduling loop failed; the next one starts afresh")
-            took = time.monotonic() - began
-            if self._hurried:
-                continue
-            # Leave the processor to others for much longer than we had it: with long queues turns take a while.
-            time.sleep(min(2.0, max(0.005, 5 * took)))
-            self._wake.wait(self._rest_s)
+    def _run(self) -> float:
+        began = time.monotonic()
+        try:
+            self.turn()
+        except Exception:
+            log.exception("a turn of the scheduling loop failed; the next one starts afresh")
+        if self._hurried:
+            return 0.0
+        # Leave the processor to others for much longer than we had it: with long queues turns take a while.
+        self._thread.rest(min(2.0, max(0.005, 5 * (time.monotonic() - began))))
+        return self._rest_s
 
     def turn(self) -> None:
         """One turn: see what runs, decide, apply, and begin what follows from it."""

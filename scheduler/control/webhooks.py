@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
@@ -29,14 +29,11 @@ from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
 
-log = logging.getLogger(__name__)
-
 TIMEOUT_S = 10.0
 """So long a receiver may take to connect, and then to answer."""
 BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """After each failed try of an event; then there is one last try."""
 _IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
-_TROUBLE_S = 30.0  # after a fault of our own
 
 Post = Callable[[str, bytes, Mapping[str, str]], int]
 """(url, body, headers) -> HTTP status. Raises OSError or ValueError with why there is none."""
@@ -51,14 +48,14 @@ class Delivery:
     seconds: float
 
 
-@dataclass
 class _Receiver:
-    webhook_id: int
-    thread: threading.Thread | None = None
-    wake: threading.Event = field(default_factory=threading.Event)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    seen: int = 0
-    """No event up to this id is for it, beyond what is stored: looked at once is enough."""
+    def __init__(self, webhook_id: int, turn: Callable[[_Receiver], float | None]) -> None:
+        self.webhook_id = webhook_id
+        self.seen = 0
+        """No event up to this id is for it, beyond what is stored: looked at once is enough."""
+        self.thread = Background(
+            f"webhook-{webhook_id}", lambda: turn(self), trouble=f"webhook {webhook_id} could not be served"
+        )
 
 
 class Webhooks:
@@ -90,15 +87,14 @@ class Webhooks:
             self._open = False
             receivers, self._receivers = list(self._receivers.values()), {}
         for receiver in receivers:
-            _stop(receiver)
+            receiver.thread.stop()
         for receiver in receivers:
-            if receiver.thread is not None:
-                receiver.thread.join(timeout=1)
+            receiver.thread.close(timeout=1)
 
     def beat(self) -> None:
         """From any thread; costs nothing while there is no receiver."""
         for receiver in list(self._receivers.values()):
-            receiver.wake.set()
+            receiver.thread.wake()
 
     def refresh(self) -> None:
         """Takes up active webhooks that are new, leaves those that are gone or paused."""
@@ -108,12 +104,9 @@ class Webhooks:
             with self._db.read() as db:
                 active = {row.id for row in store.list_webhooks(db) if row.active}
             for webhook_id in self._receivers.keys() - active:
-                _stop(self._receivers.pop(webhook_id))
+                self._receivers.pop(webhook_id).thread.stop()
             for webhook_id in active - self._receivers.keys():
-                receiver = self._receivers[webhook_id] = _Receiver(webhook_id)
-                receiver.thread = threading.Thread(
-                    target=self._run, args=(receiver,), name=f"webhook-{webhook_id}", daemon=True
-                )
+                receiver = self._receivers[webhook_id] = _Receiver(webhook_id, self._run)
                 receiver.thread.start()
 
     def test(self, webhook_id: int) -> Delivery:
@@ -127,22 +120,16 @@ class Webhooks:
         self._db.write(lambda db: store.note_try(db, webhook_id, "test", now, status=status, error=error))
         return delivery
 
-    def _run(self, receiver: _Receiver) -> None:
-        while not receiver.stopping.is_set():
-            receiver.wake.clear()
-            try:
-                wait_s = self._turn(receiver)
-            except NotFoundError:
-                return  # it was removed
-            except Exception:
-                if receiver.stopping.is_set():
-                    return  # and so is the database
-                log.exception("webhook %d could not be served", receiver.webhook_id)
-                wait_s = _TROUBLE_S
-            if wait_s is None:
-                receiver.wake.wait(_IDLE_S)
-            elif wait_s > 0:
-                receiver.stopping.wait(wait_s)
+    def _run(self, receiver: _Receiver) -> float | None:
+        try:
+            wait_s = self._turn(receiver)
+        except NotFoundError:  # it was removed
+            receiver.thread.stop()
+            return None
+        if wait_s is None:
+            return _IDLE_S
+        receiver.thread.rest(wait_s)  # which a commit does not end
+        return 0.0
 
     def _turn(self, receiver: _Receiver) -> float | None:
         """Delivers one event, if there is one. Seconds until the next try; None: until something happens."""
@@ -227,11 +214,6 @@ def _payload_of(db: Connection, event: Row[Any]) -> dict[str, Any]:
             job = dict(zip(names, row, strict=True))
             job["state"] = job.pop("status")
     return payload(event._asdict(), job, event.host_id)
-
-
-def _stop(receiver: _Receiver) -> None:
-    receiver.stopping.set()
-    receiver.wake.set()
 
 
 def _refused(status: int) -> str:

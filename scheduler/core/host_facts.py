@@ -14,6 +14,17 @@ class HostProblem:
 
 
 @dataclass(frozen=True)
+class FoundGpu:
+    """A GPU as its host shows it when it is found, or a simulated one."""
+
+    uuid: str
+    ordinal: int
+    type: str
+    memory_bytes: int
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """What a host says of itself when it is contacted."""
 

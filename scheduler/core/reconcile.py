@@ -6,7 +6,7 @@ same difference may be computed, and acted on, any number of times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 
 @dataclass(frozen=True)
 class DesiredTask:
-    """A task that has not ended in the books."""
+    """A task that has not ended as far as the cluster state says."""
 
     spec: TaskSpec
     stop: bool = False
@@ -85,30 +85,65 @@ class ResumeTask:
 Action = LookForImage | FetchImage | FetchCheckpoints | StartTask | StopTask | RemoveTask | PauseTask | ResumeTask
 
 
-def identity_of(action: Action) -> tuple[type[Action], str]:
-    """Equal for actions of which only one may be under way: a task is not paused while it is being stopped."""
-    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
-    return (StopTask if controls else type(action)), key_of(action)
+@dataclass(frozen=True)
+class TaskStart:
+    """What must be done before a task runs: its checkpoints are brought, then it is started."""
+
+    task_id: str
 
 
-def key_of(action: Action) -> str:
-    """What it is about, among actions of its kind."""
+@dataclass(frozen=True)
+class TaskChange:
+    """What is done to a task that exists: it is paused, resumed, stopped or removed."""
+
+    task_id: str
+
+
+@dataclass(frozen=True)
+class ImageSearch:
+    image: str
+
+
+@dataclass(frozen=True)
+class ImageArrival:
+    image: str
+
+
+Goal = TaskStart | TaskChange | ImageSearch | ImageArrival
+"""What an action is for. Actions with one goal are tried again together."""
+
+
+def goal_of(action: Action) -> Goal:
     match action:
         case StartTask(spec):
-            return spec.task_id
+            return TaskStart(spec.task_id)
         case FetchCheckpoints(task_id):
-            return task_id
-        case LookForImage(image):
-            return f"look {image}"
-        case FetchImage(image):
-            return f"image {image}"
+            return TaskStart(task_id)
         case StopTask(task_id) | RemoveTask(task_id) | PauseTask(task_id) | ResumeTask(task_id):
-            return f"end {task_id}"
+            return TaskChange(task_id)
+        case LookForImage(image):
+            return ImageSearch(image)
+        case FetchImage(image):
+            return ImageArrival(image)
+
+
+@dataclass(frozen=True)
+class ActionKey:
+    """Only one action of each key is under way at a time."""
+
+    kind: type[Action]
+    goal: Goal
+
+
+def action_key(action: Action) -> ActionKey:
+    """A task is not paused or resumed while it is being stopped: these three share a key."""
+    controls = isinstance(action, (PauseTask, ResumeTask, StopTask))
+    return ActionKey(StopTask if controls else type(action), goal_of(action))
 
 
 def is_fenced(observed: Sequence[ObservedTask], live: Set[str], before: bool) -> bool:
-    """Whether a host shows a container alive that the books have given up, none of `live`. From then on (`before`)
-    nothing is placed there until all such containers are removed."""
+    """Whether a host shows a container alive that the cluster state has given up, none of `live`. From then on
+    (`before`) nothing is placed there until all such containers are removed."""
     dead = (TaskState.EXITED, TaskState.LOST)
     return any(task.task_id not in live and (before or task.state not in dead) for task in observed)
 
@@ -120,53 +155,98 @@ def diff(
     now: float,
     orphan_grace_s: float = 10.0,
 ) -> list[Action]:
-    """Actions for one host. `images` are those that are known to be there; `desired` holds tasks that have not ended in
-    the books.
+    """Actions for one host. `images` are those that are known to be there; `desired` holds tasks that have not ended
+    in the cluster state.
 
-    A task that the engine shows and the books don't want is stopped, then removed: it has ended and was recorded, or
-    nobody knows it. A task that ran is never started again: what became of it is for the books to record.
+    A task that the engine shows and the cluster state does not want is stopped, then removed: its end was recorded
+    before, or nobody knows it. A task that ran is never started again: what became of it is recorded elsewhere.
 
     Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
     when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is yet to be looked for.
     """
+    states = {task.task_id: task.state for task in observed}
+    gpus = _gpu_turns(desired, observed, images)
     actions: list[Action] = []
-    seen = {task.task_id: task for task in observed}
-    awake = {
-        task_id: want for task_id, want in desired.items()
-        if task_id in seen and seen[task_id].state is TaskState.RUNNING and not seen[task_id].paused
-    }  # fmt: skip
-    in_use = {uuid for want in awake.values() for uuid in want.spec.gpu_uuids}
-    to_be_freed = {uuid for want in awake.values() if want.suspended for uuid in want.spec.gpu_uuids}
-    not_ready = {
-        uuid for want in desired.values() for uuid in want.spec.gpu_uuids
-        if not (want.suspended or want.stop or want.ran) and want.spec.image not in images
-    }  # fmt: skip
     for task_id, want in sorted(desired.items()):
-        state = seen[task_id].state if task_id in seen else None
-        if want.stop:
-            if state is TaskState.RUNNING:
-                actions.append(StopTask(task_id, want.grace_s))
-            elif state is TaskState.CREATED:
-                actions.append(RemoveTask(task_id))
-        elif state is TaskState.RUNNING:
-            if want.suspended and task_id in awake:
-                if not_ready.isdisjoint(want.spec.gpu_uuids):
-                    actions.append(PauseTask(task_id))
-            elif not want.suspended and task_id not in awake and in_use.isdisjoint(want.spec.gpu_uuids):
-                actions.append(ResumeTask(task_id))
-                in_use.update(want.spec.gpu_uuids)
-        elif not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
-            if want.spec.image in images:
-                if want.checkpoints_elsewhere:
-                    actions.append(FetchCheckpoints(task_id, want.spec.job_id))
-                elif not want.hold and not want.suspended and to_be_freed.isdisjoint(want.spec.gpu_uuids):
-                    actions.append(StartTask(want.spec))
-            elif (look := LookForImage(want.spec.image)) not in actions:
-                actions.append(look)
-    for task_id, task in sorted(seen.items()):
+        action = _next_action(task_id, want, states.get(task_id), gpus, images, now)
+        if action is None or (isinstance(action, LookForImage) and action in actions):
+            continue  # one look is enough for all tasks that need the image
+        actions.append(action)
+    for task_id, state in sorted(states.items()):
         if task_id not in desired:
-            if task.state is TaskState.RUNNING:
-                actions.append(StopTask(task_id, orphan_grace_s))
-            else:
-                actions.append(RemoveTask(task_id))
+            running = state is TaskState.RUNNING
+            actions.append(StopTask(task_id, orphan_grace_s) if running else RemoveTask(task_id))
     return actions
+
+
+@dataclass(frozen=True)
+class _GpuTurns:
+    """Which GPUs are used by whom, where jobs share them by turns."""
+
+    awake: Set[str]
+    """Ids of tasks that run and do not pause."""
+    in_use: set[str]
+    """GPUs of tasks that are awake, or are resumed now."""
+    to_be_freed: Set[str]
+    """GPUs of tasks that are awake and should pause."""
+    image_missing: Set[str]
+    """GPUs of tasks that should start, and whose image is not known to be there."""
+
+
+def _gpu_turns(desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTask], images: Set[str]) -> _GpuTurns:
+    running = {task.task_id for task in observed if task.state is TaskState.RUNNING and not task.paused}
+    awake = [want for task_id, want in desired.items() if task_id in running]
+    blocked = [
+        want for want in desired.values()
+        if not (want.suspended or want.stop or want.ran) and want.spec.image not in images
+    ]  # fmt: skip
+    return _GpuTurns(
+        running & desired.keys(),
+        _gpus_of(awake),
+        _gpus_of(want for want in awake if want.suspended),
+        _gpus_of(blocked),
+    )
+
+
+def _gpus_of(tasks: Iterable[DesiredTask]) -> set[str]:
+    return {uuid for task in tasks for uuid in task.spec.gpu_uuids}
+
+
+def _next_action(
+    task_id: str, want: DesiredTask, state: TaskState | None, gpus: _GpuTurns, images: Set[str], now: float
+) -> Action | None:
+    """The one thing to do for a task, if there is any. `state` is None for one that the engine does not show."""
+    if want.stop:
+        return _end(task_id, want, state)
+    if state is TaskState.RUNNING:
+        return _take_turn(task_id, want, gpus)
+    if not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
+        return _begin(task_id, want, gpus, images)
+    return None
+
+
+def _end(task_id: str, want: DesiredTask, state: TaskState | None) -> Action | None:
+    if state is TaskState.RUNNING:
+        return StopTask(task_id, want.grace_s)
+    return RemoveTask(task_id) if state is TaskState.CREATED else None
+
+
+def _take_turn(task_id: str, want: DesiredTask, gpus: _GpuTurns) -> Action | None:
+    mine = want.spec.gpu_uuids
+    awake = task_id in gpus.awake
+    if want.suspended and awake and gpus.image_missing.isdisjoint(mine):
+        return PauseTask(task_id)
+    if not want.suspended and not awake and gpus.in_use.isdisjoint(mine):
+        gpus.in_use.update(mine)
+        return ResumeTask(task_id)
+    return None
+
+
+def _begin(task_id: str, want: DesiredTask, gpus: _GpuTurns, images: Set[str]) -> Action | None:
+    if want.spec.image not in images:
+        return LookForImage(want.spec.image)
+    if want.checkpoints_elsewhere:
+        return FetchCheckpoints(task_id, want.spec.job_id)
+    if want.hold or want.suspended or not gpus.to_be_freed.isdisjoint(want.spec.gpu_uuids):
+        return None
+    return StartTask(want.spec)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import select
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.transfer import transfer
@@ -95,6 +95,22 @@ class Copies:
         return self._folder / f"{job_id}.tar"
 
 
+@dataclass(frozen=True)
+class _RunningTask:
+    """The first one of a job, on the host that has its checkpoints."""
+
+    job_id: str
+    host_id: str
+    started_at: float | None
+
+
+@dataclass(frozen=True)
+class _JobEnd:
+    finished_at: float | None
+    checkpoint_host: str | None
+    """Where its checkpoints are; None: nowhere yet."""
+
+
 class Checkpoints:
     """Brings them (`fetch`), and in a thread of its own copies and removes them. They stay for `keep_s` after a job's
     end, for people who want them; those of jobs that nobody knows are dropped at once."""
@@ -115,17 +131,21 @@ class Checkpoints:
         self._copies = copies
         self._keep_s = keep_s
         self._clock = clock
-        self._stopped = threading.Event()
         self._complaints: dict[str, str] = {}
-        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+        self._swept_at = time.monotonic()
+        self._thread = Background(
+            "checkpoints",
+            self._run,
+            first_s=every_s,
+            trouble="checkpoints could not be copied or swept",
+            trouble_s=every_s,
+        )
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread.close()
 
     def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """Brings a job's newest checkpoints to a host: from where they are, else as the service has copied them, else
@@ -135,20 +155,20 @@ class Checkpoints:
         agent = self._agents().get(home) if home else None
         why = f"{home} does not answer"
         if agent is not None and agent.status.observation is not None:
-            chunks = agent.runtime.save_checkpoints(job_id)
+            chunks = agent.runtime.checkpoints.save(job_id)
             if (first := next(chunks, None)) is not None:
                 what = f"bringing its checkpoints from {home}"
-                yield from transfer(chain([first], chunks), partial(runtime.load_checkpoints, job_id), what)
+                yield from transfer(chain([first], chunks), partial(runtime.checkpoints.load, job_id), what)
                 self._tell(job_id, host_id, f"Its checkpoints were brought from {home} to {host_id}.")
                 return
             why = f"{home} has lost its checkpoints"
         of = self._copies.time_of(job_id)
         if of is not None:
             what = f"bringing the copy of its checkpoints to {host_id}"
-            yield from transfer(self._copies.read(job_id), partial(runtime.load_checkpoints, job_id), what)
+            yield from transfer(self._copies.read(job_id), partial(runtime.checkpoints.load, job_id), what)
             at = time.strftime("%H:%M:%S", time.localtime(of))
             self._tell(job_id, host_id, f"{why}: it goes on from the copy of them that was made of {at}.")
-        elif runtime.checkpoints_changed_at(job_id) is not None:
+        elif runtime.checkpoints.changed_at(job_id) is not None:
             self._tell(job_id, host_id, f"{why}, and there is no copy: it goes on from older ones on {host_id}.")
         else:
             self._tell(job_id, host_id, f"{why}, and there is no copy: it begins anew.")
@@ -160,14 +180,14 @@ class Checkpoints:
             return
         for task in self._running():
             agent = agents.get(task.host_id)
-            if self._stopped.is_set() or agent is None or agent.status.observation is None:
+            if self._thread.stopping or agent is None or agent.status.observation is None:
                 continue
             try:
-                changed_at = agent.runtime.checkpoints_changed_at(task.job_id)
+                changed_at = agent.runtime.checkpoints.changed_at(task.job_id)
                 if changed_at is None or changed_at <= (task.started_at or 0.0):
                     continue  # it has written nothing since it runs there
                 if changed_at != self._copies.time_of(task.job_id):
-                    self._copies.save(task.job_id, agent.runtime.save_checkpoints(task.job_id), changed_at)
+                    self._copies.save(task.job_id, agent.runtime.checkpoints.save(task.job_id), changed_at)
                 self._complaints.pop(task.job_id, None)
             except (RuntimeFault, OSError) as fault:
                 if self._complaints.get(task.job_id) != str(fault):
@@ -178,7 +198,7 @@ class Checkpoints:
         """Removes those of jobs long ended, and what jobs left behind on hosts that they have moved from."""
         for agent in self._agents().values():
             try:
-                for job_id in agent.runtime.checkpoints():
+                for job_id in agent.runtime.checkpoints.jobs():
                     agent.drop_checkpoints(job_id, partial(self._may_go, job_id, agent.host_id))
             except RuntimeFault as fault:
                 log.debug("checkpoints on %s stay for now: %s", agent.host_id, fault)
@@ -186,26 +206,27 @@ class Checkpoints:
             if (row := self._job(job_id)) is None or row.finished_at is not None:
                 self._copies.drop(job_id)
 
-    def _running(self) -> list[Any]:
+    def _running(self) -> list[_RunningTask]:
         first = select(col(Task.job_id), col(Task.host_id), col(Task.started_at)).join(
             Job, col(Job.id) == col(Task.job_id)
         )
         live = (col(Task.state) == "running", col(Task.rank) == 0, col(Job.checkpoint_host) == col(Task.host_id))
         with self._db.read() as db:
-            return list(db.execute(first.where(*live)))
+            return [_RunningTask(*row) for row in db.execute(first.where(*live))]
 
-    def _job(self, job_id: str) -> Any:
+    def _job(self, job_id: str) -> _JobEnd | None:
+        """None: nobody knows it."""
         with self._db.read() as db:
-            return db.execute(
-                select(col(Job.finished_at), col(Job.checkpoint_host)).where(col(Job.id) == job_id)
-            ).one_or_none()
+            query = select(col(Job.finished_at), col(Job.checkpoint_host)).where(col(Job.id) == job_id)
+            row = db.execute(query).one_or_none()
+        return _JobEnd(*row) if row is not None else None
 
     def _may_go(self, job_id: str, host_id: str) -> bool:
         row = self._job(job_id)
         if row is None:
             return True
         if row.finished_at is not None:
-            return bool(row.finished_at + self._keep_s < self._clock())
+            return row.finished_at + self._keep_s < self._clock()
         with self._db.read() as db:
             here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
         return row.checkpoint_host not in (None, host_id) and not here
@@ -218,16 +239,12 @@ class Checkpoints:
             )
         )
 
-    def _run(self) -> None:
-        swept, wait_s = time.monotonic(), self._every_s
-        while not self._stopped.wait(wait_s):
-            try:
-                began = time.monotonic()
-                self.copy()
-                # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
-                wait_s = max(self._every_s, _REST * (time.monotonic() - began))
-                if time.monotonic() - swept > _SWEEP_S:
-                    self.sweep()
-                    swept = time.monotonic()
-            except Exception:
-                log.exception("checkpoints could not be copied or swept")
+    def _run(self) -> float:
+        began = time.monotonic()
+        self.copy()
+        # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
+        rest_s = max(self._every_s, _REST * (time.monotonic() - began))
+        if time.monotonic() - self._swept_at > _SWEEP_S:
+            self.sweep()
+            self._swept_at = time.monotonic()
+        return rest_s

@@ -7,16 +7,15 @@ left alone.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Disk
@@ -79,22 +78,21 @@ class Housekeeping:
         self._room = room
         self._wanted = tuple(wanted)
         self._clock = clock
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+        self._thread = Background(
+            "housekeeping", self._run, first_s=_FIRST_S, trouble="housekeeping failed", trouble_s=_EVERY_S
+        )
 
     def start(self) -> None:
         if self._wanted or self._room != Room():
             self._thread.start()
 
     def close(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread.close()
 
     def tidy(self) -> None:
         """All of it once. A host that does not answer is left for the next time."""
         for agent in self._agents().values():
-            if agent.status.observation is None or self._stopped.is_set():
+            if agent.status.observation is None or self._thread.stopping:
                 continue
             for image in self._wanted:
                 if not agent.has_image(image):
@@ -152,14 +150,9 @@ class Housekeeping:
                 found.update(db.execute(select(col(Job.id), col(Job.finished_at)).where(col(Job.id).in_(some))).all())
         return found
 
-    def _run(self) -> None:
-        wait_s = _FIRST_S
-        while not self._stopped.wait(wait_s):
-            wait_s = _EVERY_S
-            try:
-                self.tidy()
-            except Exception:
-                log.exception("housekeeping failed")
+    def _run(self) -> float:
+        self.tidy()
+        return _EVERY_S
 
 
 def images_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | None]:
@@ -167,9 +160,8 @@ def images_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float 
     wherever that may run. Images that no job ever used there are missing."""
     last = func.max(func.coalesce(col(Task.finished_at), now))
     there = select(col(Job.container_image), last).join(Task, col(Task.job_id) == col(Job.id))
-    rows: Sequence[Any] = db.execute(there.where(col(Task.host_id) == host_id).group_by(col(Job.container_image))).all()
     used: dict[str, float | None] = {}
-    for image, at in rows:
+    for image, at in db.execute(there.where(col(Task.host_id) == host_id).group_by(col(Job.container_image))):
         used[_tagged(image)] = max(at, used.get(_tagged(image)) or 0.0)
     needed = db.execute(select(col(Job.container_image)).where(col(Job.finished_at).is_(None)).distinct()).scalars()
     return {**used, **{_tagged(image): None for image in needed}}

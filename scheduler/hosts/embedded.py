@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
@@ -22,13 +23,13 @@ SIMULATED_TYPE = "simulated"
 
 @dataclass(frozen=True)
 class EmbeddedHost:
-    """A host ready to be scheduled on. `gpus` are rows for `repository.sync_gpus`."""
+    """A host ready to be scheduled on."""
 
     id: str
     address: str
     runtime_name: str
     runtime: Runtime
-    gpus: list[Mapping[str, Any]]
+    gpus: Sequence[FoundGpu]
     utilization: Callable[[str], float | None] = lambda uuid: None
     """For GPUs that no probe watches."""
     probe: Probe | None = None
@@ -52,7 +53,7 @@ def embedded_host(
         # We can't see them ourselves, for instance in a container: a probe of their engine can.
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
-        gpus, probe = [], ContainerProbe(address, cluster_id, engine.fetch_image)
+        gpus, probe = [], ContainerProbe(address, cluster_id, engine.images.fetch)
     return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
 
 
@@ -82,29 +83,19 @@ def _gives_gpus(engine: Runtime) -> bool:
         return False
 
 
-def _gpus(cluster_id: str, simulate: int | None) -> tuple[list[Mapping[str, Any]], Probe | None]:
+def _gpus(cluster_id: str, simulate: int | None) -> tuple[Sequence[FoundGpu], Probe | None]:
     if simulate is None:
         from schedulearn.metrics.probe import nvml
 
         found = nvml.list_gpus()
         if found:
-            rows: list[Mapping[str, Any]] = [
-                {"uuid": g.uuid, "ordinal": g.index, "type": g.type, "memory_bytes": g.memory_bytes, "simulated": False}
-                for g in found
-            ]
-            return rows, LocalProbe()
+            return [FoundGpu(gpu.uuid, gpu.index, gpu.type, gpu.memory_bytes) for gpu in found], LocalProbe()
     return simulated_gpus(cluster_id, HOST_ID, SIMULATED_GPUS if simulate is None else simulate), None
 
 
-def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[Mapping[str, Any]]:
-    """Rows of pretended GPUs, the same ones each time."""
+def simulated_gpus(cluster_id: str, host_id: str, count: int) -> list[FoundGpu]:
+    """The same ones each time."""
+    names = (uuid.uuid5(uuid.NAMESPACE_OID, f"{cluster_id}/{host_id}/{index}") for index in range(count))
     return [
-        {
-            "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{cluster_id}/{host_id}/{index}')}",
-            "ordinal": index,
-            "type": SIMULATED_TYPE,
-            "memory_bytes": 16 << 30,
-            "simulated": True,
-        }
-        for index in range(count)
+        FoundGpu(f"GPU-{name}", index, SIMULATED_TYPE, 16 << 30, simulated=True) for index, name in enumerate(names)
     ]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
-from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.background import start_once
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
@@ -24,14 +25,26 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.monitor import Monitor
 from schedulearn.scheduler.telemetry.probes import Probe
 
-MakeRuntime = Callable[[Row[Any]], Runtime]
-"""A host's row -> how to talk to it."""
 
-FetchImage = Callable[[str], Iterator[ImageProgress]]
-FetchCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
+@dataclass(frozen=True)
+class RemoteHost:
+    """Where a host is that was added."""
+
+    id: str
+    address: str
+    tls: Path | None
+    """The folder with its certificates."""
+    simulated_gpus: int | None
+    """None: a probe finds real ones."""
+
+
+MakeRuntime = Callable[[RemoteHost], Runtime]
+"""How to talk to a host."""
+
+BringCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
-MakeProbe = Callable[[Row[Any], FetchImage], Probe]
-"""A host's row and its way to images -> its probe, which connects to nothing yet."""
+MakeProbe = Callable[[RemoteHost, ImageSource], Probe]
+"""A host and its way to images -> its probe, which connects to nothing yet."""
 
 _OURS = "schedulearn/"  # images that take minutes to build: another host's copy is the better source
 _CLOSE_S = 10.0
@@ -50,13 +63,13 @@ class Fleet:
         *,
         monitor: Monitor | None = None,
         make_probe: MakeProbe | None = None,
-        fetch_checkpoints: FetchCheckpoints = lambda job_id, host_id, runtime: iter(()),
+        bring_checkpoints: BringCheckpoints = lambda job_id, host_id, runtime: iter(()),
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
         self.db = db
         self._monitor = monitor
         self._make_probe = make_probe
-        self._fetch_checkpoints = fetch_checkpoints
+        self._bring_checkpoints = bring_checkpoints
         self.clock = clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
@@ -89,9 +102,7 @@ class Fleet:
 
     def close(self) -> None:
         """Lets go of all hosts at a time; of one that does not answer without waiting for it long."""
-        closing = [threading.Thread(target=agent.close, daemon=True) for agent in self._agents.values()]
-        for thread in closing:
-            thread.start()
+        closing = [start_once(f"close-{host_id}", agent.close) for host_id, agent in self._agents.items()]
         end = time.monotonic() + _CLOSE_S
         for thread in closing:
             thread.join(max(0.0, end - time.monotonic()))
@@ -99,7 +110,7 @@ class Fleet:
     def add(self, spec: HostSpec) -> None:
         """Stored, then connected to. Raises ConflictError if the name or the address is taken."""
 
-        def change(db: Connection) -> Row[Any]:
+        def change(db: Connection) -> hosts.HostRow:
             if any(row.id == spec.name for row in hosts.list_hosts(db)):
                 raise ConflictError(f"there is a host {spec.name!r} already: remove it first, or give a `name`")
             hosts.put_spec(db, spec, "api", self.clock())
@@ -133,34 +144,34 @@ class Fleet:
         if self._monitor is not None:
             self._monitor.leave(host_id)
         if agent is not None:  # in the background: it waits for what is under way there
-            threading.Thread(target=agent.close, name=f"close-{host_id}", daemon=True).start()
+            start_once(f"close-{host_id}", agent.close)
         self._on_change()
 
-    def drain(self, host_id: str, deadline_s: float) -> Row[Any]:
+    def drain(self, host_id: str, deadline_s: float) -> hosts.HostRow:
         """No job comes any more; elastic ones leave now, others are stopped and start elsewhere after the deadline."""
         until = self.clock() + deadline_s
         row = self.db.write(lambda db: hosts.set_state(db, host_id, "cordoned", self.clock(), until))
         self._on_change()
         return row
 
-    def set_state(self, host_id: str, state: str) -> Row[Any]:
+    def set_state(self, host_id: str, state: str) -> hosts.HostRow:
         """`cordoned` or `active`; either ends a drain."""
         row = self.db.write(lambda db: hosts.set_state(db, host_id, state, self.clock()))
         self._on_change()
         return row
 
-    def _connect(self, row: Row[Any]) -> None:
-        make_probe = self._make_probe
-        simulated = row.simulated_gpus is not None or make_probe is None
+    def _connect(self, row: hosts.HostRow) -> None:
+        host = RemoteHost(row.id, row.address, Path(row.tls) if row.tls else None, row.simulated_gpus)
+        make_probe = self._make_probe if host.simulated_gpus is None else None
         self._attach(
-            row.id,
-            self._make_runtime(row),
-            row.simulated_gpus,
-            lambda fetch: None if simulated or make_probe is None else make_probe(row, fetch),
+            host.id,
+            self._make_runtime(host),
+            host.simulated_gpus,
+            lambda fetch: None if make_probe is None else make_probe(host, fetch),
         )
 
     def _attach(
-        self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[FetchImage], Probe | None]
+        self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[ImageSource], Probe | None]
     ) -> None:
         def fetch(image: str) -> Iterator[ImageProgress]:
             return self._fetch(host_id, runtime, image)
@@ -177,8 +188,8 @@ class Fleet:
             runtime,
             self._on_change,
             on_contact=contacted,
-            fetch_image=fetch,
-            fetch_checkpoints=lambda job_id: self._fetch_checkpoints(job_id, host_id, runtime),
+            image_source=fetch,
+            checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
         )
         with self._lock:
             self._agents = {**self._agents, host_id: agent}
@@ -210,15 +221,15 @@ class Fleet:
     def _fetch(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
         """From another host for what takes long to make, or what no registry gives; else as the runtime does it. What
         is here stays if it can't be had anew."""
-        if image.startswith(_OURS) and runtime.has_image(image):
+        if image.startswith(_OURS) and runtime.images.has(image):
             return
         if image.startswith(_OURS) and (source := self._owner(image, host_id)) is not None:
             yield from _copy(source, runtime, image)
             return
         try:
-            yield from runtime.fetch_image(image)
+            yield from runtime.images.fetch(image)
         except ImageUnavailable:
-            source = self._owner(image, host_id) if not runtime.has_image(image) else None
+            source = self._owner(image, host_id) if not runtime.images.has(image) else None
             if source is None:
                 raise
             yield from _copy(source, runtime, image)
@@ -235,7 +246,7 @@ class Fleet:
             ):
                 continue
             try:
-                if agent.runtime.has_image(image):
+                if agent.runtime.images.has(image):
                     return agent
             except RuntimeFault:
                 continue
@@ -250,6 +261,6 @@ def _register(db: Connection, host: EmbeddedHost) -> None:
 
 def _copy(source: HostAgent, target: Runtime, image: str) -> Iterator[ImageProgress]:
     """From one host to another through the service."""
-    yield from transfer(source.runtime.save_image(image), target.load_image, f"copying {image} from {source.host_id}")
-    if not target.has_image(image):
+    yield from transfer(source.runtime.images.save(image), target.images.load, f"copying {image} from {source.host_id}")
+    if not target.images.has(image):
         raise RuntimeFault(f"{image} was copied from {source.host_id}, and is not there all the same")

@@ -7,23 +7,21 @@ called when nothing is left there. Rigid jobs are never stopped for it: a host t
 from __future__ import annotations
 
 import json
-import logging
 import shlex
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Set
-from typing import Any
 
+from sqlalchemy.engine import Connection
+
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
-
-log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 SETTLE_S = 30.0
@@ -61,25 +59,19 @@ class Parking:
         self._settled_at = clock() + settle_s
         self._woken: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="parking", daemon=True)
+        self._thread = Background(
+            "parking", self._run, first_s=SETTLE_S, trouble="hosts could not be parked or woken", trouble_s=EVERY_S
+        )
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread.close()
 
-    def _run(self) -> None:
-        if self._stopping.wait(SETTLE_S):
-            return
-        while not self._stopping.wait(EVERY_S):
-            try:
-                self.turn()
-            except Exception:
-                log.exception("hosts could not be parked or woken")
+    def _run(self) -> float:
+        self.turn()
+        return EVERY_S
 
     def turn(self) -> None:
         """Looks once, and does what is to be done."""
@@ -143,7 +135,7 @@ class Parking:
         return "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
 
     def _tell(self, host_id: str, kind: str, message: str) -> None:
-        def add(db: Any) -> None:
+        def add(db: Connection) -> None:
             repository.add_event(db, self._clock(), kind, host_id=host_id, message=message)
 
         self._db.write(add)

@@ -1,8 +1,8 @@
 """What the service needs of an execution engine, and the values that cross that seam.
 
-Docker Engine, local processes and the fake of the tests implement `Runtime`, and one conformance suite
-(tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state that
-can't be found again: after a crash of the service, `observe` says what is there.
+Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images` and `Checkpoints`. One
+conformance suite (tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state
+that can't be found again: after a crash of the service, `observe` says what is there.
 """
 
 from __future__ import annotations
@@ -48,9 +48,72 @@ class Disk:
     """By job, of this service."""
 
 
+class Images(Protocol):
+    """The images of one host, or its local environments."""
+
+    def name_for(self, image: str, launcher: str) -> str:
+        """The image that a job which names this one gets here, for all calls below: the same in an engine, while local
+        processes have an environment for it, which may depend on the launcher."""
+        ...
+
+    def has(self, image: str) -> bool:
+        """Whether `start` with this image could go ahead at once. Cheap: no network, no build."""
+        ...
+
+    def fetch(self, image: str) -> Iterator[ImageProgress]:
+        """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
+        Raises ImageUnavailable with the reason if it can't be had."""
+        ...
+
+    def save(self, image: str) -> Iterator[bytes]:
+        """The image as an archive that `load` of another host takes. Raises ImageUnavailable without it."""
+        ...
+
+    def load(self, archive: Iterable[bytes]) -> None:
+        """Makes the image of such an archive present. An archive that breaks off leaves no image."""
+        ...
+
+    def remove(self, image: str) -> None:
+        """Removes an image by its name; one that a container has, running or not, stays."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """The folders of checkpoints on one host, of jobs of this service. `Runtime.start` makes a job's folder, all
+    attempts of the job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR."""
+
+    def jobs(self) -> Sequence[str]:
+        """Ids of the jobs that have a folder."""
+        ...
+
+    def drop(self, job_id: str) -> None:
+        """Forgets a folder. Unknown job, or one whose task is still there: nothing happens."""
+        ...
+
+    def changed_at(self, job_id: str) -> float | None:
+        """When a file came into the folder or left it, in seconds by the clock of the host; None without a folder."""
+        ...
+
+    def save(self, job_id: str) -> Iterator[bytes]:
+        """The folder as a tar archive that `load` of another host takes; nothing without a folder. What is written to
+        it meanwhile may be torn."""
+        ...
+
+    def load(self, job_id: str, archive: Iterable[bytes]) -> None:
+        """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
+        Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
+        ...
+
+
 class Runtime(Protocol):
     """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
     `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
+
+    @property
+    def images(self) -> Images: ...
+
+    @property
+    def checkpoints(self) -> Checkpoints: ...
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""
@@ -60,34 +123,8 @@ class Runtime(Protocol):
         """All tasks of this service on this host, running or not, until `remove`d."""
         ...
 
-    def image_for(self, image: str, launcher: str) -> str:
-        """The image that a job which names this one gets here, for all calls below: the same in an engine, while local
-        processes have an environment for it, which may depend on the launcher."""
-        ...
-
-    def has_image(self, image: str) -> bool:
-        """Whether `start` with this image could go ahead at once. Cheap: no network, no build."""
-        ...
-
-    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
-        """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
-        Raises ImageUnavailable with the reason if it can't be had."""
-        ...
-
-    def save_image(self, image: str) -> Iterator[bytes]:
-        """The image as an archive that `load_image` of another host takes. Raises ImageUnavailable without it."""
-        ...
-
-    def load_image(self, archive: Iterable[bytes]) -> None:
-        """Makes the image of such an archive present. An archive that breaks off leaves no image."""
-        ...
-
     def disk(self) -> Disk:
         """What takes room there. May take long."""
-        ...
-
-    def remove_image(self, image: str) -> None:
-        """Removes an image by its name; one that a container has, running or not, stays."""
         ...
 
     def start(self, task: TaskSpec) -> None:
@@ -117,29 +154,6 @@ class Runtime(Protocol):
 
     def remove(self, task_id: str) -> None:
         """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
-        ...
-
-    def checkpoints(self) -> Sequence[str]:
-        """Ids of the jobs of this service that have a folder of checkpoints on this host. `start` makes it, all
-        attempts of a job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR."""
-        ...
-
-    def drop_checkpoints(self, job_id: str) -> None:
-        """Forgets them. Unknown job, or one whose task is still there: nothing happens."""
-        ...
-
-    def checkpoints_changed_at(self, job_id: str) -> float | None:
-        """When a file came into that folder or left it, in seconds by the clock of the host; None without a folder."""
-        ...
-
-    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
-        """The folder as a tar archive that `load_checkpoints` of another host takes; nothing without a folder. What is
-        written to it meanwhile may be torn."""
-        ...
-
-    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
-        """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
-        Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:

@@ -12,12 +12,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Stored, StoredImage
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, Stored, StoredImage
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 
 
@@ -28,7 +29,104 @@ class _Task:
     log: bytearray = field(default_factory=bytearray)
 
 
-class FakeRuntime:
+@dataclass(frozen=True)
+class _Folder:
+    changed_at: float
+    content: bytes
+
+
+class FakeImages:
+    """`present` are there; None: all are. `fetchable` as for `FakeRuntime`."""
+
+    def __init__(
+        self,
+        runtime: FakeRuntime,
+        present: set[str] | None,
+        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault],
+    ) -> None:
+        self.present = present
+        self.fetchable = dict(fetchable)
+        self._runtime = runtime
+
+    def holds(self, image: str) -> bool:
+        return self.present is None or image in self.present
+
+    def name_for(self, image: str, launcher: str) -> str:
+        return image
+
+    def has(self, image: str) -> bool:
+        with self._runtime.called("images.has", image):
+            return self.holds(image)
+
+    def fetch(self, image: str) -> Iterator[ImageProgress]:
+        with self._runtime.called("images.fetch", image):
+            outcome = () if self.holds(image) else self.fetchable.get(image)
+        if outcome is None:
+            raise ImageUnavailable(f"image {image!r} was not found")
+        if isinstance(outcome, RuntimeFault):
+            raise outcome
+        yield from outcome
+        self._add(image)
+
+    def save(self, image: str) -> Iterator[bytes]:
+        with self._runtime.called("images.save", image):
+            if not self.holds(image):
+                raise ImageUnavailable(f"image {image!r} is not there")
+        yield image.encode()
+
+    def load(self, archive: Iterable[bytes]) -> None:
+        image = b"".join(archive).decode()
+        with self._runtime.called("images.load", image):
+            self._add(image)
+
+    def remove(self, image: str) -> None:
+        with self._runtime.called("images.remove", image):
+            in_use = any(task.image == image for task in self._runtime.tasks())
+            if self.present is not None and not in_use:
+                self.present.discard(image)
+
+    def _add(self, image: str) -> None:
+        if self.present is not None:
+            self.present.add(image)
+
+
+class FakeCheckpoints:
+    """The folders are bytes in memory."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self.kept: dict[str, _Folder] = {}
+        self._runtime = runtime
+
+    def jobs(self) -> Sequence[str]:
+        with self._runtime.called("checkpoints.jobs"):
+            return sorted(self.kept)
+
+    def drop(self, job_id: str) -> None:
+        with self._runtime.called("checkpoints.drop", job_id):
+            if not any(task.job_id == job_id for task in self._runtime.tasks()):
+                self.kept.pop(job_id, None)
+
+    def changed_at(self, job_id: str) -> float | None:
+        with self._runtime.called("checkpoints.changed_at", job_id):
+            kept = self.kept.get(job_id)
+            return kept.changed_at if kept else None
+
+    def save(self, job_id: str) -> Iterator[bytes]:
+        with self._runtime.called("checkpoints.save", job_id):
+            kept = self.kept.get(job_id)
+        if kept is not None:
+            yield b"tar:" + kept.content
+
+    def load(self, job_id: str, archive: Iterable[bytes]) -> None:
+        with self._runtime.called("checkpoints.load", job_id):
+            self._runtime.forget_created(job_id)
+            if any(task.job_id == job_id for task in self._runtime.tasks()):
+                raise RuntimeFault(f"a task of {job_id} still has its checkpoints")
+            self.kept.pop(job_id, None)
+        self._runtime.write_checkpoint(job_id, b"".join(archive).removeprefix(b"tar:"))
+
+
+class FakeRuntime(Runtime):
     """Keeps to the contract of `Runtime`, thread-safe. `clock` gives the times of tasks.
 
     `images` are present; None: all are. `fetchable` maps further images to the progress that fetching them yields, or
@@ -46,8 +144,8 @@ class FakeRuntime:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.host_id = host_id
-        self.images = images
-        self.fetchable = dict(fetchable or {})
+        self._images = FakeImages(self, images, fetchable or {})
+        self._checkpoints = FakeCheckpoints(self)
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -56,7 +154,6 @@ class FakeRuntime:
         self._clock = clock
         self._tasks: dict[str, _Task] = {}
         self._logs: dict[str, bytearray] = {}  # of removed tasks
-        self._checkpoints: dict[str, tuple[float, bytes]] = {}  # job id -> when it changed, what is in it
         self._failures: dict[str, deque[RuntimeFault]] = {}
         self._starts: dict[str, int] = {}
         self._changed = threading.Condition(threading.RLock())
@@ -64,6 +161,14 @@ class FakeRuntime:
         self._closed = False
 
     # The contract.
+
+    @property
+    def images(self) -> FakeImages:
+        return self._images
+
+    @property
+    def checkpoints(self) -> FakeCheckpoints:
+        return self._checkpoints
 
     def survey(self) -> HostFacts:
         with self._changed:
@@ -75,53 +180,12 @@ class FakeRuntime:
             self._enter("observe")
             return [task.seen for _, task in sorted(self._tasks.items())]
 
-    def image_for(self, image: str, launcher: str) -> str:
-        return image
-
-    def has_image(self, image: str) -> bool:
-        with self._changed:
-            self._enter("has_image", image)
-            return self._has(image)
-
-    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
-        with self._changed:
-            self._enter("fetch_image", image)
-            outcome = () if self._has(image) else self.fetchable.get(image)
-        if outcome is None:
-            raise ImageUnavailable(f"image {image!r} was not found")
-        if isinstance(outcome, RuntimeFault):
-            raise outcome
-        yield from outcome
-        with self._changed:
-            if self.images is not None:
-                self.images.add(image)
-
-    def save_image(self, image: str) -> Iterator[bytes]:
-        with self._changed:
-            self._enter("save_image", image)
-            if not self._has(image):
-                raise ImageUnavailable(f"image {image!r} is not there")
-        yield image.encode()
-
-    def load_image(self, archive: Iterable[bytes]) -> None:
-        image = b"".join(archive).decode()
-        with self._changed:
-            self._enter("load_image", image)
-            if self.images is not None:
-                self.images.add(image)
-
     def disk(self) -> Disk:
         with self._changed:
             self._enter("disk")
-            images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images or ()))
-            checkpoints = tuple(Stored(job, len(content)) for job, (_, content) in sorted(self._checkpoints.items()))
+            images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images.present or ()))
+            checkpoints = tuple(Stored(job, len(kept.content)) for job, kept in sorted(self.checkpoints.kept.items()))
             return Disk(images, len(images) * GIB, checkpoints)
-
-    def remove_image(self, image: str) -> None:
-        with self._changed:
-            self._enter("remove_image", image)
-            if self.images is not None and not any(task.spec.image == image for task in self._tasks.values()):
-                self.images.discard(image)
 
     def start(self, task: TaskSpec) -> None:
         with self._changed:
@@ -130,10 +194,10 @@ class FakeRuntime:
             existing = self._tasks.get(task.task_id)
             if existing is not None and existing.seen.state is not TaskState.CREATED:
                 return
-            if not self._has(task.image):
+            if not self.images.holds(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
-            self._checkpoints.setdefault(task.job_id, (self._clock(), b""))
+            self.checkpoints.kept.setdefault(task.job_id, _Folder(self._clock(), b""))
             running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
             self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
             self._notify()
@@ -162,42 +226,6 @@ class FakeRuntime:
             if task is not None:
                 self._logs[task_id] = task.log
                 self._notify()
-
-    def checkpoints(self) -> Sequence[str]:
-        with self._changed:
-            self._enter("checkpoints")
-            return sorted(self._checkpoints)
-
-    def drop_checkpoints(self, job_id: str) -> None:
-        with self._changed:
-            self._enter("drop_checkpoints", job_id)
-            if not any(task.spec.job_id == job_id for task in self._tasks.values()):
-                self._checkpoints.pop(job_id, None)
-
-    def checkpoints_changed_at(self, job_id: str) -> float | None:
-        with self._changed:
-            self._enter("checkpoints_changed_at", job_id)
-            return self._checkpoints.get(job_id, (None, b""))[0]
-
-    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
-        with self._changed:
-            self._enter("save_checkpoints", job_id)
-            found = self._checkpoints.get(job_id)
-        if found is not None:
-            yield b"tar:" + found[1]
-
-    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
-        with self._changed:
-            self._enter("load_checkpoints", job_id)
-            mine = {name: task for name, task in self._tasks.items() if task.spec.job_id == job_id}
-            if any(task.seen.state is not TaskState.CREATED for task in mine.values()):
-                raise RuntimeFault(f"a task of {job_id} still has its checkpoints")
-            for name in mine:
-                del self._tasks[name]
-            self._checkpoints.pop(job_id, None)
-        content = b"".join(archive).removeprefix(b"tar:")
-        with self._changed:
-            self._checkpoints[job_id] = (self._clock(), content)
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
@@ -233,19 +261,21 @@ class FakeRuntime:
     def write_checkpoint(self, job_id: str, content: bytes) -> None:
         """The job's task writes into the folder."""
         with self._changed:
-            self._checkpoints[job_id] = (self._clock(), content)
+            self.checkpoints.kept[job_id] = _Folder(self._clock(), content)
 
     def read_checkpoint(self, job_id: str) -> bytes | None:
         with self._changed:
-            return self._checkpoints[job_id][1] if job_id in self._checkpoints else None
+            kept = self.checkpoints.kept.get(job_id)
+            return kept.content if kept else None
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""
-        self._end(task_id, state=TaskState.EXITED, exit_code=code, oom_killed=oom_killed, error=error)
+        how = ObservedTask(task_id, TaskState.EXITED, exit_code=code, oom_killed=oom_killed, error=error)
+        self._end(how)
 
     def lose(self, task_id: str) -> None:
         """The task is gone, and nobody saw how it ended."""
-        self._end(task_id, state=TaskState.LOST)
+        self._end(ObservedTask(task_id, TaskState.LOST))
 
     def blind(self, task_id: str) -> None:
         """The task runs on, but says that it can't reach its GPUs."""
@@ -303,10 +333,23 @@ class FakeRuntime:
                         raise AssertionError(f"{uuid} is in {holders[uuid]} and in {spec.task_id}")
                     holders[uuid] = spec.task_id
 
+    @contextmanager
+    def called(self, method: str, argument: str = "") -> Iterator[None]:
+        """Around what a call does: notes it, and fails if it should."""
+        with self._changed:
+            self._enter(method, argument)
+            yield
+
+    def forget_created(self, job_id: str) -> None:
+        """Tasks of a job that never ran."""
+        for spec in self.tasks(TaskState.CREATED):
+            if spec.job_id == job_id:
+                del self._tasks[spec.task_id]
+
     def _enter(self, method: str, argument: str = "") -> None:
         if self.silent:
             raise RuntimeFault(f"{self.host_id} does not answer")
-        if method not in ("survey", "observe", "has_image"):
+        if method not in ("survey", "observe", "images.has"):
             self.calls.append((method, argument))
         if self._failures.get(method):
             raise self._failures[method].popleft()
@@ -320,20 +363,20 @@ class FakeRuntime:
             task.seen = replace(task.seen, paused=paused)
             self._notify()
 
-    def _end(self, task_id: str, **changes: object) -> None:
+    def _end(self, how: ObservedTask) -> None:
         with self._changed:
-            task = self._tasks[task_id]
+            task = self._tasks[how.task_id]
             if task.seen.state is not TaskState.RUNNING or task.seen.paused:
-                raise AssertionError(f"{task_id} is {task.seen}, so it can't end")
-            task.seen = replace(task.seen, finished_at=self._clock(), **changes)  # type: ignore[arg-type]
+                raise AssertionError(f"{how.task_id} is {task.seen}, so it can't end")
+            task.seen = replace(
+                task.seen, state=how.state, exit_code=how.exit_code, oom_killed=how.oom_killed, error=how.error,
+                finished_at=self._clock(),
+            )  # fmt: skip
             self._notify()
 
     def _notify(self) -> None:
         self._version += 1
         self._changed.notify_all()
-
-    def _has(self, image: str) -> bool:
-        return self.images is None or image in self.images
 
     def _state(self, task_id: str) -> TaskState | None:
         task = self._tasks.get(task_id)

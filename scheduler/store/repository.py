@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Unpack, cast
 
 from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, or_, select, update
@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.cluster_state import run_seconds
 from schedulearn.scheduler.core.conclusions import PREEMPTED
 from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.gang import free_port
+from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.models import (
@@ -309,15 +310,15 @@ def meta(db: Connection, key: str) -> str | None:
     return db.execute(select(col(Meta.value)).where(col(Meta.key) == key)).scalar()
 
 
-def sync_gpus(db: Connection, host_id: str, gpus: Sequence[Mapping[str, Any]]) -> None:
-    """Makes the GPUs of a host those given (uuid, ordinal, type, memory_bytes, simulated). Others of the host are kept
-    as not present, since leases and history name them."""
+def sync_gpus(db: Connection, host_id: str, gpus: Sequence[FoundGpu]) -> None:
+    """Makes the GPUs of a host those given. Others of the host are kept as not present, since leases and history name
+    them."""
     db.execute(update(Gpu).where(col(Gpu.host_id) == host_id).values(present=False))
     known = set(db.execute(select(col(Gpu.uuid))).scalars())
     for gpu in gpus:
-        values = {**gpu, "host_id": host_id, "present": True}
-        if gpu["uuid"] in known:
-            db.execute(update(Gpu).where(col(Gpu.uuid) == gpu["uuid"]).values(values))
+        values = {**asdict(gpu), "host_id": host_id, "present": True}
+        if gpu.uuid in known:
+            db.execute(update(Gpu).where(col(Gpu.uuid) == gpu.uuid).values(values))
         else:
             db.execute(insert(Gpu).values(values))
 

@@ -11,8 +11,8 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) -> None:
     image = FIVE_KEYS["container_image"]
-    api.runtime.images = {f"{image}:latest", image, "foreign:1"}
-    api.runtime.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
+    api.runtime.images.present = {f"{image}:latest", image, "foreign:1"}
+    api.runtime.images.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
     job = api.submit()
     api.wait(job, "running")
     api.runtime.write_checkpoint(job, b"x" * 10)
@@ -24,7 +24,7 @@ def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) 
     assert found["images_bytes"] == 3 * GIB
     assert found["checkpoints"] == [{"job": job, "bytes": 10}]
     assert api.http.post("/api/v1/hosts/local/images", json={"image": "new:1"}).status_code == 202
-    wait_for(lambda: "new:1" in (api.runtime.images or ()))
+    wait_for(lambda: "new:1" in (api.runtime.images.present or ()))
     api.http.post("/api/v1/hosts/local/images", json={"image": "nowhere:1"})
     [failed] = wait_for(lambda: api.http.get("/api/v1/hosts/local/disk").json()["fetches"])
     assert (failed["image"], failed["percent"]) == ("nowhere:1", None)

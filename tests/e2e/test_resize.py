@@ -182,11 +182,11 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
             assert httpx.get(f"{url}/api/v1/jobs", headers={"host": host}).status_code == 403
     docker = DockerRuntime("local", docker_url, tmp_path / "data", cluster_of(served))
     try:
-        assert docker.checkpoints() == [job]
+        assert docker.checkpoints.jobs() == [job]
         for task in docker.observe():
             docker.remove(task.task_id)
-        docker.drop_checkpoints(job)
-        assert docker.checkpoints() == []
+        docker.checkpoints.drop(job)
+        assert docker.checkpoints.jobs() == []
     finally:
         docker.close()
 

@@ -94,12 +94,12 @@ class TestContainers:
         [mine] = [each for each in disk.checkpoints if each.name in task_id]
         assert mine.bytes >= 1_000_000
         containers.runtime.remove(task_id)
-        containers.runtime.remove_image(name)
-        containers.runtime.remove_image(name)
-        assert not containers.runtime.has_image(name)
+        containers.runtime.images.remove(name)
+        containers.runtime.images.remove(name)
+        assert not containers.runtime.images.has(name)
         sleeper = containers.start(SLEEPER)
-        containers.runtime.remove_image(IMAGE)
-        assert containers.runtime.has_image(IMAGE)
+        containers.runtime.images.remove(IMAGE)
+        assert containers.runtime.images.has(IMAGE)
         containers.runtime.stop(sleeper, 0)
 
     def test_an_image_whose_layers_another_one_has_too_still_has_its_size(
@@ -120,7 +120,7 @@ class TestContainers:
             assert images[IMAGE].bytes == base
         finally:
             for tag in ("1", "2"):
-                containers.runtime.remove_image(f"{repository}:{tag}")
+                containers.runtime.images.remove(f"{repository}:{tag}")
 
     def test_a_folder_that_the_host_lacks_is_named(self, containers: Bench, tmp_path: Path) -> None:
         missing = str(tmp_path / "nowhere")
@@ -249,7 +249,7 @@ class TestImages:
         runtime = DockerRuntime("here", "unix:///nonexistent.sock", tmp_path, "c")
         for name in ("schedulearn/miner", "docker.io/schedulearn/horovod-cpu:1.0", "schedulearn/horovod-cpu@sha256:00"):
             with pytest.raises(ImageUnavailable, match="built on the host"):
-                list(runtime.fetch_image(name))
+                list(runtime.images.fetch(name))
         runtime.close()
 
     def test_our_own_images_are_built_by_the_engine_of_the_host(self, tmp_path: Path, monkeypatch) -> None:
@@ -257,7 +257,7 @@ class TestImages:
         script.write_text('echo "progress 50 $1 at $DOCKER_HOST"; echo "ready schedulearn/horovod-$1"')
         monkeypatch.setattr("schedulearn.scheduler.runtimes.docker.images.recipe_path", lambda name: script)
         runtime = DockerRuntime("here", "unix:///some.sock", tmp_path, "c")
-        *_, last = runtime.fetch_image("schedulearn/horovod-cuda:latest")
+        *_, last = runtime.images.fetch("schedulearn/horovod-cuda:latest")
         assert (last.percent, last.message) == (50, "cuda at unix:///some.sock")
         runtime.close()
 
@@ -292,9 +292,9 @@ class TestImages:
     @pytest.mark.docker
     def test_a_pull_that_is_impossible_says_what_to_check(self, containers: Bench) -> None:
         with pytest.raises(ImageUnavailable, match="Check its name"):
-            list(containers.runtime.fetch_image("localhost:1/nothing:1"))
+            list(containers.runtime.images.fetch("localhost:1/nothing:1"))
         with pytest.raises(ImageUnavailable):
-            list(containers.runtime.fetch_image("NOT a name"))
+            list(containers.runtime.images.fetch("NOT a name"))
 
 
 class TestGpus:
@@ -321,11 +321,11 @@ class TestConnection:
         runtime = DockerRuntime("here", "unix:///nonexistent.sock", tmp_path, "c")
         for call in (
             runtime.observe,
-            lambda: runtime.has_image("x"),
+            lambda: runtime.images.has("x"),
             lambda: runtime.start(REAL),
             lambda: runtime.stop(REAL.task_id, 1),
             lambda: runtime.remove(REAL.task_id),
-            lambda: list(runtime.fetch_image("x")),
+            lambda: list(runtime.images.fetch("x")),
         ):
             with pytest.raises(RuntimeFault, match=r"nonexistent\.sock does not answer: .*No such file"):
                 call()

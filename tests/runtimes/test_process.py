@@ -297,16 +297,16 @@ class TestEnvironment:
         )
         monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
         monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "one")
-        assert not processes.runtime.has_image("anything")
-        progress = list(processes.runtime.fetch_image("anything"))
+        assert not processes.runtime.images.has("anything")
+        progress = list(processes.runtime.images.fetch("anything"))
         assert [p.percent for p in progress] == [0, 5, 5, 100]
         assert progress[1].message == "compiling"
-        assert processes.runtime.has_image("anything")
+        assert processes.runtime.images.has("anything")
         task_id = processes.start(shell("echo $VIRTUAL_ENV"), image="anything")
         assert processes.read(task_id, follow=True).decode().strip() == str(built)
-        assert processes.another().has_image("anything")
+        assert processes.another().images.has("anything")
         monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_digest", lambda: "two")
-        assert not processes.another().has_image("anything")
+        assert not processes.another().images.has("anything")
 
     def test_our_own_images_names_mean_environments_of_their_own(
         self, processes: Bench, tmp_path: Path, monkeypatch
@@ -322,23 +322,23 @@ class TestEnvironment:
             "somebody/horovod-mxnet": "cpu",
         }
         for image, flavour in names.items():
-            list(processes.runtime.fetch_image(image))
+            list(processes.runtime.images.fetch(image))
             task_id = processes.start(shell("echo $VIRTUAL_ENV"), image=image)
             assert processes.read(task_id, follow=True).decode().strip() == str(tmp_path / flavour)
-        assert not processes.runtime.has_image("schedulearn/horovod-keras")
+        assert not processes.runtime.images.has("schedulearn/horovod-keras")
 
     def test_a_build_that_is_given_up_leaves_no_process(self, processes: Bench, tmp_path: Path, monkeypatch) -> None:
         script = tmp_path / "build-env.sh"
         script.write_text(f"echo $$ >'{tmp_path}/pid'; echo 'progress 1 x'; sleep 100")
         monkeypatch.setattr("schedulearn.scheduler.runtimes.process.environments.recipe_path", lambda name: script)
-        progress = processes.runtime.fetch_image("anything")
+        progress = processes.runtime.images.fetch("anything")
         next(progress), next(progress)
         progress.close()
         assert not is_running(int((tmp_path / "pid").read_text()))
 
     def test_a_named_environment_that_is_missing_says_where_it_should_be(self, tmp_path: Path) -> None:
         runtime = ProcessRuntime("here", tmp_path / "data", {"mine": tmp_path / "nowhere"})
-        assert not runtime.has_image("mine")
+        assert not runtime.images.has("mine")
         with pytest.raises(ImageUnavailable, match="nowhere"):
-            list(runtime.fetch_image("mine"))
+            list(runtime.images.fetch("mine"))
         runtime.close()

@@ -16,7 +16,7 @@ from clusters import FakeCluster, spec, wait_for
 from registries import Registry
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.docker.images import has_image
+from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 from schedulearn.scheduler.store import repository
@@ -130,7 +130,7 @@ def test_other_jobs_have_the_gpu_while_an_engine_pulls_an_image(tmp_path: Path, 
                 [missing] = c.submit(spec(container_image=f"{registry.image}-not"))
                 assert c.wait(missing, "failed").reason == "image_unavailable"
         finally:
-            if has_image(engine, registry.image):
+            if DockerImages(engine).has(registry.image):
                 engine.api.remove_image(registry.image)
             engine.close()
 
@@ -146,4 +146,4 @@ def test_a_pull_that_nobody_needs_any_more_ends(tmp_path: Path, engine_url: str)
             c.cluster.service.cancel(job)
             assert c.state(job) == "cancelled"
             wait_for(lambda: not c.cluster.agent.fetches(), seconds=30, what="the end of the pull")
-            assert not runtime.has_image(registry.image)
+            assert not runtime.images.has(registry.image)

@@ -84,18 +84,18 @@ def test_no_request_follows_a_redirect(hostile: str, victim: tuple[str, list[str
     asks: list[Callable[[], object]] = [
         runtime.survey,
         runtime.observe,
-        lambda: runtime.has_image("x"),
-        lambda: list(runtime.fetch_image("x")),
-        lambda: list(runtime.save_image("x")),
-        lambda: runtime.load_image(iter([b"x"])),
+        lambda: runtime.images.has("x"),
+        lambda: list(runtime.images.fetch("x")),
+        lambda: list(runtime.images.save("x")),
+        lambda: runtime.images.load(iter([b"x"])),
         runtime.disk,
-        lambda: runtime.remove_image("x"),
+        lambda: runtime.images.remove("x"),
         lambda: runtime.stop(TASK, 1),
         lambda: runtime.pause(TASK),
         lambda: runtime.remove(TASK),
-        runtime.checkpoints,
-        lambda: list(runtime.save_checkpoints("j")),
-        lambda: runtime.load_checkpoints("j", iter([b"x"])),
+        runtime.checkpoints.jobs,
+        lambda: list(runtime.checkpoints.save("j")),
+        lambda: runtime.checkpoints.load("j", iter([b"x"])),
     ]
     for ask in asks:
         with pytest.raises(RuntimeFault, match="redirect"):

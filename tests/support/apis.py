@@ -19,6 +19,7 @@ from probes import FakeProbe
 
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings
+from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
@@ -81,10 +82,7 @@ class Api:
 @contextmanager
 def serve_api(directory: Path, gpus: int = 4, probe: FakeProbe | None = None, **settings: Any) -> Iterator[Api]:
     runtime = FakeRuntime("local")
-    rows = [
-        {"uuid": f"GPU-{i}", "ordinal": i, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
-        for i in range(gpus)
-    ]
+    rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(gpus)]
     app = create_app(
         load_settings(data=directory, **settings),
         lambda _: EmbeddedHost("local", "fake", "fake", runtime, list(rows), lambda _: None, probe),

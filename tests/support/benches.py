@@ -52,6 +52,18 @@ def shell(script: str, play: Callable[[FakeRuntime, str], None] = lambda runtime
     return Program(("sh", "-c", script), play)
 
 
+SLEEPER = Program(("sleep", "100"))
+UNKNOWN = ["schedulearn-nobody-1-0", "", "..", "../../etc", "schedulearn-x-1-0/..", "no task"]
+
+
+def printer(text: str, code: int = 0) -> Program:
+    def play(runtime: FakeRuntime, task_id: str) -> None:
+        runtime.write(task_id, text.encode())
+        runtime.finish(task_id, code)
+
+    return shell(f"printf '{text}'; exit {code}", play)
+
+
 @dataclass
 class Bench:
     """Makes runtimes of one kind over one place. `runtime` is the first; `another` is a service after a restart."""
@@ -118,8 +130,8 @@ class Bench:
         last = self.another() if not self.is_fake else self.runtime
         for task in last.observe():
             last.remove(task.task_id)
-        for job_id in last.checkpoints():
-            last.drop_checkpoints(job_id)
+        for job_id in last.checkpoints.jobs():
+            last.checkpoints.drop(job_id)
         for runtime in self.made:
             runtime.close()
 

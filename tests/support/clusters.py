@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report
@@ -100,10 +101,7 @@ class FakeCluster:
         self.cluster: Cluster
 
     def __enter__(self) -> FakeCluster:
-        rows = [
-            {"uuid": f"GPU-{i}", "ordinal": i, "type": "simulated", "memory_bytes": 1 << 34, "simulated": True}
-            for i in range(self.gpus)
-        ]
+        rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(self.gpus)]
         self.cluster = Cluster(
             self.directory,
             lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None, self.probe),

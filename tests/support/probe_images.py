@@ -10,7 +10,7 @@ from pathlib import Path
 from nvml_library import NAME, build_library
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.docker.images import fetch_image
+from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image
 
 WITH_GPUS = "schedulearn-test/probe:1"
@@ -19,7 +19,7 @@ ENVIRONMENT = {"FAKE_NVML_GPUS": "8", "LD_LIBRARY_PATH": "/usr/lib"}
 
 def image_with_gpus(engine: Engine, folder: Path) -> str:
     library = build_library(folder) / NAME
-    for _ in fetch_image(engine, probe_image()):
+    for _ in DockerImages(engine).fetch(probe_image()):
         pass
     container = engine.api.create_container(probe_image())["Id"]
     buffer = io.BytesIO()

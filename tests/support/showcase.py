@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def _seed(c: Connection, rng: random.Random, now: float, names: list[str], count
             "docker", labels={}, position=position, origin="embedded" if embedded else "settings",
             simulated_gpus=None if embedded else GPUS_A_HOST,
         ))  # fmt: skip
-        c.execute(insert(Gpu), [{**gpu, "host_id": name} for gpu in simulated_gpus(CLUSTER, name, GPUS_A_HOST)])
+        c.execute(insert(Gpu), [{**asdict(gpu), "host_id": name} for gpu in simulated_gpus(CLUSTER, name, GPUS_A_HOST)])
     c.execute(insert(PolicyChoice), [
         {"at": now - days * DAY_S, "algorithm": algorithm, "metric": metric, "params": {}}
         for days, algorithm, metric in ((5.5, "fifo", "default"), (3.2, "las", "default"), (0.4, "goodput", "speed"))
@@ -117,7 +118,7 @@ def _past(
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Ended jobs, packed onto the GPUs so that no GPU had two at a time."""
     free_at = {name: [now - DAYS * DAY_S + rng.random() * 3600 for _ in range(GPUS_A_HOST)] for name in names}
-    gpus = {name: [gpu["uuid"] for gpu in simulated_gpus(CLUSTER, name, GPUS_A_HOST)] for name in names}
+    gpus = {name: [gpu.uuid for gpu in simulated_gpus(CLUSTER, name, GPUS_A_HOST)] for name in names}
     mean = DAYS * DAY_S * len(names) * GPUS_A_HOST / (count * 3.0) * 0.8
     for _ in range(count):
         host = min(names, key=lambda name: sorted(free_at[name])[2])
@@ -178,7 +179,7 @@ def _reporter(
     job = _job(rng, now - 290, 2, elastic=True, min_gpus=1, max_gpus=8, priority=80)
     job |= {"name": "resnet50-imagenet", "attempt": 3, "started_at": now - 280, "run_seconds": 260.0,
             "gpu_seconds": 1100.0, "user": "ada"}  # fmt: skip
-    gpus = [gpu["uuid"] for gpu in simulated_gpus(CLUSTER, names[0], GPUS_A_HOST)]
+    gpus = [gpu.uuid for gpu in simulated_gpus(CLUSTER, names[0], GPUS_A_HOST)]
     spans = ((1, 2, 280, 200), (2, 4, 198, 90), (3, 8, 88, 12))
     attempts = [_task(job, n, names[0], gpus[:k], now - begin, now - end) for n, k, begin, end in spans]
     told = [_event(job, now - 290, "queued", "Submitted.")]
@@ -226,10 +227,10 @@ def _minutes(c: Connection, rng: random.Random, now: float, host: str, tasks: li
     for gpu in simulated_gpus(CLUSTER, host, GPUS_A_HOST):
         level = rng.uniform(60, 95)
         for minute in range(last - 1440, last):
-            held = any(begin <= minute * 60 <= end for begin, end in busy.get(gpu["uuid"], ()))
+            held = any(begin <= minute * 60 <= end for begin, end in busy.get(gpu.uuid, ()))
             load = min(100.0, level + rng.gauss(0, 4)) if held else 0.0
             rows.append({
-                "gpu_uuid": gpu["uuid"], "minute": minute, "utilization": round(load), "memory_bytes": (4 + load / 4) *
+                "gpu_uuid": gpu.uuid, "minute": minute, "utilization": round(load), "memory_bytes": (4 + load / 4) *
                 (1 << 28), "temperature": 32 + round(load / 2.4), "power_w": 55 + round(load * 2.4),
             })  # fmt: skip
     c.execute(insert(GpuMinute), rows)

@@ -58,7 +58,7 @@ def test_they_are_brought_to_the_new_host_before_the_job_starts_there(tmp_path: 
 def test_a_transfer_that_breaks_is_tried_again_and_the_source_stays(tmp_path: Path) -> None:
     with Lab(tmp_path) as c:
         with moved_away(c) as job:
-            c.runtimes["b"].fail_next("load_checkpoints", RuntimeFault("disk full"))
+            c.runtimes["b"].fail_next("checkpoints.load", RuntimeFault("disk full"))
         c.on_b(job)
         assert c.runtimes["b"].read_checkpoint(job) == b"step 7"
         assert c.runtimes["a"].read_checkpoint(job) == b"step 7"

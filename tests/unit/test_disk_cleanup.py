@@ -39,7 +39,7 @@ def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[Item], ro
 
 def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_path: Path) -> None:
     runtime = FakeRuntime("local", images={"old:latest", "new:1", "waiting:1", "foreign:1", "wanted:1"})
-    runtime.images.update({"old"})  # type: ignore[union-attr]  # as an engine finds it, by its short name
+    runtime.images.present.update({"old"})  # type: ignore[union-attr]  # as an engine finds it, by its short name
     with FakeCluster(tmp_path, runtime=runtime) as c:
         for image in ("old", "wanted:1", "new:1"):
             [job] = c.submit(spec(container_image=image))
@@ -48,17 +48,17 @@ def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_pa
             c.wait(job, "succeeded")
         wait_for(lambda: not runtime.tasks())
         c.submit(spec(container_image="waiting:1", gpus=64))
-        runtime.images.discard("old")  # type: ignore[union-attr]
+        runtime.images.present.discard("old")  # type: ignore[union-attr]
         keeper = Housekeeping(
             c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=4 * GIB), wanted=["wanted:1"]
         )
         keeper.tidy()
-        assert runtime.images == {"new:1", "waiting:1", "foreign:1", "wanted:1"}
+        assert runtime.images.present == {"new:1", "waiting:1", "foreign:1", "wanted:1"}
         keeper = Housekeeping(
             c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=1), wanted=["wanted:1"]
         )
         keeper.tidy()
-        assert runtime.images == {"waiting:1", "foreign:1", "wanted:1"}
+        assert runtime.images.present == {"waiting:1", "foreign:1", "wanted:1"}
 
 
 def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Pat
         room = Room(checkpoints=250, logs=2500)
         keeper = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, room)
         keeper.tidy()
-        assert list(c.runtime.checkpoints()) == sorted(jobs[1:])
+        assert list(c.runtime.checkpoints.jobs()) == sorted(jobs[1:])
         assert set(c.cluster.logs.sizes()) == {c.task(job) for job in jobs[1:]}
         tight = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(checkpoints=1, logs=1))
         tight.tidy()
-        assert list(c.runtime.checkpoints()) == [jobs[2]], "a job that runs keeps what it has"
+        assert list(c.runtime.checkpoints.jobs()) == [jobs[2]], "a job that runs keeps what it has"
         assert set(c.cluster.logs.sizes()) == {c.task(jobs[2])}
 
 

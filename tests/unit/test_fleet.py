@@ -175,7 +175,7 @@ def test_an_image_that_no_registry_has_is_copied_from_a_host_that_has_it(tmp_pat
         jobs = c.submit(spec(gpus=4), spec(gpus=4), spec(container_image="none", gpus=4))
         c.wait(jobs[0], "running")
         c.wait(jobs[1], "running")
-        assert ("load_image", "img") in others["h2"].calls
+        assert ("images.load", "img") in others["h2"].calls
         c.cluster.service.cancel(jobs[0])
         assert "not found" in c.wait(jobs[2], "failed").message
 
@@ -219,7 +219,7 @@ def test_no_part_of_a_gang_starts_before_all_can(tmp_path: Path) -> None:
         [job] = c.submit(spec(**GANG))
         wait_for(lambda: "slow" in c.job(job).message)
         assert running(others["h1"]) == []
-        others["h2"].fetchable["img"] = []
+        others["h2"].images.fetchable["img"] = []
         c.wait(job, "running")
         assert len(running(others["h1"])) == len(running(others["h2"])) == 1
 

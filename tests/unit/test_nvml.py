@@ -19,8 +19,9 @@ from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory
 GPU = "GPU-00000000-0000-0000-0000-00000000000"
 ROWS = """
 import json, sys
+from dataclasses import asdict
 from schedulearn.scheduler.hosts.embedded import _gpus
-print(json.dumps([_gpus("cluster", None)[0], _gpus("cluster", 3)[0]]))
+print(json.dumps([[asdict(gpu) for gpu in _gpus("cluster", count)[0]] for count in (None, 3)]))
 """
 
 

@@ -101,10 +101,10 @@ def test_checkpoints_are_kept_for_a_while_after_the_end(tmp_path: Path) -> None:
         copies = Copies(tmp_path / "copies", 0)
         sweeper = Checkpoints(c.cluster.db, lambda: c.cluster.agents, copies, 100.0, clock=lambda: now[0])
         sweeper.sweep()
-        assert set(c.runtime.checkpoints()) == {ended, running}
+        assert set(c.runtime.checkpoints.jobs()) == {ended, running}
         now[0] = finished + 101
         sweeper.sweep()
-        assert c.runtime.checkpoints() == [running]
+        assert c.runtime.checkpoints.jobs() == [running]
 
 
 def test_a_curve_that_is_thinned_keeps_its_ends() -> None:

@@ -79,7 +79,7 @@ def test_jobs_of_one_missing_image_do_not_all_become_pulling_and_are_told_why_th
         wait_for(lambda: c.cluster.loop.waiting[jobs[4]].code == "waiting_for_image")  # type: ignore[attr-defined]
         fetch.end()
         c.wait(jobs[0], "running")
-        assert c.runtime.calls.count(("fetch_image", "new")) == 1
+        assert c.runtime.calls.count(("images.fetch", "new")) == 1
 
 
 def test_an_image_that_cannot_be_had_fails_its_job_and_no_other(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_image_that_could_not_be_had_is_asked_for_again_by_the_next_job(tmp_p
     with FakeCluster(tmp_path, runtime=runtime) as c:
         [bad] = c.submit(new())
         c.wait(bad, "failed")
-        runtime.fetchable["new"] = [ImageProgress(50.0, "half")]
+        runtime.images.fetchable["new"] = [ImageProgress(50.0, "half")]
         [good] = c.submit(new())
         c.wait(good, "running")
 
@@ -109,7 +109,7 @@ def test_a_fetch_that_fails_for_a_passing_cause_is_told_and_tried_again(tmp_path
         [job] = c.submit(new())
         wait_for(lambda: c.job(job).message == "the registry is busy Trying again.")
         assert (c.state(job), c.leases()) == ("pulling", [])
-        runtime.fetchable["new"] = [ImageProgress(50.0, "half")]
+        runtime.images.fetchable["new"] = [ImageProgress(50.0, "half")]
         c.wait(job, "running")
 
 
@@ -155,7 +155,7 @@ def test_a_service_that_starts_again_goes_on_with_the_fetch_where_it_was_althoug
         c.wait(other, "running")
         c.wait(job, "pulling")
     runtime._closed = False
-    again = runtime.fetchable["new"] = SlowFetch()
+    again = runtime.images.fetchable["new"] = SlowFetch()
     with FakeCluster(tmp_path, gpus=1, runtime=runtime) as c:
         assert again.begun.wait(10)
         assert (c.state(job), c.job(job).fetch_hosts) == ("pulling", ["local"])
@@ -214,12 +214,12 @@ def test_a_gang_waits_until_all_of_its_hosts_have_the_image(tmp_path: Path) -> N
 def test_an_image_that_was_removed_from_a_host_gives_the_gpus_back_until_it_is_there_again(tmp_path: Path) -> None:
     fetch = SlowFetch()
     runtime = fetching(fetch)
-    assert runtime.images is not None
-    runtime.images.add("new")
+    assert runtime.images.present is not None
+    runtime.images.present.add("new")
     with FakeCluster(tmp_path, runtime=runtime) as c:
         [first] = c.submit(new(max_restarts=1))
         c.wait(first, "running")
-        runtime.images.discard("new")
+        runtime.images.present.discard("new")
         runtime.finish(c.task(first), 1)
         wait_for(lambda: c.state(first) == "pulling")
         assert c.leases() == []
@@ -233,8 +233,8 @@ def test_a_job_that_pulled_with_gpus_under_the_version_before_goes_on_without(tm
     """As the migration leaves such a row: `starting`, with a task that never ran."""
     fetch = SlowFetch()
     runtime = fetching(fetch)
-    assert runtime.images is not None
-    runtime.images.add("new")
+    assert runtime.images.present is not None
+    runtime.images.present.add("new")
     runtime.fail_next("start", RuntimeFault("busy"), times=100)
     with FakeCluster(tmp_path, runtime=runtime) as c:
         [job] = c.submit(new())
@@ -242,7 +242,7 @@ def test_a_job_that_pulled_with_gpus_under_the_version_before_goes_on_without(tm
         wait_for(lambda: "busy" in c.job(job).message)
     runtime._closed = False
     runtime._failures.clear()
-    runtime.images.discard("new")
+    runtime.images.present.discard("new")
     with FakeCluster(tmp_path, runtime=runtime) as c:
         c.wait(job, "pulling")
         assert c.leases() == []

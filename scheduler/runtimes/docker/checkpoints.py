@@ -20,7 +20,7 @@ _CONTENT = f"{CHECKPOINTS_PATH}/."
 
 
 class CheckpointVolumes:
-    """Those of one service, by its `label` and `cluster_id`, on one engine. Methods as in `Runtime`."""
+    """The `Checkpoints` of one service, by its `label` and `cluster_id`, on one engine."""
 
     def __init__(self, engine: Engine, label: str, cluster_id: str) -> None:
         self._engine = engine

@@ -19,7 +19,8 @@ LABEL = "schedulearn.cluster"
 # `json-file` would replace all that is not UTF-8.
 LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4", "compress": "false"})
 
-# The init of each container (tini) passes signals on to the command's whole process group, as shim.py does it.
+# The init of each container (tini) passes signals on to the whole process group of the command, as our keeper does for
+# local processes.
 BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
 
 # The words with which tini reports a command that it can't run; it then exits with 126 or 127.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import docker.errors
-
 from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
-from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.volumes import LABEL_JOB
 
 _QUERY_S = 300.0  # an engine adds up the files of all volumes
@@ -43,13 +41,3 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
         images_bytes=int(found.get("LayersSize") or image_usage.get("TotalSize") or 0),
         checkpoints=tuple(sorted(checkpoints, key=lambda each: each.name)),
     )
-
-
-def remove_image(engine: Engine, image: str) -> None:
-    """As `Runtime.remove_image`."""
-    with engine.errors("remove an image"):
-        try:
-            engine.api.remove_image(image)
-        except docker.errors.APIError as error:
-            if status_of(error) not in (404, 409):  # it is not there, or a container has it
-                raise

@@ -19,7 +19,7 @@ from docker.utils import parse_repository_tag
 
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain
+from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
@@ -28,22 +28,66 @@ PROBE_SCRIPT = "build-probe.sh"
 HEARTBEAT_S = 2.0
 
 
-def has_image(engine: Engine, image: str) -> bool:
-    with engine.errors("look for an image"):
-        try:
-            engine.api.inspect_image(image)
-        except docker.errors.NotFound:
-            return False
-        except docker.errors.APIError as error:
-            if error.is_client_error():  # not a valid name
+class DockerImages:
+    """The `Images` of one engine. `closed` breaks off a fetch."""
+
+    def __init__(self, engine: Engine, closed: threading.Event | None = None) -> None:
+        self._engine = engine
+        self._closed = closed or threading.Event()
+
+    def name_for(self, image: str, launcher: str) -> str:
+        return image
+
+    def has(self, image: str) -> bool:
+        with self._engine.errors("look for an image"):
+            try:
+                self._engine.api.inspect_image(image)
+            except docker.errors.NotFound:
                 return False
-            raise
-    return True
+            except docker.errors.APIError as error:
+                if error.is_client_error():  # not a valid name
+                    return False
+                raise
+        return True
+
+    def fetch(self, image: str) -> Iterator[ImageProgress]:
+        for progress in _fetch(self._engine, image):
+            if self._closed.is_set():
+                raise RuntimeFault(f"the fetch of {image} was interrupted")
+            yield progress
+
+    def save(self, image: str) -> Iterator[bytes]:
+        engine = self._engine
+        with engine.errors("hand out an image"):
+            try:
+                with engine.stream("GET", f"/images/{quote(image, safe='')}/get") as stream:
+                    yield from stream.chunks()
+            except docker.errors.NotFound as error:
+                raise ImageUnavailable(f"image {image!r} is not on the host at {engine.url}") from error
+
+    def load(self, archive: Iterable[bytes]) -> None:
+        tar = {"Content-Type": "application/x-tar"}
+        with (
+            self._engine.errors("take an image"),
+            self._engine.stream("POST", "/images/load", params={"quiet": 1}, data=archive, headers=tar) as stream,
+        ):
+            for event in stream.objects():
+                if "error" in event:
+                    raise RuntimeFault(
+                        f"the Docker Engine at {self._engine.url} can't take the image: {event['error']}"
+                    )
+
+    def remove(self, image: str) -> None:
+        with self._engine.errors("remove an image"):
+            try:
+                self._engine.api.remove_image(image)
+            except docker.errors.APIError as error:
+                if status_of(error) not in (404, 409):  # it is not there, or a container has it
+                    raise
 
 
-def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
-    """As `Runtime.fetch_image`. Names below `schedulearn/` are never looked for in a registry: there, anybody could
-    own that name."""
+def _fetch(engine: Engine, image: str) -> Iterator[ImageProgress]:
+    """Names below `schedulearn/` are never looked for in a registry: there, anybody could own that name."""
     if not is_ours(image):
         return _pull(engine, image)
     if image == probe_image():
@@ -55,29 +99,6 @@ def fetch_image(engine: Engine, image: str) -> Iterator[ImageProgress]:
             "name your own images differently"
         )
     return _build(engine, image, flavour)
-
-
-def save_image(engine: Engine, image: str) -> Iterator[bytes]:
-    """As `Runtime.save_image`."""
-    with engine.errors("hand out an image"):
-        try:
-            with engine.stream("GET", f"/images/{quote(image, safe='')}/get") as stream:
-                yield from stream.chunks()
-        except docker.errors.NotFound as error:
-            raise ImageUnavailable(f"image {image!r} is not on the host at {engine.url}") from error
-
-
-def load_image(engine: Engine, archive: Iterable[bytes]) -> None:
-    """As `Runtime.load_image`."""
-    with (
-        engine.errors("take an image"),
-        engine.stream(
-            "POST", "/images/load", params={"quiet": 1}, data=archive, headers={"Content-Type": "application/x-tar"}
-        ) as stream,
-    ):
-        for event in stream.objects():
-            if "error" in event:
-                raise RuntimeFault(f"the Docker Engine at {engine.url} can't take the image: {event['error']}")
 
 
 def _build(engine: Engine, image: str, flavour: str) -> Iterator[ImageProgress]:
@@ -122,7 +143,7 @@ def _pull(engine: Engine, image: str) -> Iterator[ImageProgress]:
             raise _unavailable(image, str(error)) from error
         except docker.errors.APIError as error:
             raise _unavailable(image, explain(error)) from error
-    if not has_image(engine, image):
+    if not DockerImages(engine).has(image):
         raise _unavailable(image, "the pull ended without it")
 
 

@@ -19,9 +19,9 @@ from schedulearn.metrics.probe.readings import MAX_LINE, Inventory, Reading, fro
 from schedulearn.metrics.probe.sampling import VERSION_VARIABLE
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
-from schedulearn.scheduler.runtimes.docker import images as docker_images
 from schedulearn.scheduler.runtimes.docker.api import Engine, Frame, Stream, explain, status_of
 from schedulearn.scheduler.runtimes.docker.container import LABEL
+from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, probe_version
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class ContainerProbe:
             self._remove()
         self._renew = False
         image = self._image or probe_image()
-        if not docker_images.has_image(self._engine, image):
+        if not DockerImages(self._engine).has(image):
             for _ in self._fetch(image):
                 if self._closed.is_set():
                     raise RuntimeFault("the service is stopping")

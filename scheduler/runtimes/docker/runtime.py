@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,13 @@ import docker.errors
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress
+from schedulearn.scheduler.runtimes.contract import Disk
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
-from schedulearn.scheduler.runtimes.docker import images as docker_images
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker.checkpoints import CheckpointVolumes
 from schedulearn.scheduler.runtimes.docker.container import LABEL, create_arguments, failed_to_start
+from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates
@@ -70,8 +70,9 @@ class DockerRuntime:
         self._log_store.root.mkdir(parents=True, exist_ok=True)
         self._engine = Engine(url, tls)
         self._sdk = docker_volumes.SdkVolume()
-        self._checkpoints = CheckpointVolumes(self._engine, LABEL, cluster_id)
         self._closed = threading.Event()
+        self.images = DockerImages(self._engine, self._closed)
+        self.checkpoints = CheckpointVolumes(self._engine, LABEL, cluster_id)
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
@@ -109,29 +110,8 @@ class DockerRuntime:
             self._killed &= listed
         return sorted(tasks, key=lambda task: task.task_id)
 
-    def image_for(self, image: str, launcher: str) -> str:
-        return image
-
-    def has_image(self, image: str) -> bool:
-        return docker_images.has_image(self._engine, image)
-
-    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
-        for progress in docker_images.fetch_image(self._engine, image):
-            if self._closed.is_set():
-                raise RuntimeFault(f"the fetch of {image} was interrupted")
-            yield progress
-
-    def save_image(self, image: str) -> Iterator[bytes]:
-        return docker_images.save_image(self._engine, image)
-
-    def load_image(self, archive: Iterable[bytes]) -> None:
-        docker_images.load_image(self._engine, archive)
-
     def disk(self) -> Disk:
         return docker_disk.disk(self._engine, LABEL, self._cluster_id)
-
-    def remove_image(self, image: str) -> None:
-        docker_disk.remove_image(self._engine, image)
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
@@ -206,21 +186,6 @@ class DockerRuntime:
             return not follow or self._closed.is_set() or follower is None or not follower.is_alive()
 
         yield from self._log_store.follow(task_id, stopped=stopped)
-
-    def checkpoints(self) -> Sequence[str]:
-        return self._checkpoints.jobs()
-
-    def drop_checkpoints(self, job_id: str) -> None:
-        self._checkpoints.drop(job_id)
-
-    def checkpoints_changed_at(self, job_id: str) -> float | None:
-        return self._checkpoints.changed_at(job_id)
-
-    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
-        return self._checkpoints.save(job_id)
-
-    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
-        self._checkpoints.load(job_id, archive)
 
     def watch(self) -> Iterator[bool]:
         """Yields at each (re)connection too, since what happened before it was not seen, and when it breaks."""

@@ -8,21 +8,27 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.core.task import parse_task_id, task_id
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Stored
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _CHUNK = 1 << 20
 _BLOCK = tarfile.BLOCKSIZE
 
 
 class CheckpointFolders:
-    """One a job below `root`; `has_tasks` says whether a task of a job is still there. Methods as in `Runtime`."""
+    """The `Checkpoints` of local processes: one folder a job below `root`. `has_tasks` says whether a task of a job is
+    still there, `remove_created` removes those that never ran."""
 
-    def __init__(self, root: Path, has_tasks: Callable[[str], bool]) -> None:
+    def __init__(self, root: Path, has_tasks: Callable[[str], bool], remove_created: Callable[[str], None]) -> None:
         self._root = root
         self._has_tasks = has_tasks
+        self._remove_created = remove_created
 
     def make(self, job_id: str) -> Path:
         folder = self._root / job_id
@@ -52,6 +58,7 @@ class CheckpointFolders:
         return pack(self._root / job_id) if _is_job(job_id) else iter(())
 
     def load(self, job_id: str, archive: Iterable[bytes]) -> None:
+        self._remove_created(job_id)
         if not _is_job(job_id) or self._has_tasks(job_id):
             raise RuntimeFault(f"a task of {job_id} still has its checkpoints")
         try:
@@ -115,14 +122,15 @@ class _Chunks(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        target = memoryview(buffer)
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
                 return 0
             self._rest = chunk
-        taken = min(len(buffer), len(self._rest))
-        buffer[:taken] = self._rest[:taken]
+        taken = min(len(target), len(self._rest))
+        target[:taken] = self._rest[:taken]
         self._rest = self._rest[taken:]
         return taken
 

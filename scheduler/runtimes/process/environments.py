@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from schedulearn.scheduler.errors import ImageUnavailable
@@ -17,7 +17,9 @@ ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
 
 
 class Environments:
-    """`named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
+    """The `Images` of local processes.
+
+    `named` are used as they are. Names of our own images mean the environment of that flavour, built once, and every
     other name `horovod-cpu`; OWN_ENVIRONMENT is that of the service's Python, which is there.
 
     Where one was built is kept in a file below `folder`, together with what it was built from: an upgrade that changes
@@ -69,6 +71,18 @@ class Environments:
         if not os.path.isdir(os.path.join(path, "bin")):
             raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
         procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
+
+    def has(self, image: str) -> bool:
+        return self.find(image) is not None
+
+    def save(self, image: str) -> Iterator[bytes]:
+        raise ImageUnavailable(f"{image!r} is a local environment here, which can't be copied to another host")
+
+    def load(self, archive: Iterable[bytes]) -> None:
+        raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
+
+    def remove(self, image: str) -> None:
+        """Environments stay: they are the user's own, or take long to build."""
 
     def _marker(self, flavour: str) -> str:
         return str(self._folder / f".environment-{flavour}.json")

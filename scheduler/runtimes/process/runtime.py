@@ -1,6 +1,6 @@
 """Local processes as tasks, for machines without Docker: same contract, same jobs, no isolation of files or memory.
 
-A task is a directory below `<data>/tasks/` and a keeper process (shim.py), which runs the command, copies its
+A task is a directory below `<data>/tasks/` and a keeper process (keeper.py), which runs the command, copies its
 output into `<data>/logs/` and outlives the service. Nothing is remembered in here: what is on disk and which locks
 are held says it all, so any number of crashes of the service neither lose nor double a task. Linux 5.3 or newer.
 """
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, p
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import process, procfs
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress
+from schedulearn.scheduler.runtimes.contract import Disk
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
-from schedulearn.scheduler.runtimes.process import keeper as shim
 from schedulearn.scheduler.runtimes.process.checkpoint_folders import CheckpointFolders
 from schedulearn.scheduler.runtimes.process.environments import Environments
+from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 
@@ -62,8 +62,8 @@ class ProcessRuntime:
 
     `environments` maps image names to local environments (a prefix with `bin/`, and maybe `app/`, whose content
     appears in each task's working directory). Our own images' names mean the environments of their flavours, which
-    `fetch_image` builds, and all others `horovod-cpu`, or for a job without a launcher that of the service itself
-    (`image_for` says which). `log_cap_bytes` limits the kept output of one task. Several
+    `images.fetch` builds, and all others `horovod-cpu`, or for a job without a launcher that of the service itself
+    (`images.name_for` says which). `log_cap_bytes` limits the kept output of one task. Several
     objects, also in several processes, may use the same `data_dir` at a time.
     """
 
@@ -79,9 +79,9 @@ class ProcessRuntime:
         self._tasks = data_dir.absolute() / "tasks"
         self._log_cap = log_cap_bytes
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
-        self._checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks)
+        self.checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks, self._remove_created)
         self._sdk = data_dir.absolute() / "sdk"
-        self._environments = Environments(self._tasks, environments or {})
+        self.images = Environments(self._tasks, environments or {})
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
@@ -97,26 +97,8 @@ class ProcessRuntime:
     def observe(self) -> Sequence[ObservedTask]:
         return [task for name in self._names() if (task := self._observe(name)) is not None]
 
-    def image_for(self, image: str, launcher: str) -> str:
-        return self._environments.name_for(image, launcher)
-
-    def has_image(self, image: str) -> bool:
-        return self._environments.find(image) is not None
-
-    def fetch_image(self, image: str) -> Iterator[ImageProgress]:
-        return self._environments.fetch(image)
-
-    def save_image(self, image: str) -> Iterator[bytes]:
-        raise ImageUnavailable(f"{image!r} is a local environment here, which can't be copied to another host")
-
-    def load_image(self, archive: Iterable[bytes]) -> None:
-        raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
-
     def disk(self) -> Disk:
-        return Disk(checkpoints=self._checkpoints.sizes())
-
-    def remove_image(self, image: str) -> None:
-        """Environments stay: they are the user's own, or take long to build."""
+        return Disk(checkpoints=self.checkpoints.sizes())
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
@@ -125,7 +107,7 @@ class ProcessRuntime:
             observed = self._observe(task.task_id)
             if observed is not None and observed.state is not TaskState.CREATED:
                 return
-            if self._launch(task) == shim.RUNS:
+            if self._launch(task) == RUNS:
                 self._watch.wake()
                 return
             # Another keeper holds the lock: it has just begun, or is about to end.
@@ -181,25 +163,6 @@ class ProcessRuntime:
             shutil.rmtree(trash, ignore_errors=True)
             self._watch.wake()
 
-    def checkpoints(self) -> Sequence[str]:
-        return self._checkpoints.jobs()
-
-    def drop_checkpoints(self, job_id: str) -> None:
-        self._checkpoints.drop(job_id)
-
-    def checkpoints_changed_at(self, job_id: str) -> float | None:
-        return self._checkpoints.changed_at(job_id)
-
-    def save_checkpoints(self, job_id: str) -> Iterator[bytes]:
-        return self._checkpoints.save(job_id)
-
-    def load_checkpoints(self, job_id: str, archive: Iterable[bytes]) -> None:
-        for name in self._names():
-            task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
-            if task is not None and task.state is TaskState.CREATED:
-                self.remove(name)  # never ran: its start was interrupted
-        self._checkpoints.load(job_id, archive)
-
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:
             return iter(())
@@ -245,7 +208,7 @@ class ProcessRuntime:
 
     def _launch(self, task: TaskSpec) -> str:
         """Starts a keeper and returns its answer."""
-        prefix = self._environments.find(task.image)
+        prefix = self.images.find(task.image)
         if prefix is None:
             raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
         directory = self._directory(task.task_id)
@@ -276,7 +239,7 @@ class ProcessRuntime:
                 words = errors.read()[-2000:].decode(errors="replace").strip()
         except OSError as error:
             raise RuntimeFault(f"{task.task_id} can't be started: {error}") from error
-        if answer not in (shim.RUNS, shim.BUSY):
+        if answer not in (RUNS, BUSY):
             raise RuntimeFault(f"the keeper of {task.task_id} failed: {words or 'it said nothing'}")
         return answer
 
@@ -301,7 +264,7 @@ class ProcessRuntime:
             "PYTHONUNBUFFERED": "1",
         }
         base.setdefault("LANG", "C.UTF-8")
-        checkpoints = self._checkpoints.make(task.job_id)
+        checkpoints = self.checkpoints.make(task.job_id)
         env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
@@ -379,6 +342,13 @@ class ProcessRuntime:
 
     def _has_tasks(self, job_id: str) -> bool:
         return any((parse_task_id(name) or ("",))[0] == job_id for name in self._names())
+
+    def _remove_created(self, job_id: str) -> None:
+        """Tasks of a job that never ran: their starts were interrupted."""
+        for name in self._names():
+            task = self._observe(name) if (parse_task_id(name) or ("",))[0] == job_id else None
+            if task is not None and task.state is TaskState.CREATED:
+                self.remove(name)
 
     def _names(self) -> list[str]:
         return sorted(name for name in os.listdir(self._tasks) if parse_task_id(name))

@@ -1,0 +1,53 @@
+"""What an agent knows of the checkpoints that are brought to its host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+
+from schedulearn.scheduler.runtimes.contract import ImageProgress
+
+
+class HostCheckpoints:
+    """Those that are brought, and those that were brought. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: set[str] = set()
+        """Jobs whose checkpoints are being brought."""
+        self._progress: dict[str, ImageProgress] = {}  # by task id
+        self._arrived: set[str] = set()
+        """Tasks for which those of their job were brought."""
+
+    def are_there(self, task_id: str) -> bool:
+        return task_id in self._arrived
+
+    def progress(self, task_id: str) -> ImageProgress | None:
+        return self._progress.get(task_id)
+
+    def note_progress(self, task_id: str, progress: ImageProgress) -> None:
+        self._progress[task_id] = progress
+
+    def keep_only(self, live: Set[str]) -> None:
+        with self._lock:
+            self._arrived &= live
+
+    @contextmanager
+    def bring(self, task_id: str, job_id: str) -> Iterator[None]:
+        """While they are brought; they have arrived if nothing is raised."""
+        with self._lock:
+            self._jobs.add(job_id)
+        try:
+            yield
+            with self._lock:
+                self._arrived.add(task_id)
+        finally:
+            self._jobs.discard(job_id)
+            self._progress.pop(task_id, None)
+
+    def drop(self, job_id: str, may_go: Callable[[], bool], drop: Callable[[str], None]) -> None:
+        """Calls `drop`, unless those of the job are being brought, or must stay. None is brought meanwhile."""
+        with self._lock:
+            if job_id not in self._jobs and may_go():
+                drop(job_id)

@@ -1,0 +1,154 @@
+"""Observes one host in a thread of its own, soon after anything changes there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from schedulearn.scheduler.background import Background, delay_after
+from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.observations import Observation, Outage, through_outages
+from schedulearn.scheduler.core.task import ObservedTask
+from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.scheduler.hosts.host_images import HostImages
+from schedulearn.scheduler.hosts.retries import BACKOFF_S
+from schedulearn.scheduler.hosts.starts import Starts
+from schedulearn.scheduler.runtimes.contract import Runtime
+
+log = logging.getLogger(__name__)
+
+NOT_CONTACTED = "not contacted yet"
+_OUTAGES = 50
+_RESYNC_S = 10.0  # observe at least this often: events of an engine may be missed
+_REWATCH_S = 0.5
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """What an agent knows now."""
+
+    host_id: str
+    observation: Observation | None
+    """None until the host has answered, and again while it does not."""
+    error: str
+    """Why it does not answer; empty while it does."""
+    facts: HostFacts | None = None
+    """What it said of itself when it was contacted last."""
+    silent_since: float = 0.0
+    """Since when it does not answer, by the clock of the service; meaningless while it does."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the loop should learn of; it looks again when this changes."""
+
+    tasks: tuple[ObservedTask, ...] = ()
+    maybe_started: frozenset[str] = frozenset()
+    started: frozenset[str] = frozenset()
+    error: str = ""
+
+
+class HostObserver:
+    """Keeps `status` up to date and calls `on_change` when it says something new. `on_contact` as for `HostAgent`."""
+
+    def __init__(
+        self,
+        host_id: str,
+        runtime: Runtime,
+        starts: Starts,
+        images: HostImages,
+        on_change: Callable[[], None],
+        on_contact: Callable[[HostFacts], None],
+    ) -> None:
+        self.status = HostStatus(host_id, None, NOT_CONTACTED, silent_since=time.time())
+        self._host_id = host_id
+        self._runtime = runtime
+        self._starts = starts
+        self._images = images
+        self._on_change = on_change
+        self._on_contact = on_contact
+        self._last: _Seen | None = None
+        self._failures = 0
+        self._outages: list[Outage] = []
+        self._answered_at = 0.0
+        self._broke = False
+        """A connection broke since the host was last asked."""
+        self._observing = Background(f"observe-{host_id}", self._observe)
+        self._watching = Background(
+            f"watch-{host_id}", self._watch, trouble=f"{host_id} can't be watched", trouble_s=_RESYNC_S
+        )
+
+    def start(self) -> None:
+        self._observing.start()
+        self._watching.start()
+
+    def stop(self) -> None:
+        self._observing.stop()
+        self._watching.stop()
+
+    def close(self) -> None:
+        """Once the runtime is closed, which ends its `watch`."""
+        self._observing.close()
+        self._watching.close()
+
+    def poke(self) -> None:
+        """Observe now."""
+        self._observing.wake()
+
+    def report_anew(self) -> None:
+        """Observe now, and call `on_change` whatever is seen."""
+        self._last = None
+        self.poke()
+
+    def _observe(self) -> float:
+        started = self._starts.begin_observation()
+        before = self.status
+        broke, self._broke = self._broke, False
+        try:
+            facts = self._contact(before)
+            tasks = self._look(before, broke)
+            maybe = self._starts.touched()
+            self.status = HostStatus(self._host_id, Observation(tasks, time.time(), maybe, started), "", facts)
+            seen = _Seen(tuple(tasks), maybe, started)
+            self._failures = 0
+        except Exception as fault:
+            if not isinstance(fault, SchedulearnError):
+                log.exception("%s can't be observed", self._host_id)
+            since = before.silent_since if before.observation is None else time.time()
+            self.status = HostStatus(self._host_id, None, str(fault), before.facts, since)
+            seen = _Seen(error=str(fault))
+            self._failures += 1
+        if seen != self._last:
+            self._last = seen
+            self._on_change()
+        return delay_after(self._failures, BACKOFF_S) if self._failures else _RESYNC_S
+
+    def _contact(self, before: HostStatus) -> HostFacts:
+        """What the host says of itself; asked anew where it did not answer before."""
+        if before.facts is not None and before.observation is not None:
+            return before.facts
+        facts = self._runtime.survey()
+        self._images.forget_all()  # it may be another engine than the one that was looked at
+        self._on_contact(facts)
+        return facts
+
+    def _look(self, before: HostStatus, broke: bool) -> list[ObservedTask]:
+        tasks = list(self._runtime.observe())
+        now, silent = time.time(), before.observation is None
+        if silent or broke:
+            self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, now, silent)]
+        self._answered_at = now
+        return [through_outages(task, self._outages) for task in tasks]
+
+    def _watch(self) -> float:
+        try:
+            for broke in self._runtime.watch():
+                self._broke = self._broke or broke
+                self.poke()
+                if self._watching.stopping:
+                    break
+        except SchedulearnError as fault:
+            log.debug("%s: watching failed: %s", self._host_id, fault)
+        return _REWATCH_S

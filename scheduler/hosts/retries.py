@@ -1,0 +1,47 @@
+"""When an action that failed on a host for a passing cause may be tried again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schedulearn.scheduler.background import delay_after
+from schedulearn.scheduler.core.reconcile import Goal
+
+BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The last try failed for a passing cause; `why` is empty if none did."""
+
+    tries: int = 0
+    not_before: float = 0.0
+    why: str = ""
+
+
+class Retries:
+    """Counts the failed tries of each goal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._troubles: dict[Goal, Trouble] = {}
+
+    def trouble(self, goal: Goal) -> Trouble:
+        return self._troubles.get(goal, Trouble())
+
+    def put_off(self, goal: Goal, why: str, others: Iterable[Goal] = ()) -> float:
+        """After one more failed try, which `others` have waited for. Seconds until the next one."""
+        with self._lock:
+            tries = self.trouble(goal).tries + 1
+            delay = delay_after(tries, BACKOFF_S)
+            trouble = Trouble(tries, time.time() + delay, why)
+            self._troubles.update(dict.fromkeys((goal, *others), trouble))
+        return delay
+
+    def forget(self, goal: Goal) -> None:
+        """It was reached, or is not wanted any more."""
+        with self._lock:
+            self._troubles.pop(goal, None)

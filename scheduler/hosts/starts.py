@@ -1,0 +1,62 @@
+"""What an agent knows of the starts of tasks on its host, which what it observes does not show."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Set
+
+from schedulearn.scheduler.core.observations import Refusal
+
+
+class Starts:
+    """Starts that are under way, have succeeded, or can never succeed. By task id, thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+        self._touched: set[str] = set()
+        """Tasks whose start was under way at any time since the observation began."""
+        self._succeeded: set[str] = set()
+        self._refusals: dict[str, Refusal] = {}
+
+    def begin(self, task_id: str) -> None:
+        with self._lock:
+            self._under_way.add(task_id)
+            self._touched.add(task_id)
+
+    def succeed(self, task_id: str) -> None:
+        with self._lock:
+            self._succeeded.add(task_id)
+
+    def end(self, task_id: str) -> None:
+        """However the start ended."""
+        with self._lock:
+            self._under_way.discard(task_id)
+
+    def has_succeeded(self, task_id: str) -> bool:
+        return task_id in self._succeeded
+
+    def keep_only(self, live: Set[str]) -> None:
+        with self._lock:
+            self._succeeded &= live
+
+    def refuse(self, task_ids: Iterable[str], refusal: Refusal) -> None:
+        with self._lock:
+            self._refusals.update(dict.fromkeys(task_ids, refusal))
+
+    def take_refusals(self) -> dict[str, Refusal]:
+        """Those since the last call."""
+        with self._lock:
+            refusals, self._refusals = self._refusals, {}
+            return refusals
+
+    def begin_observation(self) -> frozenset[str]:
+        """Tasks whose start has succeeded before an observation that begins now."""
+        with self._lock:
+            self._touched = set(self._under_way)
+            return frozenset(self._succeeded)
+
+    def touched(self) -> frozenset[str]:
+        """Tasks of which the observation can't tell whether they were there already."""
+        with self._lock:
+            return frozenset(self._touched)

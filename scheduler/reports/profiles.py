@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import select
 from sqlmodel import col
 
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
@@ -41,9 +42,8 @@ class Profiles:
         self._awaited: dict[str, float] = {}
         """New job -> until when a decision on it waits for what is known of its family."""
         self._touched: dict[str, None] = {}
-        self._changed = threading.Condition()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="profiles", daemon=True)
+        self._lock = threading.Lock()
+        self._thread = Background("profiles", self._run, trouble_s=1.0)
 
     def start(self) -> None:
         """Begins with the jobs that were profiled before this service started."""
@@ -55,16 +55,12 @@ class Profiles:
         self._thread.start()
 
     def close(self) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(timeout=10)
+        self._thread.close(timeout=10)
 
     def touch(self, job_id: str) -> None:
-        with self._changed:
+        with self._lock:
             self._touched[job_id] = None
-            self._changed.notify_all()
+        self._thread.wake()
 
     def get(self, job_id: str) -> JobProfile | None:
         return self._found.get(job_id)
@@ -79,7 +75,7 @@ class Profiles:
         gone, new = self._families.keys() - jobs.keys(), jobs.keys() - self._families.keys()
         if not gone and not new:
             return
-        with self._changed:
+        with self._lock:
             for job_id in self._found.keys() - jobs.keys():
                 del self._found[job_id]
             for job_id in gone:
@@ -93,31 +89,30 @@ class Profiles:
                     self._touched.setdefault(job_id)
                     self._awaited[job_id] = time.monotonic() + AWAIT_S
             self._ended_in.discard("")
-            self._changed.notify_all()
+        self._thread.wake()
 
     def awaited(self) -> frozenset[str]:
         """New jobs whose first fit is yet to be made. What their families tell of them is known in a moment, and they
         had better begin with it."""
-        with self._changed:
+        with self._lock:
             now = time.monotonic()
             return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
 
-    def _run(self) -> None:
-        while True:
-            family = job_id = ""
-            with self._changed:
-                self._changed.wait_for(lambda: self._touched or self._ended_in or self._stopping)
-                if self._stopping:
-                    return
-                if self._ended_in:
-                    family = self._ended_in.pop()
-                else:
-                    job_id = next(iter(self._touched))
-                    del self._touched[job_id]
-            if family:
-                self._load_work(family)
-            else:
-                self._renew(job_id)
+    def _run(self) -> float | None:
+        family = job_id = ""
+        with self._lock:
+            if self._ended_in:
+                family = self._ended_in.pop()
+            elif self._touched:
+                job_id = next(iter(self._touched))
+                del self._touched[job_id]
+        if family:
+            self._load_work(family)
+        elif job_id:
+            self._renew(job_id)
+        else:
+            return None
+        return 0.0
 
     def _renew(self, job_id: str) -> None:
         profile: JobProfile | None = None
@@ -125,7 +120,7 @@ class Profiles:
             profile = self._fit(job_id)
         except Exception:
             log.exception("job %s can't be profiled", job_id)
-        with self._changed:
+        with self._lock:
             awaited = self._awaited.pop(job_id, None) is not None
             if profile is not None:
                 self._store(job_id, profile)
@@ -143,7 +138,7 @@ class Profiles:
     def _load_work(self, family: str) -> None:
         with self._db.read() as conn:
             found = mean_gpu_seconds(conn, family)
-        with self._changed:
+        with self._lock:
             before, self._work[family] = self._work.get(family), found
             self.version += before != found
 

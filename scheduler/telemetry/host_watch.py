@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
+from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core.gpu_health import Known, judge
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
@@ -53,25 +53,25 @@ class HostWatch:
         """By UUID the time of the last sample, by the clock of the host, and the reading in it."""
         self._heard = 0.0
         """The last reading of any kind, by the monotonic clock; 0 while there is nothing to be heard."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name=f"probe-{host_id}", daemon=True)
+        self._failures = 0
+        """Of following the probe, in a row."""
+        self._thread = Background(f"probe-{host_id}", self._follow)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         """Follows no longer; the probe's container stays for the next service."""
-        self._stopping.set()
+        self._thread.stop()
         self._probe.close()
 
     def join(self) -> None:
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
+        self._thread.close()
 
     def remove(self) -> None:
         """Follows no longer, and takes the probe off the host if it answers."""
-        self._stopping.set()
-        threading.Thread(target=self._probe.close, kwargs={"remove": True}, daemon=True).start()
+        self._thread.stop()
+        start_once(f"close-probe-{self.host_id}", partial(self._probe.close, remove=True))
 
     @property
     def heard_lately(self) -> bool:
@@ -95,26 +95,25 @@ class HostWatch:
         self._load(set())
         self._probe.interrupt(renew=True)
 
-    def _follow(self) -> None:
-        failures = 0
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            try:
-                self._take_readings()
-                problem = "its probe has ended, and is started again"
-            except Exception as error:
-                if not isinstance(error, SchedulearnError) and not self._stopping.is_set():
-                    log.exception("the probe of %s can't be followed", self.host_id)
-                problem = f"its GPUs can't be watched: {error}"
-            self._heard = 0.0
-            failures = 0 if time.monotonic() - began > _LASTING_S else failures + 1
-            if failures:  # else it may well go on at once
-                self.problem = problem
-            self._stopping.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+    def _follow(self) -> float:
+        """To the end of the probe's readings. Seconds until it is followed again."""
+        began = time.monotonic()
+        try:
+            self._take_readings()
+            problem = "its probe has ended, and is started again"
+        except Exception as error:
+            if not isinstance(error, SchedulearnError) and not self._thread.stopping:
+                log.exception("the probe of %s can't be followed", self.host_id)
+            problem = f"its GPUs can't be watched: {error}"
+        self._heard = 0.0
+        self._failures = 0 if time.monotonic() - began > _LASTING_S else self._failures + 1
+        if self._failures:  # else it may well go on at once
+            self.problem = problem
+        return delay_after(self._failures + 1, _BACKOFF_S)
 
     def _take_readings(self) -> None:
         for reading in self._probe.readings():
-            if self._stopping.is_set():
+            if self._thread.stopping:
                 return
             self._heard = time.monotonic()
             if isinstance(reading, Inventory):

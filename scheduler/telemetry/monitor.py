@@ -6,7 +6,6 @@ have gone silent and for what is due by the minute.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
@@ -16,6 +15,7 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.readings import GpuReading
+from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.store import gpus as store
@@ -24,8 +24,6 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
 from schedulearn.scheduler.telemetry.probes import Probe, SimulatedGpu, SimulatedProbe
-
-log = logging.getLogger(__name__)
 
 _DROP_EVERY = 60  # minutes
 
@@ -73,30 +71,30 @@ class Monitor:
         self._minute = int(clock() // 60)
         self._energy_until = clock()
         self._energy_of = store.LiveTasks()
-        self._stopping = threading.Event()
-        self._ticker = threading.Thread(target=self._tick_forever, name="telemetry", daemon=True)
+        self._due = 0.0
+        self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be kept", trouble_s=1.0)
 
     def start(self) -> None:
         with self._db.read() as conn:
             self._energy_of = store.live_tasks(conn)
         self._energy_until = self._clock()
+        self._due = time.monotonic()
         self._ticker.start()
 
     def close(self) -> None:
-        self._stopping.set()
+        self._ticker.stop()
         with self._lock:
             watches, self._watches = list(self._watches.values()), {}
         for watch in watches:
             watch.stop()
         for watch in watches:
             watch.join()
-        if self._ticker.is_alive():
-            self._ticker.join(timeout=5)
+        self._ticker.close()
 
     def follow(self, host_id: str, probe: Probe) -> None:
         """Begins to follow a host's probe, unless that is done already: then `probe` is not used."""
         with self._lock:
-            if host_id in self._watches or self._stopping.is_set():
+            if host_id in self._watches or self._ticker.stopping:
                 return
             tasks = partial(self._tasks_on, host_id)
             watch = HostWatch(host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock)
@@ -154,15 +152,10 @@ class Monitor:
         self._wake()
         return uuid
 
-    def _tick_forever(self) -> None:
-        due = time.monotonic()
-        while not self._stopping.wait(max(0.0, due - time.monotonic())):
-            due = max(due + 1.0, time.monotonic())
-            try:
-                self._tick()
-            except Exception:
-                if not self._stopping.is_set():
-                    log.exception("telemetry could not be kept")
+    def _tick_on(self) -> float:
+        self._due = max(self._due + 1.0, time.monotonic())
+        self._tick()
+        return max(0.0, self._due - time.monotonic())
 
     def _tick(self) -> None:
         now = self._clock()

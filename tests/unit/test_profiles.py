@@ -10,6 +10,7 @@ from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
+from schedulearn.scheduler.reports import profiles as profiles_module
 from schedulearn.scheduler.reports.fitting import blended, make_profile
 from schedulearn.scheduler.reports.records import LastReport, MeasuredPasses
 from schedulearn.scheduler.reports.store import store_report, thinned
@@ -113,3 +114,23 @@ def test_a_curve_that_is_thinned_keeps_its_ends() -> None:
     assert len(kept) <= 100
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     assert np.all(np.diff([point[0] for point in kept]) > 0)
+
+
+def test_an_error_while_a_family_is_looked_up_does_not_end_the_profiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def mean(conn: object, family: str) -> float:
+        asked.append(family)
+        if len(asked) == 1:
+            raise OSError("the disk is away for a moment")
+        return 7.0
+
+    monkeypatch.setattr(profiles_module, "mean_gpu_seconds", mean)
+    with FakeCluster(tmp_path) as c:
+        c.submit(spec("first"))
+        wait_for(lambda: asked, what="the error")
+        [job] = c.submit(spec("another", user="somebody"))
+        family = c.job(job).family
+        wait_for(lambda: c.cluster.profiles.work_of(family) == 7.0, what="the work of the next family")

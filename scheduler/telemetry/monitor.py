@@ -70,8 +70,8 @@ class Monitor:
         tasks_on: TasksOn,
         wake: Callable[[], None],
         *,
-        keep_days: float = 7.0,
-        standing: Callable[[], ClusterUtility] = ClusterUtility,
+        keep_days: float,
+        utility: Callable[[], ClusterUtility],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.telemetry = Telemetry()
@@ -79,7 +79,7 @@ class Monitor:
         self._tasks_on = tasks_on
         self._wake = wake
         self._keep_minutes = int(keep_days * 24 * 60)
-        self._standing = standing
+        self._utility = utility
         self._clock = clock
         self._lock = threading.Lock()
         self._followed: dict[str, _Followed] = {}
@@ -279,7 +279,7 @@ class Monitor:
             self._keep(done, now)
 
     def _keep(self, minute: int, now: float) -> None:
-        rows, standing = self.telemetry.minute(minute), self._standing()
+        rows, measured = self.telemetry.minute(minute), self._utility()
         since, self._energy_until = self._energy_until, now
 
         def joules(uuid: str, begin: float, end: float) -> float:
@@ -287,8 +287,8 @@ class Monitor:
 
         def change(db: Any) -> tuple[Sequence[str], int]:
             store.add_minutes(db, rows)
-            if standing.utility is not None:
-                history.add_minute(db, minute, standing.utility, standing.low, standing.high)
+            if measured.utility is not None:
+                history.add_minute(db, minute, measured.utility, measured.low, measured.high)
             if minute % _DROP_EVERY == 0:
                 store.drop_minutes(db, minute - self._keep_minutes)
                 history.drop_minutes(db, minute - self._keep_minutes)

@@ -49,10 +49,14 @@ _BODY_LIMIT = 32 << 20
 
 
 def create_app(
-    settings: Settings, make_host: MakeHost = embedded_host, make_runtime: MakeRuntime | None = None
+    settings: Settings,
+    make_host: MakeHost = embedded_host,
+    make_runtime: MakeRuntime | None = None,
+    pulse: Pulse | None = None,
 ) -> ASGIApp:
-    """The guarded application. `make_host` and `make_runtime` replace the choice of the hosts, for tests."""
-    pulse, named = Pulse(), NamedTokens()
+    """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
+    the hosts, for tests."""
+    pulse, named = pulse or Pulse(), NamedTokens()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -22,7 +22,7 @@ RuntimeChoice = Literal["auto", "docker", "process"]
 class ClusterSettings(BaseModel):
     """Every field is documented in docs/settings.md (a test says so). Times are in seconds, unless they say days."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # the service only makes the subclass
 
     database_url: str | None = Field(default=None, description="another database than DATA/schedulearn.db")
     runtime: RuntimeChoice = Field(

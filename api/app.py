@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
@@ -33,13 +34,12 @@ from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.page import CSP
-from schedulearn.api.reach import report_url
+from schedulearn.api.reach import find_report_url
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
-from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.control.job_logs import JobLogBounds
-from schedulearn.scheduler.hosts.disk_cleanup import Room
-from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.cluster import Cluster, MakeHost
+from schedulearn.scheduler.hosts.embedded import embedded_host
+from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.reports.membership import MembershipIn
 from schedulearn.scheduler.reports.store import ReportIn
@@ -48,12 +48,15 @@ from schedulearn.scheduler.specs.job import JobSpec
 _BODY_LIMIT = 32 << 20
 
 
-def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | None = None) -> ASGIApp:
-    """The guarded application. `make_host` replaces the choice of the embedded host, for tests."""
-    pulse, named = Pulse(), NamedTokens()
-
-    def choose_host(cluster_id: str) -> EmbeddedHost:
-        return embedded_host(settings.data, cluster_id, settings.runtime, settings.simulate_gpus, settings.environments)
+def create_app(
+    settings: Settings,
+    make_host: MakeHost = embedded_host,
+    make_runtime: MakeRuntime | None = None,
+    pulse: Pulse | None = None,
+) -> ASGIApp:
+    """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
+    the hosts, for tests."""
+    pulse, named = pulse or Pulse(), NamedTokens()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,26 +64,11 @@ def create_app(settings: Settings, make_host: Callable[[str], EmbeddedHost] | No
         pulse.bind()
         cluster = Cluster(
             settings.data,
-            make_host or choose_host,
-            database_url=settings.database_url,
-            interval_s=settings.interval,
-            max_gpus_per_job=settings.max_gpus_per_job,
-            hosts=settings.hosts,
-            host_grace_s=settings.host_grace,
-            scale_window_s=settings.scale_window,
-            scaling_hook=settings.scaling_hook,
+            settings,
+            make_host=make_host,
+            make_runtime=make_runtime,
+            find_report_url=partial(find_report_url, settings),
             on_commit=pulse.beat,
-            report_url=lambda runtime: report_url(settings, runtime),
-            report_interval_s=settings.report_interval,
-            report_grace_s=settings.report_grace,
-            checkpoint_interval_s=settings.checkpoint_interval,
-            keep_checkpoints_s=settings.keep_checkpoints,
-            data_sets=settings.data_sets,
-            images=settings.images,
-            room=Room(settings.image_room, settings.checkpoint_room, settings.log_room),
-            job_logs=JobLogBounds(settings.job_log_attempts, settings.job_log_room),
-            checkpoint_copies_bytes=settings.checkpoint_copies,
-            keep_telemetry_days=settings.keep_telemetry,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
         named.open(cluster.db)

@@ -57,7 +57,7 @@ async def cluster_totals(request: Request) -> Response:
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
     sizes = {"hosts": len(found.hosts), "gpus": len(found.gpus)}
-    standing = cluster.standing
+    measured = cluster.utility()
     return JsonResponse(
         {
             **sizes,
@@ -65,8 +65,8 @@ async def cluster_totals(request: Request) -> Response:
             "gpus_free": free,
             "gpus_wanted": wanted,
             "jobs": jobs,
-            "utility": standing.utility,
-            "utility_range": [standing.low, standing.high] if standing.low is not None else None,
+            "utility": measured.utility,
+            "utility_range": [measured.low, measured.high] if measured.low is not None else None,
             "desired_hosts": cluster.loop.desired_hosts,
         }
     )

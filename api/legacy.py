@@ -58,7 +58,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
     cluster = cluster_of(request)
     try:
         return cluster.service.set_policy(
-            algorithm, answer=lambda db, row: JsonResponse({"message": f"Algorithm changed to {row.algorithm}"})
+            algorithm, answer=lambda db, choice: JsonResponse({"message": f"Algorithm changed to {choice.algorithm}"})
         )
     except UnknownPolicyError as error:
         return problem_response(400, error.code, error.detail)

@@ -10,20 +10,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from sqlalchemy import Row
 from starlette.responses import Response
 
 from schedulearn.api.answers import JsonResponse
 from schedulearn.api.instants import iso
 from schedulearn.api.schemas import ChoiceOut, PolicyIn, PolicyOut, PreviewOut, Problem, ReplayOut, eta_view
 from schedulearn.api.state import cluster_of
-from schedulearn.scheduler.control.service import DEFAULT_POLICY
+from schedulearn.scheduler.control.service import DEFAULT_POLICY, ChosenPolicy, chosen_policy
 from schedulearn.scheduler.core.snapshot import parts
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
 from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
-from schedulearn.scheduler.store import history, repository
+from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def get_policy(request: Request) -> Response:
     """The policy in force, and all that there are with their parameters."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        row = repository.current_policy(db)
-    return JsonResponse(policy_view(row, cluster.service.policy_problem or cluster.loop.stats.policy_error))
+        choice = chosen_policy(db)
+    return JsonResponse(policy_view(choice, cluster.service.policy_problem or cluster.loop.stats.policy_error))
 
 
 @router.put("/policy", response_model=PolicyOut, responses={422: {"model": Problem}})
@@ -46,7 +45,7 @@ def put_policy(request: Request, body: PolicyIn) -> Response:
     """In force at the next decision, stored, and kept over restarts. Running jobs run on."""
     cluster = cluster_of(request)
     return cluster.service.set_policy(
-        body.algorithm, body.metric, body.params, lambda db, row: JsonResponse(policy_view(row, problem=""))
+        body.algorithm, body.metric, body.params, lambda db, choice: JsonResponse(policy_view(choice, problem=""))
     )
 
 
@@ -123,13 +122,13 @@ def _totals(totals: Totals, forecast: Forecast) -> dict[str, Any]:
     return {**asdict(totals), "until": until, "cut": forecast.cut}
 
 
-def policy_view(row: Row[Any] | None, problem: str) -> dict[str, Any]:
-    """`row`: of the policy in force; None: nobody has chosen one yet."""
+def policy_view(choice: ChosenPolicy | None, problem: str) -> dict[str, Any]:
+    """`choice`: of the policy in force; None: nobody has chosen one yet."""
     return {
-        "algorithm": row.algorithm if row else DEFAULT_POLICY,
-        "metric": row.metric if row else "default",
-        "params": row.params if row else {},
-        "since": iso(row.at) if row else None,
+        "algorithm": choice.algorithm if choice else DEFAULT_POLICY,
+        "metric": choice.metric if choice else "default",
+        "params": choice.params if choice else {},
+        "since": iso(choice.at) if choice else None,
         "problem": problem,
         "available": [
             {

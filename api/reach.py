@@ -28,10 +28,8 @@ def needs_bridge_listener(settings: Settings) -> bool:
     return settings.loopback and settings.runtime != "process" and settings.report_url is None
 
 
-def report_url(settings: Settings, runtime: str) -> str | None:
-    """The service's URL for the workers of the embedded host; None if there is none that could work."""
-    if settings.report_url is not None:
-        return settings.report_url
+def find_report_url(settings: Settings, runtime: str) -> str | None:
+    """The service's URL for the workers of the embedded host, found by itself; None if none could work."""
     if settings.port == 0:
         return None  # nobody has told us which port it became
     everywhere = settings.host in _WILDCARDS

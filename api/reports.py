@@ -122,7 +122,7 @@ async def report(request: Request) -> Response:
     answer = {
         "models": profile.for_worker() if profile else {},
         "gpu_type": next(iter(profile.goodput.models)) if profile else None,
-        "use_efficiency": cluster.service.policy.use_efficiency,
+        "use_efficiency": cluster.service.current_policy().use_efficiency,
     }
     return JsonResponse(answer)
 

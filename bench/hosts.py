@@ -17,6 +17,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
@@ -37,8 +38,8 @@ class _Hosts:
         specs = [HostSpec(address=f"tcp://{name}.lab:2375", name=name, simulate_gpus=gpus) for name in self.runtimes]
         self.cluster = Cluster(
             Path(folder),
-            lambda _: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), [], lambda _: None),
-            hosts=specs,
+            ClusterSettings(hosts=specs),
+            make_host=lambda *_: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
             make_runtime=lambda row: self.runtimes[row.id],
         )
 

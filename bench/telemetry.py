@@ -29,6 +29,7 @@ from schedulearn.metrics.probe.readings import (
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store.models import GpuMinute
 
@@ -87,8 +88,8 @@ def main() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(
             Path(folder),
-            lambda _: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
-            hosts=[HostSpec(address=f"tcp://{name}.lab:2375", name=name) for name in names],
+            ClusterSettings(hosts=[HostSpec(address=f"tcp://{name}.lab:2375", name=name) for name in names]),
+            make_host=lambda *_: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
             make_runtime=lambda row: FakeRuntime(row.id),
             make_probe=lambda row, fetch: _LineProbe(pipes[row.id][0]),
         )

@@ -31,13 +31,14 @@ class Background:
         first_s: float = 0.0,
         trouble: str = "",
         trouble_s: float = TROUBLE_S,
+        wake: threading.Event | None = None,
     ) -> None:
-        """`first_s`: rest before the first turn."""
+        """`first_s`: rest before the first turn. `wake`: an event that others set to ask for a turn."""
         self._turn = turn
         self._first_s = first_s
         self._trouble = trouble or f"a turn of the thread {name} failed"
         self._trouble_s = trouble_s
-        self._wake = threading.Event()
+        self._wake = wake or threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

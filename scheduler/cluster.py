@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -14,34 +16,35 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
-from schedulearn.scheduler.control.job_logs import JobLogBounds, JobLogs
+from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.limits import check_data_sets
-from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
-from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Room
-from schedulearn.scheduler.hosts.embedded import EmbeddedHost
-from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime, RemoteHost
+from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping
+from schedulearn.scheduler.hosts.docker_hosts import DockerHosts
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
+from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
-from schedulearn.scheduler.runtimes.contract import Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
-from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
-from schedulearn.scheduler.telemetry.probes import Probe
 
-MakeHost = Callable[[str], EmbeddedHost]
-"""cluster id -> the embedded host; called once the database is open."""
+MakeHost = Callable[[Path, str, ClusterSettings], EmbeddedHost]
+"""Data folder, cluster id and settings -> the embedded host; called once the database is open."""
+FindReportUrl = Callable[[str], str | None]
+"""Runtime of the embedded host -> URL at which its containers reach the API; None: they can't."""
 
 
 class Cluster:
@@ -50,149 +53,138 @@ class Cluster:
     def __init__(
         self,
         data_dir: Path,
-        make_host: MakeHost,
+        settings: ClusterSettings,
         *,
-        database_url: str | None = None,
-        interval_s: float = 60.0,
-        max_gpus_per_job: int | None = None,
-        hosts: Sequence[HostSpec] = (),
-        host_grace_s: float = 60.0,
-        scale_window_s: float = 600.0,
-        scaling_hook: str = "",
+        make_host: MakeHost = embedded_host,
         make_runtime: MakeRuntime | None = None,
-        on_commit: Callable[[], None] = lambda: None,
-        report_url: Callable[[str], str | None] = lambda runtime: None,
-        report_interval_s: float = 30.0,
-        report_grace_s: float = 180.0,
-        checkpoint_interval_s: float = 300.0,
-        keep_checkpoints_s: float = 86_400.0,
-        checkpoint_copies_bytes: int = 50 << 30,
-        data_sets: Mapping[str, str] | None = None,
-        images: Sequence[str] = (),
-        room: Room | None = None,
-        job_logs: JobLogBounds | None = None,
-        keep_telemetry_days: float = 7.0,
         make_probe: MakeProbe | None = None,
+        find_report_url: FindReportUrl | None = None,
+        on_commit: Callable[[], None] | None = None,
     ) -> None:
-        check_data_sets(data_sets or {})
-        close_to_others(data_dir)
+        """`make_runtime` and `make_probe` are for further hosts; by default these are Docker Engines, with our probe.
+        `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread."""
+        check_data_sets(settings.data_sets)
         self.data_dir = data_dir
-        self._lock = lock_data_folder(data_dir)
-        self.db = Database(database_url or sqlite_url(data_dir), on_commit)
-        self.cluster_id = self.db.write(_cluster_id)
-        self.host = make_host(self.cluster_id)
-        self.monitor = Monitor(
+        self.settings = settings
+        self._wake = threading.Event()
+        self._directory = AgentDirectory()
+        self._open_database(on_commit)
+        self.host = make_host(data_dir, self.cluster_id, settings)
+        self._open_hosts(make_runtime, make_probe)
+        self._open_reports(find_report_url)
+        self.service = Service(
             self.db,
-            self._tasks_on,
-            lambda: self.loop.wake(),
-            keep_days=keep_telemetry_days,
-            standing=lambda: self.standing,
+            self._wake.set,
+            max_gpus_per_job=settings.max_gpus_per_job,
+            data_sets=settings.data_sets.keys(),
         )
-        copies = Copies(data_dir / "checkpoint-copies", checkpoint_copies_bytes)
-        every_s = min(COPY_S, checkpoint_interval_s)
-        self.checkpoints = Checkpoints(self.db, lambda: self.agents, copies, keep_checkpoints_s, every_s)
+        self._open_logs()
+        self._open_loop()
+
+    def _open_database(self, on_commit: Callable[[], None] | None) -> None:
+        close_to_others(self.data_dir)
+        self._lock = lock_data_folder(self.data_dir)
+        self.db = Database(self.settings.database_url or sqlite_url(self.data_dir))
+        self.webhooks = Webhooks(self.db)
+        self._on_commit = on_commit
+        self.db.after_commit = self._committed
+        self.cluster_id = self.db.write(_cluster_id)
+
+    def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
+        chosen, wake = self.settings, self._wake.set
+        docker = DockerHosts(self.data_dir, self.cluster_id)
+        self.monitor = Monitor(
+            self.db, self._directory.tasks_on, wake, keep_days=chosen.keep_telemetry, utility=self.utility
+        )
+        copies = Copies(self.data_dir / "checkpoint-copies", chosen.checkpoint_copies)
+        every_s = min(COPY_S, chosen.checkpoint_interval)
+        self.checkpoints = Checkpoints(self.db, self._directory.agents, copies, chosen.keep_checkpoints, every_s)
         self.fleet = Fleet(
             self.db,
             self.cluster_id,
-            make_runtime or self._docker,
-            lambda: self.loop.wake(),
+            self._directory,
+            make_runtime or docker.runtime,
+            wake,
             monitor=self.monitor,
-            make_probe=make_probe or (self._docker_probe if make_runtime is None else None),
+            make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self.checkpoints.fetch,
         )
-        self.fleet.open(self.host, hosts)
-        self.reports = ReportAccess(
-            self.db.write(report_secret), report_url(self.host.runtime_name), report_interval_s, checkpoint_interval_s
-        )
-        self.silence = SilenceWatch(self.db, self.reports.url, report_interval_s, report_grace_s)
-        self.profiles = Profiles(self.db, lambda: self.loop.wake())
-        self.service = Service(
-            self.db, lambda: self.loop.wake(), max_gpus_per_job=max_gpus_per_job, data_sets=frozenset(data_sets or ())
-        )
+        self.fleet.open(self.host, chosen.hosts)
+
+    def _open_reports(self, find_report_url: FindReportUrl | None) -> None:
+        chosen = self.settings
+        url = chosen.report_url
+        if url is None and find_report_url is not None:
+            url = find_report_url(self.host.runtime_name)
+        secret = self.db.write(report_secret)
+        self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval)
+        self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
+        self.profiles = Profiles(self.db, self._wake.set)
+
+    def _open_logs(self) -> None:
+        chosen = self.settings
+        self.logs = LogStore(self.data_dir / "logs")
+        self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
+        self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, chosen)
+
+    def _open_loop(self) -> None:
+        chosen = self.settings
         self.loop = SchedulerLoop(
             self.db,
-            lambda: self.fleet.agents,
-            lambda: self.service.policy,
-            interval_s=interval_s,
-            host_grace_s=host_grace_s,
-            scale_window_s=scale_window_s,
+            self._directory.agents,
+            self.service.current_policy,
+            chosen,
+            self._wake,
             utilization=self.utilization,
             monitor=self.monitor,
             profiles=self.profiles,
             job_env=self.reports.env,
             silence=self.silence,
-            data_sets=data_sets,
-            on_attempt_end=lambda job_id, attempt: self.job_logs.attempt_ended(job_id, attempt),
+            on_attempt_end=self.job_logs.attempt_ended,
         )
         self.forecaster = Forecaster(
             self.db,
-            lambda: self.service.policy,
+            self.service.current_policy,
             self.profiles,
-            self._reachable,
+            self._directory.reachable,
             self.utilization,
-            lambda job, hosts: time_left(self.agents, job, hosts),
+            partial(time_left, self._directory.agents),
         )
         self.parking: Parking | None = None
-        if scaling_hook:
+        if chosen.scaling_hook:
             self.parking = Parking(
                 self.db,
-                scaling_hook,
-                lambda: self.loop.desired_hosts,
-                self._reachable,
-                lambda: self.loop.wake(),
-                settle_s=scale_window_s,
+                chosen.scaling_hook,
+                self.loop,
+                self._directory.reachable,
+                self._wake.set,
+                settle_s=chosen.scale_window,
             )
-        self.webhooks = Webhooks(self.db)
-        self._on_commit = on_commit
-        self.db.after_commit = self._committed
-        self.logs = LogStore(data_dir / "logs")
-        self.job_logs = JobLogs(self.db, self.logs, job_logs or JobLogBounds())
-        self.housekeeping = Housekeeping(self.db, lambda: self.agents, self.logs, room or Room(), images)
 
     @property
     def agents(self) -> Mapping[str, HostAgent]:
-        return self.fleet.agents
+        return self._directory.agents()
 
     @property
     def agent(self) -> HostAgent:
         """That of the embedded host."""
-        return self.fleet.agents[self.host.id]
-
-    def _docker(self, host: RemoteHost) -> Runtime:
-        from schedulearn.scheduler.runtimes.docker.runtime import (
-            DockerRuntime,  # not free at start, and not always needed
-        )
-
-        return DockerRuntime(host.id, host.address, self.data_dir, self.cluster_id, tls=host.tls)
-
-    def _docker_probe(self, host: RemoteHost, fetch: ImageSource) -> Probe:
-        from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
-
-        return ContainerProbe(host.address, self.cluster_id, fetch, tls=host.tls)
-
-    def _tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
-        agent = self.agents.get(host_id)
-        observation = agent.status.observation if agent is not None else None
-        return observation.tasks if observation is not None else None
-
-    def _reachable(self) -> set[str]:
-        return {host_id for host_id, agent in self.agents.items() if agent.status.observation is not None}
+        return self.agents[self.host.id]
 
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None where it can't be told, and for simulated GPUs."""
         measured = self.monitor.utilization(uuid)
         return measured if measured is not None else self.host.utilization(uuid)
 
-    def _committed(self) -> None:
-        self._on_commit()
-        self.webhooks.beat()
-
-    @property
-    def standing(self) -> ClusterUtility:
+    def utility(self) -> ClusterUtility:
         """How well used the policy finds the cluster now, and within what the number of hosts may stay."""
-        scaling = self.service.policy.scaling
+        scaling = self.service.current_policy().scaling
         low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
         return ClusterUtility(self.loop.utility, low, high)
+
+    def _committed(self) -> None:
+        if self._on_commit is not None:
+            self._on_commit()
+        self.webhooks.beat()
 
     def start(self) -> None:
         self.monitor.start()
@@ -243,9 +235,9 @@ def lock_data_folder(data_dir: Path) -> IO[str]:
     return handle
 
 
-def _cluster_id(db: Connection) -> str:
-    found = repository.meta(db, "cluster_id")
+def _cluster_id(conn: Connection) -> str:
+    found = repository.meta(conn, "cluster_id")
     if found is None:
         found = uuid.uuid4().hex
-        db.execute(insert(Meta).values(key="cluster_id", value=found))
+        conn.execute(insert(Meta).values(key="cluster_id", value=found))
     return found

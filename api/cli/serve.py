@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -35,7 +34,7 @@ from schedulearn.api.cli.common import Session, pass_session
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @pass_session
-def serve(session: Session, /, config: Path | None, verbose: bool, **flags: Any) -> int:
+def serve(session: Session, /, config: Path | None, verbose: bool, **flags: object) -> int:
     """Runs the service: API, scheduler and page. Stopping it stops no job: the next one finds them again.
 
     Each setting is also a key of the YAML file and a variable SCHEDULEARN_... of the environment.

@@ -14,11 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import click
 import uvicorn
-from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
@@ -34,7 +32,7 @@ _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, an
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 
 
-def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json: bool) -> int:
+def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_json: bool) -> int:
     """Serves until SIGINT or SIGTERM and returns 0; 1 with one line on stderr if the service can't start."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -52,8 +50,9 @@ def run(config: Path | None, flags: Mapping[str, Any], *, verbose: bool, as_json
     # The loop and the database's writer compute in threads of their own: an answer shall not wait 5 ms for its turn.
     sys.setswitchinterval(0.0005)
     listeners = [listener, *_bridge_listener(settings)]
-    app = _Startup(create_app(settings))
-    server = _Server(app, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
+    pulse = Pulse()
+    app = _Startup(create_app(settings, pulse=pulse))
+    server = _Server(app, pulse, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
@@ -106,15 +105,6 @@ class _Startup:
             self.failure = error
             raise
 
-    @property
-    def pulse(self) -> Pulse:
-        """What ends the streams; there once it has started."""
-        app: Any = self.app
-        while not isinstance(app, FastAPI):
-            app = app.app
-        pulse: Pulse = app.state.pulse
-        return pulse
-
 
 class _Server(uvicorn.Server):
     """uvicorn waits for streams to end before it tells the application to stop, and streams end when the application
@@ -123,6 +113,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         app: _Startup,
+        pulse: Pulse,
         settings: Settings,
         listener: socket.socket,
         *,
@@ -145,7 +136,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=_DRAIN_S,
             )
         )
-        self._app = app
+        self._pulse = pulse
         self._settings = settings
         self._port = listener.getsockname()[1]
         self._made_token = made_token
@@ -164,7 +155,7 @@ class _Server(uvicorn.Server):
         deadline = threading.Timer(_DEADLINE_S, os._exit, [0])
         deadline.daemon = True
         deadline.start()
-        self._app.pulse.close()
+        self._pulse.close()
         with _silenced():  # of readers who would not let go
             await super().shutdown(sockets)
         deadline.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -86,9 +86,10 @@ def follow(db: Database, images: Images, decision: Decision, standing: Set[str],
         change.result()
 
 
-def time_left(agents: Agents, job: NamesImage, hosts: Sequence[str]) -> float:
+def time_left(agents_now: Callable[[], Agents], job: NamesImage, hosts: Sequence[str]) -> float:
     """Seconds until the image of a waiting job is there; infinite while nobody knows.
     `hosts`: those that fetch it for this job, if any does; else it may be on any host."""
+    agents = agents_now()
     if hosts:
         return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
     reached = [agent for agent in agents.values() if agent.status.observation is not None]

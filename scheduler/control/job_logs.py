@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import queue
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlmodel import col
@@ -22,22 +21,14 @@ KEPT = 2
 """Attempts whose logs always stay: the first one, which often tells what is wrong, and the last."""
 
 
-@dataclass(frozen=True)
-class JobLogBounds:
-    """Of one job's logs, over all its attempts; 0: no bound."""
-
-    attempts: int = 50
-    bytes: int = 1 << 30
-
-
-def surplus_attempts(sizes: Mapping[int, int], bounds: JobLogBounds) -> list[int]:
+def surplus_attempts(sizes: Mapping[int, int], max_attempts: int, max_bytes: int) -> list[int]:
     """Attempts whose logs must go, oldest first; `sizes`: attempt -> bytes of those that still have one. The first one
-    that there is and the last one stay. Pure."""
+    that there is and the last one stay. A bound of 0 is none. Pure."""
     between = sorted(sizes)[1:-1]
     gone: list[int] = []
     count, total = len(sizes), sum(sizes.values())
     for attempt in between:
-        if not (0 < bounds.attempts < count or 0 < bounds.bytes < total):
+        if not (0 < max_attempts < count or 0 < max_bytes < total):
             break
         gone.append(attempt)
         count, total = count - 1, total - sizes[attempt]
@@ -48,17 +39,19 @@ class JobLogs:
     """Looks at a job's logs each time that an attempt of it has ended, in a thread of its own; at the service's start
     at those of all jobs that are not over."""
 
-    def __init__(self, db: Database, logs: LogStore, bounds: JobLogBounds) -> None:
+    def __init__(self, db: Database, logs: LogStore, *, max_attempts: int, max_bytes: int) -> None:
+        """The bounds are for all logs of one job; 0: none."""
         self._db = db
         self._logs = logs
-        self._bounds = bounds
+        self._max_attempts = max_attempts
+        self._max_bytes = max_bytes
         self._jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread = Background("job-logs", self._prune_all)
 
     def start(self) -> None:
-        with self._db.read() as db:
+        with self._db.read() as conn:
             often = select(col(Job.id)).where(col(Job.attempt) > KEPT, col(Job.finished_at).is_(None))
-            for job_id in db.execute(often).scalars():
+            for job_id in conn.execute(often).scalars():
                 self._jobs.put(job_id)
         self._thread.start()
 
@@ -71,13 +64,13 @@ class JobLogs:
             self._thread.wake()
 
     def prune(self, job_id: str) -> None:
-        with self._db.read() as db:
-            tasks = [(task.attempt, task.id) for task in tasks_of(db, [job_id])]
+        with self._db.read() as conn:
+            tasks = [(task.attempt, task.id) for task in tasks_of(conn, [job_id])]
         sizes: dict[int, int] = {}
         for attempt, task_id in tasks:
             if kept := self._logs.kept(task_id):
                 sizes[attempt] = sizes.get(attempt, 0) + kept
-        gone = set(surplus_attempts(sizes, self._bounds))
+        gone = set(surplus_attempts(sizes, self._max_attempts, self._max_bytes))
         for attempt, task_id in tasks:
             if attempt in gone:
                 self._logs.empty(task_id)

@@ -7,6 +7,7 @@ or a call to one. Changes that were decided on what is no longer so are dropped,
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -32,11 +33,12 @@ from schedulearn.scheduler.core.reconcile import is_fenced
 from schedulearn.scheduler.core.retries import next_tries
 from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
-from schedulearn.scheduler.core.task_outcomes import SETTLE_S, Evidence, nobody_looks
+from schedulearn.scheduler.core.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
 from schedulearn.scheduler.store.db import Database
@@ -64,34 +66,30 @@ class SchedulerLoop:
         db: Database,
         agents: Callable[[], Mapping[str, HostAgent]],
         policy: Callable[[], Policy],
+        settings: ClusterSettings,
+        wake: threading.Event,
         *,
-        interval_s: float = 60.0,
-        host_grace_s: float = 60.0,
-        scale_window_s: float = 600.0,
-        utilization: Callable[[str], float | None] = lambda uuid: None,
-        profiles: Profiles | None = None,
-        job_env: Callable[[str], Mapping[str, str]] = lambda job_id: {},
-        monitor: Monitor | None = None,
-        silence: SilenceWatch | None = None,
-        data_sets: Mapping[str, str] | None = None,
-        on_attempt_end: Callable[[str, int], None] = lambda job_id, attempt: None,
+        utilization: Callable[[str], float | None],
+        profiles: Profiles,
+        job_env: Callable[[str], Mapping[str, str]],
+        monitor: Monitor,
+        silence: SilenceWatch,
+        on_attempt_end: Callable[[str, int], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`on_attempt_end` is told which attempt of which job has ended."""
-        self.data_sets = data_sets or {}
+        """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
+        self.data_sets = settings.data_sets
         self._on_attempt_end = on_attempt_end
         self.db = db
         self.agents = agents()
         self._monitor = monitor
         self._silence = silence
         self._agents_now = agents
-        self.host_grace_s = host_grace_s
+        self.host_grace_s = settings.host_grace
         self.policy = policy
-        self.interval_s = interval_s
+        self.interval_s = settings.interval
         self.utilization = utilization
         self.profiles = profiles
-        self._profile_of = profiles.get if profiles is not None else lambda job_id: None
-        self._work_of = profiles.work_of if profiles is not None else lambda job_id: None
         self.job_env = job_env
         self.clock = clock
         self.stats = LoopStats()
@@ -101,7 +99,7 @@ class SchedulerLoop:
         """Of the last plan."""
         self.desired_hosts: int | None = None
         """How many hosts should be on; None: the policy does not say."""
-        self._scaling = ScaleDownDelay(scale_window_s)
+        self._scaling = ScaleDownDelay(settings.scale_window)
         self._waiting_log = WaitingLog(db)
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
@@ -109,10 +107,10 @@ class SchedulerLoop:
         self._fenced: set[str] = set()
         self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
-        self._rest_s = interval_s
+        self._rest_s = settings.interval
         self._hurried = False
         """There was more to start than one turn should."""
-        self._thread = Background("scheduler-loop", self._run)
+        self._thread = Background("scheduler-loop", self._run, wake=wake)
 
     def start(self) -> None:
         self._thread.start()
@@ -146,21 +144,20 @@ class SchedulerLoop:
         }
         state = self._write_down_what_is_seen(observations, statuses, now)
         ready = self._ready_hosts(state, observations)
-        if self.profiles is not None:
-            self.profiles.follow(state.jobs)
+        self.profiles.follow(state.jobs)
         policy = self.policy()
         resting = next_tries(state.jobs, now)
-        awaited = self.profiles.awaited() if self.profiles is not None and policy.resizes else frozenset()
+        awaited = self.profiles.awaited() if policy.resizes else frozenset()
         snapshot = build_snapshot(
             state,
             ready,
             self.utilization,
             now,
-            self._profile_of,
+            self.profiles.get,
             policy.resizes,
             awaited=awaited,
             resting=resting.keys(),
-            work_of=self._work_of,
+            work_of=self.profiles.work_of,
         )
         images = Images(self.agents, state.jobs)
         decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
@@ -176,10 +173,8 @@ class SchedulerLoop:
         tell_resizes(self.db, state.jobs, snapshot.jobs, now)
         actions = HostActions(self.db, self.agents, state, observations, self._suspended, self.data_sets, self.job_env)
         actions.begin(now)
-        if self._monitor is not None:
-            self._monitor.notice(state.gpus, state.tasks, observations)
-        if self._silence is not None:
-            self._silence.look(now)
+        self._monitor.notice(state.gpus, state.tasks, observations)
+        self._silence.look(now)
         self._rest_s = self._until_next(state, plan, resting, bool(awaited), now)
 
     def _write_down_what_is_seen(
@@ -237,7 +232,7 @@ class SchedulerLoop:
             },
             gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
-            looked_at=self._monitor.looked_at if self._monitor is not None else nobody_looks,
+            looked_at=self._monitor.looked_at,
         )
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
         self._awaits_gpus = outcomes.awaits_gpus

@@ -8,14 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import cast
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
+from schedulearn.scheduler.control.submission_queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
@@ -25,35 +26,41 @@ from schedulearn.scheduler.specs.env_masking import check_no_mask
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Event, Job, PolicyChoice
+from schedulearn.scheduler.store.models import Job, PolicyChoice
+from schedulearn.scheduler.store.repository import JobRow
 
 DEFAULT_POLICY = "fifo"
 
-JobRows = Sequence[Mapping[str, Any]]
-A = TypeVar("A", default=Row[Any])
+
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """What somebody chose, and when. `params`: only those that differ from the policy's defaults."""
+
+    algorithm: str
+    metric: str
+    params: Mapping[str, object]
+    at: float
+
+
+JobRows = Sequence[JobValues]
+A = TypeVar("A", default=JobRow)
 B = TypeVar("B", default=JobRows)
-Answer = Callable[[Connection, Row[Any]], A]
+C = TypeVar("C", default=ChosenPolicy)
+Answer = Callable[[Connection, JobRow], A]
+PolicyAnswer = Callable[[Connection, ChosenPolicy], C]
 """What the caller gets, made of the changed row before the change is committed: if it fails, nothing has changed."""
 
-_GATHER_S = 0.002
-"""So long a submission waits for company while there is much of it: a flush of the disk costs about as much."""
 
-
-def _row(_: Connection, row: Any) -> Any:
+def _row(_: Connection, row: JobRow) -> JobRow:
     return row
 
 
-def _rows(rows: Any) -> Any:
+def _rows(rows: JobRows) -> JobRows:
     return rows
 
 
-@dataclass(frozen=True)
-class _Submission:
-    """Jobs on their way to the disk, and what their sender gets once they are there."""
-
-    rows: list[dict[str, Any]]
-    answer: Any
-    stored: Future[Any] = field(default_factory=Future)
+def _choice(_: Connection, choice: ChosenPolicy) -> ChosenPolicy:
+    return choice
 
 
 class Service:
@@ -73,16 +80,14 @@ class Service:
         self.wake = wake
         self.clock = clock
         self.max_gpus_per_job = max_gpus_per_job
-        self._pending: list[_Submission] = []
-        self._pending_lock = threading.Lock()
-        self._busy = False  # the last statement stored several submissions
+        self._submissions = SubmissionQueue(db, wake)
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
 
     # --- jobs ---
 
     def submit(
-        self, specs: Sequence[JobSpec], idempotency_key: str | None = None, answer: Callable[[JobRows], B] = _rows
+        self, specs: Sequence[JobSpec], idempotency_key: str | None = None, answer: Callable[[JobRows], B] | None = None
     ) -> Future[B]:
         """Stores jobs, all or none; done once they are durable, with the `answer` to their rows. That is made before
         anything is stored: if it fails, nothing is. The same key with the same jobs gives the jobs of the first time,
@@ -93,20 +98,21 @@ class Service:
             except InvalidError as error:
                 where = error.field if len(specs) == 1 else f"{index}.{error.field}"
                 raise InvalidError(error.detail, field=where) from error
+        make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [_job_row(spec, now) for spec in specs]
         if idempotency_key is None:
-            return self._enqueue(_Submission(rows, answer(rows)))
+            return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in specs]).encode()).hexdigest()
         for index, row in enumerate(rows):
             row["idempotency_key"] = _nth_key(idempotency_key, index)
             row["request_hash"] = digest
 
-        def change(db: Connection) -> B:
-            found = self._submitted_before(db, idempotency_key, digest, len(rows))
+        def change(conn: Connection) -> B:
+            found = self._submitted_before(conn, idempotency_key, digest, len(rows))
             if not found:
-                _insert_jobs(db, rows)
-            return answer(found or rows)
+                insert_jobs(conn, rows)
+            return make(found or rows)
 
         future = self.db.submit(change)
         future.add_done_callback(lambda _: self.wake())
@@ -127,76 +133,51 @@ class Service:
                 field="mounts",
             )
 
-    def _enqueue(self, submission: _Submission) -> Future[Any]:
-        """Submissions that come while the disk is busy with others are stored by one statement, not one each."""
-        with self._pending_lock:
-            self._pending.append(submission)
-            alone = len(self._pending) == 1
-        if alone:
-            taken: list[_Submission] = []
-
-            def take() -> None:
-                with self._pending_lock:
-                    taken.extend(self._pending)
-                    self._pending.clear()
-
-            def change(db: Connection) -> None:
-                if self._busy:
-                    time.sleep(_GATHER_S)
-                take()
-                self._busy = len(taken) > 1
-                _insert_jobs(db, [row for each in taken for row in each.rows])
-
-            def answer(stored: Future[None]) -> None:
-                error = stored.exception()
-                if error and not taken:  # not even begun: the database is locked, say
-                    take()
-                for each in taken:
-                    each.stored.set_exception(error) if error else each.stored.set_result(each.answer)
-                self.wake()
-
-            self.db.submit(change).add_done_callback(answer)
-        return submission.stored
-
-    def _submitted_before(self, db: Connection, key: str, digest: str, count: int) -> JobRows:
+    def _submitted_before(self, conn: Connection, key: str, digest: str, count: int) -> JobRows:
         keys = [_nth_key(key, index) for index in range(count)]
-        rows = db.execute(select(Job).where(col(Job.idempotency_key).in_(keys)))
+        rows = conn.execute(select(Job).where(col(Job.idempotency_key).in_(keys)))
         found = {row.idempotency_key: row._mapping for row in rows}
         if any(row["request_hash"] != digest for row in found.values()):
             raise IdempotencyError(f"the Idempotency-Key {key!r} was used before for another request")
         return [dict(found[k]) for k in keys] if found else []
 
-    def cancel(self, job_id: str, answer: Answer[A] = _row) -> A:
+    def cancel(self, job_id: str, answer: Answer[A] | None = None) -> A:
         """Ends a job: at once if it waits, else by stopping its containers. A second call changes nothing; a job that
         ended otherwise is a ConflictError."""
 
-        def change(db: Connection) -> A:
-            job = repository.get_job(db, job_id)
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            job = repository.get_job(conn, job_id)
             status, now = JobStatus(job.status), self.clock()
             if status in WAITS:
-                repository.move_job(db, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
+                repository.move_job(conn, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
             elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
-                repository.move_job(db, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
-                repository.stop_tasks(db, job_id)
+                repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
+                repository.stop_tasks(conn, job_id)
             elif status.terminal and status is not JobStatus.CANCELLED:
                 raise ConflictError(f"job {job_id} has ended already: {status}")
-            return answer(db, repository.get_job(db, job_id))
+            return make(conn, repository.get_job(conn, job_id))
 
         answered = self.db.write(change)
         self.wake()
         return answered
 
-    def set_priority(self, job_id: str, priority: int, answer: Answer[A] = _row) -> A:
+    def set_priority(self, job_id: str, priority: int, answer: Answer[A] | None = None) -> A:
         """Takes effect at the next decision. Raises ConflictError for a job that has ended."""
 
-        def change(db: Connection) -> A:
-            job = repository.get_job(db, job_id)
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            job = repository.get_job(conn, job_id)
             if JobStatus(job.status).terminal:
                 raise ConflictError(f"job {job_id} has ended already: {job.status}")
-            db.execute(update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1))
+            conn.execute(
+                update(Job).where(col(Job.id) == job_id).values(priority=priority, version=col(Job.version) + 1)
+            )
             message = f"Priority {job.priority} -> {priority}."
-            repository.add_event(db, self.clock(), "job.priority", message=message, job_id=job_id)
-            return answer(db, repository.get_job(db, job_id))
+            repository.add_event(conn, self.clock(), "job.priority", message=message, job_id=job_id)
+            return make(conn, repository.get_job(conn, job_id))
 
         answered = self.db.write(change)
         self.wake()
@@ -204,8 +185,7 @@ class Service:
 
     # --- policy ---
 
-    @property
-    def policy(self) -> Policy:
+    def current_policy(self) -> Policy:
         """The policy in force."""
         return self._policy
 
@@ -213,24 +193,18 @@ class Service:
         self,
         algorithm: str,
         metric: str = "default",
-        params: Mapping[str, Any] | None = None,
-        answer: Answer[A] = _row,
-    ) -> A:
+        params: Mapping[str, object] | None = None,
+        answer: PolicyAnswer[C] | None = None,
+    ) -> C:
         """Stored, and in force at the next decision; running jobs run on. Raises UnknownPolicyError or InvalidError."""
+        make = answer or cast("PolicyAnswer[C]", _choice)
         policy = policy_of(algorithm, metric, params or {})
-        values = {"algorithm": canonical_name(algorithm), "metric": metric, "params": dict(params or {})}
         with self._policy_lock:
 
-            def change(db: Connection) -> A:
-                now = self.clock()
-                db.execute(insert(PolicyChoice).values(at=now, **values))
-                sentence = f"The policy is now {values['algorithm']}, metric {metric}."
-                repository.add_event(
-                    db, now, "policy.changed", code=str(values["algorithm"]), message=sentence, data=values
-                )
-                row = repository.current_policy(db)
-                assert row is not None
-                return answer(db, row)
+            def change(conn: Connection) -> C:
+                choice = ChosenPolicy(canonical_name(algorithm), metric, dict(params or {}), self.clock())
+                _store_choice(conn, choice)
+                return make(conn, choice)
 
             answered = self.db.write(change)
             self._policy, self.policy_problem = policy, ""
@@ -239,31 +213,34 @@ class Service:
 
     def _load_policy(self) -> tuple[Policy, str]:
         """The stored policy; the default, and why, if it can't be made any more (its file is gone, say)."""
-        with self.db.read() as db:
-            row = repository.current_policy(db)
-        if row is None:
+        with self.db.read() as conn:
+            choice = chosen_policy(conn)
+        if choice is None:
             return make_policy(DEFAULT_POLICY), ""
         try:
-            return policy_of(row.algorithm, row.metric, row.params), ""
+            return policy_of(choice.algorithm, choice.metric, choice.params), ""
         except InvalidError as error:
             return make_policy(DEFAULT_POLICY), f"{error.detail}; {DEFAULT_POLICY} decides instead"
+
+
+def chosen_policy(conn: Connection) -> ChosenPolicy | None:
+    """The last choice; None: nobody has chosen yet."""
+    row = repository.current_policy(conn)
+    return ChosenPolicy(row.algorithm, row.metric, row.params, row.at) if row is not None else None
+
+
+def _store_choice(conn: Connection, choice: ChosenPolicy) -> None:
+    values = {"algorithm": choice.algorithm, "metric": choice.metric, "params": choice.params}
+    conn.execute(insert(PolicyChoice).values(at=choice.at, **values))
+    message = f"The policy is now {choice.algorithm}, metric {choice.metric}."
+    repository.add_event(conn, choice.at, "policy.changed", code=choice.algorithm, message=message, data=values)
 
 
 def _nth_key(key: str, index: int) -> str:
     return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
 
 
-def _insert_jobs(db: Connection, rows: list[dict[str, Any]]) -> None:
-    db.execute(insert(Job), rows)
-    submitted = [
-        {"kind": "job.queued", "code": Reason.SUBMITTED.value, "data": {}, "job_id": row["id"],
-         "at": row["submitted_at"], "message": row["message"]}
-        for row in rows
-    ]  # fmt: skip
-    db.execute(insert(Event), submitted)
-
-
-def _job_row(spec: JobSpec, now: float) -> dict[str, Any]:
+def _job_row(spec: JobSpec, now: float) -> dict[str, object]:
     row = spec.model_dump(exclude={"shm_size", "memory", "deadline"})
     deadline = spec.deadline.timestamp() if spec.deadline else None
     return {

@@ -13,11 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_core import to_json
-from sqlalchemy import Row, select
+from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -28,6 +27,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.webhooks import EventRow, WebhookRow
 
 TIMEOUT_S = 10.0
 """So long a receiver may take to connect, and then to answer."""
@@ -46,6 +46,49 @@ class Delivery:
     status: int | None
     error: str
     seconds: float
+
+
+@dataclass(frozen=True)
+class ToldJob:
+    """What a receiver gets of the job that an event is about."""
+
+    id: str
+    name: str
+    user: str
+    labels: Mapping[str, str]
+    state: str
+    reason: str
+    exit_code: int | None
+    required_gpus: int
+
+
+@dataclass(frozen=True)
+class ToldEvent:
+    """An event as a receiver gets it."""
+
+    id: int
+    kind: str
+    at: float
+    code: str
+    message: str
+    data: Mapping[str, object]
+    job: ToldJob | None = None
+    host: str | None = None
+
+    def payload(self) -> Mapping[str, object]:
+        """What is sent; docs/webhooks.md describes it."""
+        about = self.job.name if self.job is not None else self.host
+        return {
+            "event": self.kind,
+            "id": self.id,
+            "at": shown(self.at),
+            "code": self.code,
+            "message": self.message,
+            "text": f"Schedulearn: {about}: {self.message}" if about else f"Schedulearn: {self.message}",
+            "job": self.job,
+            "host": self.host,
+            "data": self.data,
+        }
 
 
 class _Receiver:
@@ -101,8 +144,8 @@ class Webhooks:
         with self._lock:
             if not self._open:
                 return
-            with self._db.read() as db:
-                active = {row.id for row in store.list_webhooks(db) if row.active}
+            with self._db.read() as conn:
+                active = {row.id for row in store.list_webhooks(conn) if row.active}
             for webhook_id in self._receivers.keys() - active:
                 self._receivers.pop(webhook_id).thread.stop()
             for webhook_id in active - self._receivers.keys():
@@ -111,13 +154,12 @@ class Webhooks:
 
     def test(self, webhook_id: int) -> Delivery:
         """Sends a made-up event now, once. Raises NotFoundError."""
-        with self._db.read() as db:
-            row = store.get_webhook(db, webhook_id)
-        message = "This is a test: nothing has happened."
-        made_up = {"id": 0, "kind": "test", "at": self._clock(), "code": "", "message": message, "data": {}}
-        delivery = self._send(row, payload(made_up))
+        with self._db.read() as conn:
+            receiver = store.get_webhook(conn, webhook_id)
+        made_up = ToldEvent(0, "test", self._clock(), "", "This is a test: nothing has happened.", {})
+        delivery = self._send(receiver, made_up)
         now, status, error = self._clock(), delivery.status, delivery.error
-        self._db.write(lambda db: store.note_try(db, webhook_id, "test", now, status=status, error=error))
+        self._db.write(lambda conn: store.note_try(conn, webhook_id, "test", now, status=status, error=error))
         return delivery
 
     def _run(self, receiver: _Receiver) -> float | None:
@@ -133,14 +175,14 @@ class Webhooks:
 
     def _turn(self, receiver: _Receiver) -> float | None:
         """Delivers one event, if there is one. Seconds until the next try; None: until something happens."""
-        with self._db.read() as db:
-            row = store.get_webhook(db, receiver.webhook_id)
-            event, receiver.seen = store.next_event(db, max(row.position, receiver.seen), row.events)
-            body = _payload_of(db, event) if event is not None else {}
+        with self._db.read() as conn:
+            row = store.get_webhook(conn, receiver.webhook_id)
+            found, receiver.seen = store.next_event(conn, max(row.position, receiver.seen), row.events)
+            event = _told(conn, found) if found is not None else None
         if event is None or not row.active:
             return None
         receiver.seen = event.id - 1  # until it is delivered
-        delivery = self._send(row, body)
+        delivery = self._send(row, event)
         if not delivery.error:
             self._note(row, event, delivery, position=event.id, tries=0, delivered=row.delivered + 1)
             return 0.0
@@ -150,25 +192,27 @@ class Webhooks:
         self._note(row, event, delivery, position=event.id, tries=0, given_up=row.given_up + 1)
         return float(self._backoff_s[-1])
 
-    def _note(self, row: Row[Any], event: Row[Any], delivery: Delivery, **values: Any) -> None:
+    def _note(self, row: WebhookRow, event: ToldEvent, delivery: Delivery, **progress: int) -> None:
+        """`progress`: the columns that change. Others stay: somebody may pause the webhook meanwhile."""
         now = self._clock()
 
-        def change(db: Connection) -> None:
-            store.note_try(db, row.id, event.kind, now, status=delivery.status, error=delivery.error, **values)
-            if "given_up" in values:
+        def change(conn: Connection) -> None:
+            status, error = delivery.status, delivery.error
+            store.note_try(conn, row.id, event.kind, now, status=status, error=error, **progress)
+            if "given_up" in progress:
                 tries = len(self._backoff_s) + 1
                 message = f"Webhook {row.id} did not take {event.kind} ({event.id}) in {tries} tries: {delivery.error}"
-                repository.add_event(db, now, "webhook.gave_up", message=message)
+                repository.add_event(conn, now, "webhook.gave_up", message=message)
 
         self._db.write(change)
 
-    def _send(self, row: Row[Any], body: Mapping[str, Any]) -> Delivery:
-        data = to_json({**body, "webhook": row.id}, inf_nan_mode="null")
+    def _send(self, row: WebhookRow, event: ToldEvent) -> Delivery:
+        data = to_json({**event.payload(), "webhook": row.id}, inf_nan_mode="null")
         headers = {
             "content-type": "application/json",
             "user-agent": "Schedulearn",
-            "x-schedulearn-event": str(body["event"]),
-            "x-schedulearn-delivery": f"{row.id}-{body['id']}",
+            "x-schedulearn-event": event.kind,
+            "x-schedulearn-delivery": f"{row.id}-{event.id}",
         }
         if row.secret:
             headers["x-schedulearn-signature"] = signature(row.secret, data)
@@ -187,33 +231,29 @@ def signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def payload(
-    event: Mapping[str, Any], job: Mapping[str, Any] | None = None, host: str | None = None
-) -> dict[str, Any]:  # fmt: skip
-    """What a receiver gets of an event; docs/webhooks.md describes it."""
-    about = job["name"] if job is not None else host
-    return {
-        "event": event["kind"],
-        "id": event["id"],
-        "at": shown(event["at"]),
-        "code": event["code"],
-        "message": event["message"],
-        "text": f"Schedulearn: {about}: {event['message']}" if about else f"Schedulearn: {event['message']}",
-        "job": job,
-        "host": host,
-        "data": event["data"],
-    }
+def _told(conn: Connection, event: EventRow) -> ToldEvent:
+    job = _job_of(conn, event.job_id) if event.job_id is not None else None
+    return ToldEvent(event.id, event.kind, event.at, event.code, event.message, event.data, job, event.host_id)
 
 
-def _payload_of(db: Connection, event: Row[Any]) -> dict[str, Any]:
-    job = None
-    if event.job_id is not None:
-        names = ("id", "name", "user", "labels", "status", "reason", "exit_code", "required_gpus")
-        row = db.execute(select(*(getattr(Job, name) for name in names)).where(col(Job.id) == event.job_id)).first()
-        if row is not None:
-            job = dict(zip(names, row, strict=True))
-            job["state"] = job.pop("status")
-    return payload(event._asdict(), job, event.host_id)
+def _job_of(conn: Connection, job_id: str) -> ToldJob | None:
+    query = select(
+        col(Job.id), col(Job.name), col(Job.user), col(Job.labels), col(Job.status), col(Job.reason),
+        col(Job.exit_code), col(Job.required_gpus),
+    )  # fmt: skip
+    row = conn.execute(query.where(col(Job.id) == job_id)).one_or_none()
+    if row is None:
+        return None
+    return ToldJob(
+        id=row.id,
+        name=row.name,
+        user=row.user,
+        labels=row.labels,
+        state=row.status,
+        reason=row.reason,
+        exit_code=row.exit_code,
+        required_gpus=row.required_gpus,
+    )
 
 
 def _refused(status: int) -> str:

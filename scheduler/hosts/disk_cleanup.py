@@ -20,24 +20,13 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Disk
 from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
 
 log = logging.getLogger(__name__)
 
 _FIRST_S, _EVERY_S = 20.0, 600.0
-
-
-@dataclass(frozen=True)
-class Room:
-    """Bytes that each kind may take; 0: no bound."""
-
-    images: int = 0
-    """Of one host."""
-    checkpoints: int = 0
-    """Of one host. Those of jobs that are not over are never removed."""
-    logs: int = 0
-    """Of the service's data folder."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +50,28 @@ def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
 
 
 class Housekeeping:
-    """Looks at every host now and then, in a thread of its own, when any room is bounded or images are `wanted`."""
+    """Looks at every host now and then, in a thread of its own, if a room is bounded or images are wanted."""
 
     def __init__(
         self,
         db: Database,
         agents: Callable[[], Mapping[str, HostAgent]],
         logs: LogStore,
-        room: Room,
-        wanted: Sequence[str] = (),
+        settings: ClusterSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._agents = agents
         self._logs = logs
-        self._room = room
-        self._wanted = tuple(wanted)
+        self._settings = settings
         self._clock = clock
         self._thread = Background(
             "housekeeping", self._run, first_s=_FIRST_S, trouble="housekeeping failed", trouble_s=_EVERY_S
         )
 
     def start(self) -> None:
-        if self._wanted or self._room != Room():
+        chosen = self._settings
+        if chosen.images or chosen.image_room or chosen.checkpoint_room or chosen.log_room:
             self._thread.start()
 
     def close(self) -> None:
@@ -94,15 +82,15 @@ class Housekeeping:
         for agent in self._agents().values():
             if agent.status.observation is None or self._thread.stopping:
                 continue
-            for image in self._wanted:
+            for image in self._settings.images:
                 if not agent.has_image(image):
                     agent.fetch(image)
-            if self._room.images or self._room.checkpoints:
+            if self._settings.image_room or self._settings.checkpoint_room:
                 try:
                     self._tidy_host(agent)
                 except RuntimeFault as fault:
                     log.warning("%s is not tidied up: %s", agent.host_id, fault)
-        if self._room.logs:
+        if self._settings.log_room:
             self._tidy_logs()
 
     def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
@@ -113,17 +101,17 @@ class Housekeeping:
 
     def _tidy_host(self, agent: HostAgent) -> None:
         disk, used = self.of_host(agent)
-        keep = {_tagged(image) for image in self._wanted}
+        keep = {_tagged(image) for image in self._settings.images}
         images = [
             Item(image.name, image.own_bytes, used.get(image.name) if image.name not in keep else None)
             for image in disk.images
         ]
-        for name in surplus(images, disk.images_bytes, self._room.images):
+        for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
             agent.forget_image(name)
         over = self._finished([stored.name for stored in disk.checkpoints])
         checkpoints = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in disk.checkpoints]
-        for job_id in surplus(checkpoints, sum(each.bytes for each in checkpoints), self._room.checkpoints):
+        for job_id in surplus(checkpoints, sum(each.bytes for each in checkpoints), self._settings.checkpoint_room):
             log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
             agent.drop_checkpoints(job_id, lambda: True)
 
@@ -136,7 +124,7 @@ class Housekeeping:
                     tasks.setdefault(job_id, []).append(task_id)
         over = self._finished(list(tasks))
         items = [Item(job, sum(sizes[task] for task in mine), over.get(job)) for job, mine in tasks.items()]
-        for job in surplus(items, sum(sizes.values()), self._room.logs):
+        for job in surplus(items, sum(sizes.values()), self._settings.log_room):
             log.info("the logs of job %s go: log_room is full", job)
             for task in tasks[job]:
                 self._logs.delete(task)

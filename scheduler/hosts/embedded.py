@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Runtime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
-
-RuntimeChoice = Literal["auto", "docker", "process"]
 
 HOST_ID = "local"
 SIMULATED_GPUS = 4
@@ -36,20 +34,14 @@ class EmbeddedHost:
     """Finds and watches the GPUs, in place of `gpus`."""
 
 
-def embedded_host(
-    data_dir: Path,
-    cluster_id: str,
-    runtime: RuntimeChoice = "auto",
-    simulate_gpus: int | None = None,
-    environments: Mapping[str, Path] | None = None,
-) -> EmbeddedHost:
+def embedded_host(data_dir: Path, cluster_id: str, settings: ClusterSettings) -> EmbeddedHost:
     """Docker Engine where one answers, else local processes; real GPUs where NVML shows some, else simulated ones.
 
-    Raises RuntimeFault if `runtime` is "docker" and no engine answers.
+    Raises RuntimeFault if the setting `runtime` is "docker" and no engine answers.
     """
-    name, address, engine = _runtime(data_dir, cluster_id, runtime, environments)
-    gpus, probe = _gpus(cluster_id, simulate_gpus)
-    if simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
+    name, address, engine = _runtime(data_dir, cluster_id, settings)
+    gpus, probe = _gpus(cluster_id, settings.simulate_gpus)
+    if settings.simulate_gpus is None and probe is None and name == "docker" and _gives_gpus(engine):
         # We can't see them ourselves, for instance in a container: a probe of their engine can.
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
@@ -57,23 +49,21 @@ def embedded_host(
     return EmbeddedHost(HOST_ID, address, name, engine, gpus, probe=probe)
 
 
-def _runtime(
-    data_dir: Path, cluster_id: str, choice: RuntimeChoice, environments: Mapping[str, Path] | None
-) -> tuple[str, str, Runtime]:
-    if choice != "process":
+def _runtime(data_dir: Path, cluster_id: str, settings: ClusterSettings) -> tuple[str, str, Runtime]:
+    if settings.runtime != "process":
         from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime, ping
 
         url = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
         why = ping(url)
         if why is None:
             return "docker", url, DockerRuntime(HOST_ID, url, data_dir, cluster_id)
-        if choice == "docker":
+        if settings.runtime == "docker":
             raise RuntimeFault(
                 f"no Docker Engine answers at {url}: {why}. Start Docker, set DOCKER_HOST, or use --runtime process."
             )
     from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 
-    return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, environments)
+    return "process", "local processes", ProcessRuntime(HOST_ID, data_dir, settings.environments)
 
 
 def _gives_gpus(engine: Runtime) -> bool:

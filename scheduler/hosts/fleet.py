@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
+from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
@@ -57,13 +58,14 @@ class Fleet:
         self,
         db: Database,
         cluster_id: str,
+        directory: AgentDirectory,
         make_runtime: MakeRuntime,
         on_change: Callable[[], None],
-        clock: Callable[[], float] = time.time,
         *,
-        monitor: Monitor | None = None,
-        make_probe: MakeProbe | None = None,
-        bring_checkpoints: BringCheckpoints = lambda job_id, host_id, runtime: iter(()),
+        monitor: Monitor,
+        make_probe: MakeProbe | None,
+        bring_checkpoints: BringCheckpoints,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
         self.db = db
@@ -75,13 +77,12 @@ class Fleet:
         self._make_runtime = make_runtime
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._agents: Mapping[str, HostAgent] = {}
+        self._directory = directory
         self._started = False
 
     @property
     def agents(self) -> Mapping[str, HostAgent]:
-        """Replaced as a whole when a host comes or goes: a reader keeps what it has."""
-        return self._agents
+        return self._directory.agents()
 
     def open(self, embedded: EmbeddedHost, named: Sequence[HostSpec]) -> None:
         """Takes up the embedded host, those that the settings name, and all that the database remembers. Connects to
@@ -97,12 +98,12 @@ class Fleet:
 
     def start(self) -> None:
         self._started = True
-        for agent in self._agents.values():
+        for agent in self.agents.values():
             agent.start()
 
     def close(self) -> None:
         """Lets go of all hosts at a time; of one that does not answer without waiting for it long."""
-        closing = [start_once(f"close-{host_id}", agent.close) for host_id, agent in self._agents.items()]
+        closing = [start_once(f"close-{host_id}", agent.close) for host_id, agent in self.agents.items()]
         end = time.monotonic() + _CLOSE_S
         for thread in closing:
             thread.join(max(0.0, end - time.monotonic()))
@@ -139,10 +140,9 @@ class Fleet:
 
         self.db.write(change)
         with self._lock:
-            agent = self._agents.get(host_id)
-            self._agents = {key: value for key, value in self._agents.items() if key != host_id}
-        if self._monitor is not None:
-            self._monitor.leave(host_id)
+            agent = self.agents.get(host_id)
+            self._directory.replace({key: value for key, value in self.agents.items() if key != host_id})
+        self._monitor.leave(host_id)
         if agent is not None:  # in the background: it waits for what is under way there
             start_once(f"close-{host_id}", agent.close)
         self._on_change()
@@ -180,7 +180,7 @@ class Fleet:
 
         def contacted(facts: HostFacts) -> None:
             self.db.write(lambda db: self._record(db, host_id, facts, simulate))
-            if probe is not None and self._monitor is not None and host_id in self._agents:
+            if probe is not None and host_id in self.agents:
                 self._monitor.follow(host_id, probe)
 
         agent = HostAgent(
@@ -192,7 +192,7 @@ class Fleet:
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
         )
         with self._lock:
-            self._agents = {**self._agents, host_id: agent}
+            self._directory.replace({**self.agents, host_id: agent})
         if self._started:
             agent.start()
 
@@ -236,7 +236,7 @@ class Fleet:
 
     def _owner(self, image: str, wanted_by: str) -> HostAgent | None:
         """Another host that answers and has the image."""
-        for host_id, agent in self._agents.items():
+        for host_id, agent in self.agents.items():
             status = agent.status
             if (
                 host_id == wanted_by

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Set
+from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
@@ -34,6 +35,14 @@ RETRY_S = 60.0
 """After a hook has failed."""
 
 
+class Decision(Protocol):
+    """What the policy decided last."""
+
+    @property
+    def desired_hosts(self) -> int | None:
+        """How many hosts should be on; None: it does not say."""
+
+
 class Parking:
     """Does the `steps` in a thread of its own. `hook` is a command, called as `HOOK park|wake HOST ADDRESS`, or a URL,
     which gets {"action", "host", "address"} as JSON. It may be called twice for the same: after a restart of the
@@ -43,16 +52,16 @@ class Parking:
         self,
         db: Database,
         hook: str,
-        desired: Callable[[], int | None],
+        decision: Decision,
         reachable: Callable[[], Set[str]],
         wake_loop: Callable[[], None],
         *,
-        settle_s: float = 600.0,
+        settle_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._hook = hook
-        self._desired = desired
+        self._decision = decision
         self._reachable = reachable
         self._wake_loop = wake_loop
         self._clock = clock
@@ -78,7 +87,7 @@ class Parking:
         with self._db.read() as db:
             books = load_cluster_state(db)
         address = {host.id: host.address for host in books.hosts}
-        for host_id, step in steps(self._host_loads(books), self._desired()):
+        for host_id, step in steps(self._host_loads(books), self._decision.desired_hosts):
             now = self._clock()
             if self._not_before.get(host_id, 0.0) > now or (step == "close" and now < self._settled_at):
                 continue
@@ -135,7 +144,7 @@ class Parking:
         return "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
 
     def _tell(self, host_id: str, kind: str, message: str) -> None:
-        def add(db: Connection) -> None:
-            repository.add_event(db, self._clock(), kind, host_id=host_id, message=message)
+        def add(conn: Connection) -> None:
+            repository.add_event(conn, self._clock(), kind, host_id=host_id, message=message)
 
         self._db.write(add)

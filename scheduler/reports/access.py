@@ -24,10 +24,10 @@ class ReportAccess:
     """`secret` is this database's own: tokens need not be stored, and stay good over restarts of the service."""
 
     secret: bytes
-    url: str | None = None
+    url: str | None
     """Of the service, as its workers reach it; None: they can't, and don't report."""
-    interval_s: float = 30.0
-    checkpoint_interval_s: float = 300.0
+    interval_s: float
+    checkpoint_interval_s: float
 
     def token(self, job_id: str) -> str:
         signature = hmac.new(self.secret, job_id.encode(), hashlib.sha256).hexdigest()[:40]

@@ -17,6 +17,7 @@ from schedulearn.scheduler.store.models import Event, Webhook
 MOST = 50  # each has a thread of its own
 
 WebhookRow = Row[Any]
+EventRow = Row[Any]
 
 
 def list_webhooks(db: Connection) -> Sequence[WebhookRow]:
@@ -62,7 +63,7 @@ def remove_webhook(db: Connection, webhook_id: int, now: float) -> None:
     repository.add_event(db, now, "webhook.removed", message=f"Webhook {webhook_id} was removed.")
 
 
-def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[Row[Any] | None, int]:
+def next_event(db: Connection, after: int, events: Sequence[str]) -> tuple[EventRow | None, int]:
     """(the first event after this id that `events` ask for, or None; up to which id there is no other before it)."""
     last = repository.last_event_id(db)
     query = select(Event).where(col(Event.id) > after, col(Event.id) <= last, col(Event.kind).in_(kinds_of(events)))

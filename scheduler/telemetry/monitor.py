@@ -50,8 +50,8 @@ class Monitor:
         tasks_on: TasksOn,
         wake: Callable[[], None],
         *,
-        keep_days: float = 7.0,
-        standing: Callable[[], ClusterUtility] = ClusterUtility,
+        keep_days: float,
+        utility: Callable[[], ClusterUtility],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.telemetry = Telemetry()
@@ -59,7 +59,7 @@ class Monitor:
         self._tasks_on = tasks_on
         self._wake = wake
         self._keep_minutes = int(keep_days * 24 * 60)
-        self._standing = standing
+        self._utility = utility
         self._clock = clock
         self._lock = threading.Lock()
         self._watches: dict[str, HostWatch] = {}
@@ -170,7 +170,7 @@ class Monitor:
 
     def _keep(self, minute: int, now: float) -> None:
         """Stores the averages of a minute, and the energy that was drawn since the last call."""
-        averages, standing = self.telemetry.minute(minute), self._standing()
+        averages, measured = self.telemetry.minute(minute), self._utility()
         since, self._energy_until = self._energy_until, now
 
         def joules(uuid: str, begin: float, end: float) -> float:
@@ -178,8 +178,8 @@ class Monitor:
 
         def change(conn: Connection) -> store.LiveTasks:
             store.add_minutes(conn, averages)
-            if standing.utility is not None:
-                history.add_minute(conn, minute, standing.utility, standing.low, standing.high)
+            if measured.utility is not None:
+                history.add_minute(conn, minute, measured.utility, measured.low, measured.high)
             if minute % _DROP_EVERY == 0:
                 store.drop_minutes(conn, minute - self._keep_minutes)
                 history.drop_minutes(conn, minute - self._keep_minutes)

@@ -124,13 +124,56 @@ def test_settings_come_from_file_environment_and_flags_in_that_order(
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("prot: 1", "prot"), ("port: x", "port"), ("- a", "keys"), ("a: [", "read")]
+    ("content", "words"),
+    [
+        ("prot: 1", ["'prot'", "there is no such key; did you mean 'port'?"]),
+        ("hosts: [{address: tcp://h:1, nmae: h}]", ["'hosts.0.nmae'", "did you mean 'name'?"]),
+        ("port: x", ["'port'", "valid integer"]),
+        ("1: 2", ["'1'", "there is no such key"]),
+        ("- a", ["must hold keys"]),
+        ("a: [", ["can't be read"]),
+        (b"port: \xff", ["can't be read"]),
+        (None, ["can't be read", "No such file"]),
+    ],
 )
-def test_a_wrong_settings_file_is_told_apart(tmp_path: Path, content: str, words: str) -> None:
+def test_a_wrong_settings_file_is_told_apart(tmp_path: Path, content: str | bytes | None, words: list[str]) -> None:
     file = tmp_path / "s.yaml"
-    file.write_text(content)
-    with pytest.raises(InvalidError, match=words):
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InvalidError) as refused:
         load_settings(file)
+    assert [each for each in [f"settings file {file}", *words] if each not in str(refused.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("PORT", "many", "'port' (environment variable SCHEDULEARN_PORT): Input should be a valid integer"),
+        ("HOSTS", "far", "'hosts' (environment variable SCHEDULEARN_HOSTS): lists and maps are written as JSON there"),
+        ("LOG_ROOM", "-1", "'log_room' (environment variable SCHEDULEARN_LOG_ROOM)"),
+    ],
+)
+def test_a_wrong_variable_is_told_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(f"SCHEDULEARN_{name}", value)
+    with pytest.raises(InvalidError, match=re.escape(words)):
+        load_settings()
+
+
+def test_a_wrong_flag_is_told_though_the_file_is_right(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("simulate_gpus: 2")
+    with pytest.raises(InvalidError, match=r"'simulate_gpus' \(flag --simulate-gpus\)"):
+        load_settings(file, simulate_gpus=-1)
+
+
+def test_a_map_of_the_environment_replaces_that_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("data_sets: {wiki: /srv/wiki}\nlog_room: 2g\n")
+    monkeypatch.setenv("SCHEDULEARN_DATA_SETS", '{"books": "/srv/books"}')
+    found = load_settings(file)
+    assert (found.data_sets, found.log_room) == ({"books": "/srv/books"}, 2 << 30)
 
 
 def test_lock_files_name_no_download_addresses() -> None:

@@ -26,6 +26,7 @@ from schedulearn.scheduler.runtimes.docker.probe import LABEL_PROBE, ContainerPr
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_version
 from schedulearn.scheduler.runtimes.docker.runtime import DockerRuntime
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import gpus
 from schedulearn.scheduler.telemetry.probes import LocalProbe, Probe
@@ -306,7 +307,8 @@ def test_a_services_host_has_the_gpus_that_its_probe_shows_over_kills_restarts_a
     def cluster() -> Cluster:
         made = Cluster(
             tmp_path,
-            lambda _: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
+            ClusterSettings(),
+            make_host=lambda *_: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
             make_probe=lambda row, fetch: probes.make(),
             make_runtime=lambda row: DockerRuntime(row.id, row.address, tmp_path, probes.cluster),
         )

@@ -85,7 +85,7 @@ def serve_api(directory: Path, gpus: int = 4, probe: FakeProbe | None = None, **
     rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(gpus)]
     app = create_app(
         load_settings(data=directory, **settings),
-        lambda _: EmbeddedHost("local", "fake", "fake", runtime, list(rows), lambda _: None, probe),
+        lambda *_: EmbeddedHost("local", "fake", "fake", runtime, list(rows), probe=probe),
     )
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)

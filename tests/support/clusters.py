@@ -19,6 +19,7 @@ from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
@@ -82,34 +83,28 @@ class FakeCluster:
         gpus: int = 4,
         runtime: FakeRuntime | None = None,
         others: dict[str, FakeRuntime] | None = None,
-        host_grace_s: float = 60.0,
         probe: FakeProbe | None = None,
         other_probes: dict[str, FakeProbe] | None = None,
-        data_sets: dict[str, str] | None = None,
-        report_url: str | None = None,
+        settings: ClusterSettings = ClusterSettings(),
     ) -> None:
         """`others`: runtimes of hosts that may be added by `add`. `probe` has real GPUs in place of simulated ones."""
         self.probe = probe
         self.other_probes = other_probes
-        self.data_sets = data_sets
+        self.settings = settings
         self.directory = directory
         self.gpus = gpus
         self.runtime = runtime or FakeRuntime("local")
         self.others = others or {}
-        self.host_grace_s = host_grace_s
-        self.report_url = report_url
         self.cluster: Cluster
 
     def __enter__(self) -> FakeCluster:
         rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(self.gpus)]
         self.cluster = Cluster(
             self.directory,
-            lambda _: EmbeddedHost("local", "fake", "fake", self.runtime, rows, lambda _: None, self.probe),
+            self.settings,
+            make_host=lambda *_: EmbeddedHost("local", "fake", "fake", self.runtime, rows, probe=self.probe),
             make_runtime=lambda row: self.others[row.id],
             make_probe=self._probe_of if self.other_probes is not None else None,
-            host_grace_s=self.host_grace_s,
-            data_sets=self.data_sets,
-            report_url=lambda _: self.report_url,
         )
         self.cluster.start()
         return self

@@ -295,7 +295,6 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
     runtime = runtimes[names[0]]
     gpus = simulated_gpus(CLUSTER, names[0], GPUS_A_HOST)
     embedded = EmbeddedHost(names[0], "fake", "fake", runtime, list(gpus), utilization)
-    Cluster._docker = lambda self, row: runtimes[row.id]  # type: ignore[method-assign, assignment]
     start = Cluster.start
 
     def started(cluster: Cluster) -> None:
@@ -314,7 +313,8 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
             HostSpec(address=f"unix:///fake/{name}.sock", name=name, simulate_gpus=GPUS_A_HOST) for name in names[1:]
         ],
     )
-    uvicorn.run(create_app(settings, lambda _: embedded), port=port, log_level="warning", timeout_graceful_shutdown=2)
+    app = create_app(settings, lambda *_: embedded, lambda row: runtimes[row.id])
+    uvicorn.run(app, port=port, log_level="warning", timeout_graceful_shutdown=2)
 
 
 if __name__ == "__main__":

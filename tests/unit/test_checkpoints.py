@@ -12,6 +12,7 @@ from clusters import FakeCluster, spec, wait_for
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.checkpoints import Copies
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 
 
@@ -30,9 +31,9 @@ def moved_away(c: FakeCluster, content: bytes = b"step 7") -> Iterator[str]:
 
 
 class Lab(FakeCluster):
-    def __init__(self, directory: Path, **options: float) -> None:
+    def __init__(self, directory: Path, settings: ClusterSettings = ClusterSettings()) -> None:
         self.runtimes = {name: FakeRuntime(name) for name in ("a", "b")}
-        super().__init__(directory, gpus=0, others=self.runtimes, **options)  # type: ignore[arg-type]
+        super().__init__(directory, gpus=0, others=self.runtimes, settings=settings)
 
     def message(self, job: str) -> str:
         with self.cluster.db.read() as db:
@@ -65,7 +66,7 @@ def test_a_transfer_that_breaks_is_tried_again_and_the_source_stays(tmp_path: Pa
 
 
 def test_a_job_whose_host_is_lost_goes_on_from_the_copy(tmp_path: Path) -> None:
-    with Lab(tmp_path, host_grace_s=0.2) as c:
+    with Lab(tmp_path, settings=ClusterSettings(host_grace=0.2)) as c:
         with moved_away(c) as job:
             c.cluster.checkpoints.copy()
             c.runtimes["a"].write_checkpoint(job, b"step 8, which nobody copied")
@@ -82,7 +83,7 @@ def test_a_job_whose_host_is_lost_goes_on_from_the_copy(tmp_path: Path) -> None:
 
 
 def test_without_a_copy_it_begins_anew_and_says_so(tmp_path: Path) -> None:
-    with Lab(tmp_path, host_grace_s=0.2) as c, moved_away(c) as job:
+    with Lab(tmp_path, settings=ClusterSettings(host_grace=0.2)) as c, moved_away(c) as job:
         c.cluster.fleet.set_state("b", "active")
         c.runtimes["a"].silent = True
         wait_for(lambda: c.poke() and c.job(job).checkpoint_host == "b", what="its start on b")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.task import GIB
-from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, Room, surplus
+from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, surplus
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
-from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.settings import ClusterSettings
 
 items = st.lists(
     st.builds(Item, st.text(min_size=1, max_size=3), st.integers(0, 100), st.none() | st.floats(0, 1e9)),
@@ -37,6 +37,10 @@ def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[Item], ro
         assert max(by_name[name].used_at or 0.0 for name in gone) <= oldest_left
 
 
+def housekeeping(c: FakeCluster, settings: ClusterSettings) -> Housekeeping:
+    return Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, settings)
+
+
 def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_path: Path) -> None:
     runtime = FakeRuntime("local", images={"old:latest", "new:1", "waiting:1", "foreign:1", "wanted:1"})
     runtime.images.present.update({"old"})  # type: ignore[union-attr]  # as an engine finds it, by its short name
@@ -49,15 +53,9 @@ def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_pa
         wait_for(lambda: not runtime.tasks())
         c.submit(spec(container_image="waiting:1", gpus=64))
         runtime.images.present.discard("old")  # type: ignore[union-attr]
-        keeper = Housekeeping(
-            c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=4 * GIB), wanted=["wanted:1"]
-        )
-        keeper.tidy()
+        housekeeping(c, ClusterSettings(image_room=4 * GIB, images=["wanted:1"])).tidy()
         assert runtime.images.present == {"new:1", "waiting:1", "foreign:1", "wanted:1"}
-        keeper = Housekeeping(
-            c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(images=1), wanted=["wanted:1"]
-        )
-        keeper.tidy()
+        housekeeping(c, ClusterSettings(image_room=1, images=["wanted:1"])).tidy()
         assert runtime.images.present == {"waiting:1", "foreign:1", "wanted:1"}
 
 
@@ -74,13 +72,10 @@ def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Pat
             c.runtime.finish(c.task(job))
             c.wait(job, "succeeded")
             wait_for(lambda job=job: c.task(job) not in [task.task_id for task in c.runtime.tasks()])  # type: ignore[misc]
-        room = Room(checkpoints=250, logs=2500)
-        keeper = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, room)
-        keeper.tidy()
+        housekeeping(c, ClusterSettings(checkpoint_room=250, log_room=2500)).tidy()
         assert list(c.runtime.checkpoints.jobs()) == sorted(jobs[1:])
         assert set(c.cluster.logs.sizes()) == {c.task(job) for job in jobs[1:]}
-        tight = Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, Room(checkpoints=1, logs=1))
-        tight.tidy()
+        housekeeping(c, ClusterSettings(checkpoint_room=1, log_room=1)).tidy()
         assert list(c.runtime.checkpoints.jobs()) == [jobs[2]], "a job that runs keeps what it has"
         assert set(c.cluster.logs.sizes()) == {c.task(jobs[2])}
 
@@ -89,8 +84,6 @@ def test_wanted_images_come_before_a_job_needs_them(tmp_path: Path) -> None:
     runtime = FakeRuntime("local", images=set(), fetchable={"wanted:1": [ImageProgress(50.0, "half")]})
     with FakeCluster(tmp_path, runtime=runtime) as c:
         wait_for(lambda: c.cluster.agent.status.observation)
-        logs = LogStore(tmp_path / "logs")
-        keeper = Housekeeping(c.cluster.db, lambda: c.cluster.agents, logs, Room(), wanted=["wanted:1", "nowhere:1"])
-        keeper.tidy()
+        housekeeping(c, ClusterSettings(images=["wanted:1", "nowhere:1"])).tidy()
         wait_for(lambda: c.cluster.agent.has_image("wanted:1"), what="the image")
         wait_for(lambda: "nowhere:1" in c.cluster.agent.fetches(), what="why the other can't be had")

@@ -12,6 +12,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, NotFoundError, RuntimeFault
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, PortLease
@@ -81,7 +82,7 @@ def test_one_engine_cannot_be_two_hosts(tmp_path: Path) -> None:
 
 
 def test_the_jobs_of_a_silent_host_start_elsewhere_and_it_is_cleared_before_it_gets_others(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, gpus=0, others=two(), host_grace_s=0.2) as c:
+    with FakeCluster(tmp_path, gpus=0, others=two(), settings=ClusterSettings(host_grace=0.2)) as c:
         c.add("h1", "h2")
         [job] = c.submit(spec(gpus=4))
         c.wait(job, "running")
@@ -102,7 +103,7 @@ def test_the_jobs_of_a_silent_host_start_elsewhere_and_it_is_cleared_before_it_g
 
 
 def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, gpus=1, host_grace_s=0.05) as c:
+    with FakeCluster(tmp_path, gpus=1, settings=ClusterSettings(host_grace=0.05)) as c:
         [job] = c.submit()
         c.wait(job, "running")
         c.runtime.silent = True
@@ -116,7 +117,7 @@ def test_when_no_host_answers_nothing_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_host_is_lost_once_and_back_once(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, gpus=1, others=two(), host_grace_s=0.1) as c:
+    with FakeCluster(tmp_path, gpus=1, others=two(), settings=ClusterSettings(host_grace=0.1)) as c:
         c.add("h1")
         wait_for(lambda: c.poke() and c.cluster.agents["h1"].status.observation is not None)
         wait_for(lambda: c.poke() and presence(c)[-1:] != ["host.lost"])  # its first contact may have taken a while

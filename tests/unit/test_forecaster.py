@@ -30,7 +30,14 @@ class Shortsighted(Policy):
 
 def outlook_of(c: FakeCluster, policy: list[Policy], now: list[float]) -> Forecaster:
     return Forecaster(
-        c.cluster.db, lambda: policy[0], c.cluster.profiles, lambda: {"local"}, every_s=0.01, clock=lambda: now[0]
+        c.cluster.db,
+        lambda: policy[0],
+        c.cluster.profiles,
+        lambda: {"local"},
+        c.cluster.utilization,
+        lambda job, hosts: 0.0,
+        every_s=0.01,
+        clock=lambda: now[0],
     )
 
 

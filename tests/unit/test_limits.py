@@ -13,6 +13,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.limits import SHARES_A_GPU, check_data_sets, limits
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.settings import ClusterSettings
 
 HOST = HostFacts("x", cpus=64, memory_bytes=512 * GIB)
 
@@ -48,7 +49,7 @@ def test_what_it_says_counts_and_its_shared_memory_fits() -> None:
 
 
 def test_data_sets_reach_the_container_and_unknown_ones_are_refused(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, data_sets={"wiki": "/srv/wiki", "image-net": "/srv/in"}) as c:
+    with FakeCluster(tmp_path, settings=ClusterSettings(data_sets={"wiki": "/srv/wiki", "image-net": "/srv/in"})) as c:
         [one] = c.submit(spec(mounts=["image-net"], memory="2g"))
         [two] = c.submit(spec(mounts={"wiki": "/corpus/"}))
         c.wait(one, "running")

@@ -283,16 +283,16 @@ def test_the_clusters_utility_is_kept_while_the_policy_tells_one(tmp_path: Path)
     with FakeCluster(tmp_path) as c:
         c.cluster.service.set_policy("goodput", "cost", {})
         c.submit(spec(gpus=2))
-        standing = wait_for(lambda: c.cluster.standing if c.cluster.standing.utility is not None else None)
-        assert (standing.low, standing.high) == (0.35, 0.8)
+        measured = wait_for(lambda: c.cluster.utility() if c.cluster.utility().utility is not None else None)
+        assert (measured.low, measured.high) == (0.35, 0.8)
         c.cluster.monitor._keep(1000, time.time())
         c.cluster.monitor._keep(1000, time.time())
         c.cluster.service.set_policy("fifo", "default", {})
-        wait_for(lambda: c.cluster.standing.utility is None)
+        wait_for(lambda: c.cluster.utility().utility is None)
         c.cluster.monitor._keep(1001, time.time())
         with c.cluster.db.read() as db:
             step, rows = history.utility_minutes(db, 0, 1200)
-        assert (step, [(row.minute, row.utility, row.low) for row in rows]) == (2, [(1000, standing.utility, 0.35)])
+        assert (step, [(row.minute, row.utility, row.low) for row in rows]) == (2, [(1000, measured.utility, 0.35)])
         c.cluster.db.write(lambda db: history.drop_minutes(db, 1001))
         with c.cluster.db.read() as db:
             assert history.utility_minutes(db, 0, 1200)[1] == []

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,13 @@ def hook(directory: Path) -> tuple[str, Path]:
     return f"sh {script}", calls
 
 
-def parking(c: FakeCluster, command: str, wanted: list[int]) -> Parking:
-    return Parking(
-        c.cluster.db, command, lambda: wanted[-1], lambda: set(c.cluster.agents), c.cluster.loop.wake, settle_s=0
-    )
+@dataclass
+class Decision:
+    desired_hosts: int
+
+
+def parking(c: FakeCluster, command: str, decision: Decision) -> Parking:
+    return Parking(c.cluster.db, command, decision, lambda: set(c.cluster.agents), c.cluster.loop.wake, settle_s=0)
 
 
 def state(c: FakeCluster, host_id: str) -> tuple[str, str]:
@@ -74,8 +78,8 @@ def test_a_host_is_emptied_parked_and_woken(tmp_path: Path) -> None:
         [first, second] = c.submit(*[spec(f"j{i}", gpus=4, elastic=True, min_gpus=4) for i in range(2)])
         for each in (first, second):
             c.wait(each, "running")
-        wanted = [1]
-        p = parking(c, command, wanted)
+        decision = Decision(1)
+        p = parking(c, command, decision)
         p.turn()
         [gone] = [h for h in others if state(c, h) == ("cordoned", "emptying")]
         assert not calls.exists(), "not before it is empty"
@@ -87,7 +91,7 @@ def test_a_host_is_emptied_parked_and_woken(tmp_path: Path) -> None:
         p.turn()
         assert len(calls.read_text().splitlines()) == 1, "once is enough"
 
-        wanted.append(2)
+        decision.desired_hosts = 2
         p.turn()
         assert calls.read_text().splitlines()[1:] == [f"wake {gone} tcp://{gone}.lab:2375"]
         assert state(c, gone) == ("active", "")
@@ -101,7 +105,7 @@ def test_a_rigid_job_keeps_its_host_on(tmp_path: Path) -> None:
         c.add("h1", "h2")
         for each in c.submit(spec(gpus=4), spec(gpus=4)):
             c.wait(each, "running")
-        parking(c, command, [1]).turn()
+        parking(c, command, Decision(1)).turn()
         assert {state(c, h) for h in ("h1", "h2")} == {("active", "")}
         assert not calls.exists()
 
@@ -113,7 +117,7 @@ def test_a_hook_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> None
         c.add("h1", "h2")
         now = [1000.0]
         p = Parking(
-            c.cluster.db, command, lambda: 1, lambda: set(c.cluster.agents), c.cluster.loop.wake,
+            c.cluster.db, command, Decision(1), lambda: set(c.cluster.agents), c.cluster.loop.wake,
             settle_s=0, clock=lambda: now[0],
         )  # fmt: skip
         for _ in range(3):
@@ -148,7 +152,7 @@ def test_the_hook_may_be_a_url(tmp_path: Path) -> None:
     try:
         with FakeCluster(tmp_path, gpus=0, others={"h1": FakeRuntime("h1"), "h2": FakeRuntime("h2")}) as c:
             c.add("h1", "h2")
-            p = parking(c, f"http://127.0.0.1:{server.server_port}/power", [1])
+            p = parking(c, f"http://127.0.0.1:{server.server_port}/power", Decision(1))
             p.turn()
             p.turn()
             assert got == [{"action": "park", "host": "h2", "address": "tcp://h2.lab:2375"}]
@@ -162,7 +166,7 @@ def test_an_operators_word_ends_the_parking(tmp_path: Path) -> None:
     command, _ = hook(tmp_path)
     with FakeCluster(tmp_path, gpus=0, others={"h1": FakeRuntime("h1"), "h2": FakeRuntime("h2")}) as c:
         c.add("h1", "h2")
-        p = parking(c, command, [1])
+        p = parking(c, command, Decision(1))
         p.turn()
         c.cluster.fleet.set_state("h2", "cordoned")
         p.turn()

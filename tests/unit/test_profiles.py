@@ -67,7 +67,7 @@ def test_a_job_of_another_pace_by_far_tells_nothing() -> None:
 def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) -> None:
     seen: list[Any] = []
     with FakeCluster(tmp_path) as c:
-        policy = c.cluster.service.policy
+        policy = c.cluster.service.current_policy()
         allocate = policy.allocate
         c.cluster.loop.policy = lambda: SimpleNamespace(  # type: ignore[assignment,return-value]
             name="spy", allocate=lambda snapshot: (seen.append(snapshot), allocate(snapshot))[1]

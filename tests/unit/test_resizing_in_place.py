@@ -14,12 +14,13 @@ from schedulearn.scheduler.core.task import TaskState
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.policies.registry import POLICIES
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 
 ELASTIC: dict[str, Any] = {
     "elastic": True, "resize": "in-place", "launcher": "horovod", "command": "python x.py", "max_gpus": 4,
 }  # fmt: skip
-SERVICE = "http://127.0.0.1:1"
+SERVICE = ClusterSettings(report_url="http://127.0.0.1:1")
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def running(c: FakeCluster) -> list[str]:
 
 
 def test_a_job_keeps_its_containers_when_it_grows_and_the_first_ones_when_it_shrinks(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, report_url=SERVICE) as c:
+    with FakeCluster(tmp_path, settings=SERVICE) as c:
         resize(c, 2)
         [job] = c.submit(spec(**ELASTIC))
         c.wait(job, "running")
@@ -60,7 +61,7 @@ def test_a_job_keeps_its_containers_when_it_grows_and_the_first_ones_when_it_shr
 
 def test_a_service_that_dies_in_a_resize_carries_on(tmp_path: Path) -> None:
     runtime = FakeRuntime("local")
-    with FakeCluster(tmp_path, runtime=runtime, report_url=SERVICE) as c:
+    with FakeCluster(tmp_path, runtime=runtime, settings=SERVICE) as c:
         resize(c, 1)
         [job] = c.submit(spec(**ELASTIC))
         c.wait(job, "running")
@@ -70,7 +71,7 @@ def test_a_service_that_dies_in_a_resize_carries_on(tmp_path: Path) -> None:
         wait_for(lambda: len(c.leases()) == 3)
     runtime._closed = False
     runtime._failures.clear()
-    with FakeCluster(tmp_path, runtime=runtime, report_url=SERVICE) as c:
+    with FakeCluster(tmp_path, runtime=runtime, settings=SERVICE) as c:
         wait_for(lambda: running(c) == ["1-0", "1-1", "1-2"])
         c.train(job)
         assert c.job(job).reason == Reason.CONTAINER_RUNNING
@@ -78,7 +79,7 @@ def test_a_service_that_dies_in_a_resize_carries_on(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_is_killed_while_it_trains_ends_the_attempt(tmp_path: Path) -> None:
-    with FakeCluster(tmp_path, report_url=SERVICE) as c:
+    with FakeCluster(tmp_path, settings=SERVICE) as c:
         resize(c, 2)
         [job] = c.submit(spec(**ELASTIC))
         c.wait(job, "running")
@@ -93,7 +94,7 @@ def test_a_worker_that_is_killed_while_it_trains_ends_the_attempt(tmp_path: Path
 def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     """Random sizes, workers that join, end, vanish and stand still, cancels and engine faults, then calm."""
     dice = random.Random(seed)
-    with FakeCluster(tmp_path, gpus=8, report_url=SERVICE) as c:
+    with FakeCluster(tmp_path, gpus=8, settings=SERVICE) as c:
         resize(c, 2)
         jobs = c.submit(spec(**ELASTIC), spec(**ELASTIC), spec(gpus=2), spec(**ELASTIC))
         for _ in range(60):

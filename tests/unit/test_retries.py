@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlmodel import col
 
-from schedulearn.scheduler.control.job_logs import JobLogBounds, JobLogs, surplus_attempts
+from schedulearn.scheduler.control.job_logs import JobLogs, surplus_attempts
 from schedulearn.scheduler.core.retries import FIRST_S, MOST_S, delay, next_tries, why_resting
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store.cluster_state import tasks_of
@@ -99,7 +99,7 @@ def test_a_service_that_restarts_does_not_try_sooner(tmp_path: Path) -> None:
 def test_the_first_and_the_last_log_stay_and_no_more_goes_than_must(
     sizes: dict[int, int], attempts: int, room: int
 ) -> None:
-    gone = surplus_attempts(sizes, JobLogBounds(attempts, room))
+    gone = surplus_attempts(sizes, attempts, room)
     left = {attempt: size for attempt, size in sizes.items() if attempt not in gone}
     assert not sizes or {min(sizes), max(sizes)} <= left.keys()
     assert gone == sorted(sizes)[1 : 1 + len(gone)], "the oldest ones go"
@@ -114,7 +114,7 @@ def test_the_first_and_the_last_log_stay_and_no_more_goes_than_must(
 def test_logs_of_a_job_that_fails_on_and_on_are_bounded_and_keep_their_offsets(tmp_path: Path) -> None:
     logs = LogStore(tmp_path / "logs")
     with FakeCluster(tmp_path) as c:
-        job_logs = JobLogs(c.cluster.db, logs, JobLogBounds(attempts=3))
+        job_logs = JobLogs(c.cluster.db, logs, max_attempts=3, max_bytes=0)
         c.cluster.loop._on_attempt_end = lambda job_id, attempt: job_logs.prune(job_id)
         [job] = c.submit(spec(max_restarts=4))
         for attempt in range(1, 6):

@@ -1,0 +1,31 @@
+"""Which hosts there are now. `Fleet` changes it; whoever asks hosts something looks here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedulearn.scheduler.core.task import ObservedTask
+from schedulearn.scheduler.hosts.agent import HostAgent
+
+
+class AgentDirectory:
+    """The agents by host id, replaced as a whole when a host comes or goes: a reader keeps what it has."""
+
+    def __init__(self) -> None:
+        self._agents: Mapping[str, HostAgent] = {}
+
+    def agents(self) -> Mapping[str, HostAgent]:
+        return self._agents
+
+    def replace(self, agents: Mapping[str, HostAgent]) -> None:
+        self._agents = agents
+
+    def reachable(self) -> set[str]:
+        """The hosts that answer."""
+        return {host_id for host_id, agent in self._agents.items() if agent.status.observation is not None}
+
+    def tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
+        """What runs there of ours; None while the host does not answer."""
+        agent = self._agents.get(host_id)
+        observation = agent.status.observation if agent is not None else None
+        return observation.tasks if observation is not None else None

@@ -1,0 +1,94 @@
+"""What an operator sets of the scheduler. A setting, its type and its default stand here and nowhere else.
+
+`api/settings.py` adds the settings of the API, and reads them all from flags, the environment and a file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.specs.job import parse_size
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
+"""Bytes, or e.g. "50g"."""
+
+RuntimeChoice = Literal["auto", "docker", "process"]
+
+
+class ClusterSettings(BaseModel):
+    """Every field is documented in docs/settings.md (a test says so). Times are in seconds, unless they say days."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # the service only makes the subclass
+
+    database_url: str | None = Field(default=None, description="another database than DATA/schedulearn.db")
+    runtime: RuntimeChoice = Field(
+        default="auto", description="auto: Docker Engine where one answers, else local processes"
+    )
+    simulate_gpus: int | None = Field(
+        default=None, ge=0, le=1024, description="so many pretended GPUs instead of what NVML shows"
+    )
+    environments: dict[str, Path] = Field(
+        default_factory=dict, description="process runtime: image name -> prefix of a local environment"
+    )
+    interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
+    max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
+    hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
+    host_grace: float = Field(
+        default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"
+    )
+    scale_window: float = Field(
+        default=600.0, ge=0, description="seconds for which fewer hosts must do before `desired_hosts` falls"
+    )
+    scaling_hook: str = Field(
+        default="",
+        description="command or URL that parks and wakes hosts as `desired_hosts` says, see docs/hosts.md; empty: none",
+    )
+    data_sets: dict[str, str] = Field(
+        default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
+    )
+    images: list[str] = Field(
+        default_factory=list, description="images that every host fetches before a job needs them"
+    )
+    image_room: Size = Field(
+        default=0, description="room for images on each host; those of jobs go, the longest unused first"
+    )
+    checkpoint_room: Size = Field(
+        default=0, description="room for checkpoints on each host; those of ended jobs go, oldest first"
+    )
+    log_room: Size = Field(
+        default=0, description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound"
+    )
+    job_log_attempts: int = Field(
+        default=50, ge=0, description="attempts of one job whose logs are kept: the first and the last ones; 0: all"
+    )
+    job_log_room: Size = Field(
+        default=1 << 30,
+        description="room for the logs of one job: those of its first and last attempt stay, the oldest of the others "
+        "go; 0: no bound",
+    )
+    report_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://",
+        description="URL of this service as job containers reach it; default: found by itself on this machine",
+    )
+    report_interval: float = Field(default=30.0, ge=0.1, le=3600, description="seconds between reports of a job")
+    report_grace: float = Field(
+        default=180.0,
+        gt=0,
+        description="seconds without a report, four report_intervals at least, after which a job of the worker SDK is "
+        "said to be silent",
+    )
+    checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
+    keep_checkpoints: float = Field(
+        default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
+    )
+    checkpoint_copies: Size = Field(
+        default=50 << 30,
+        description="room for copies of running jobs' checkpoints in the data folder, from which they go on when their "
+        "host is lost; 0: none",
+    )
+    keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")

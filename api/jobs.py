@@ -159,20 +159,20 @@ async def get_job(request: Request, job_id: str) -> JobDetail:
     return await cluster.db.aread(lambda db: _detail(cluster, db, job_id))
 
 
-@router.patch("/jobs/{job_id}", response_model=JobOut, responses=problems(404, 409, 422))
+@router.patch("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
     cluster = cluster_of(request)
     return cluster.service.set_priority(job_id, body.priority, _answer(cluster))
 
 
-@router.post("/jobs/{job_id}/cancel", response_model=JobOut, responses=problems(404, 409, 422))
+@router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
 def cancel(request: Request, job_id: str) -> Response:
     """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
     cluster = cluster_of(request)
     return cluster.service.cancel(job_id, _answer(cluster))
 
 
-@router.delete("/jobs/{job_id}", response_model=JobOut, responses=problems(404, 409, 422))
+@router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def delete(request: Request, job_id: str) -> Response:
     """The same as cancel."""
     return cancel(request, job_id)

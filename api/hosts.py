@@ -10,6 +10,7 @@ from sqlalchemy import Row
 from starlette.responses import Response
 
 from schedulearn.api.answers.host import ClusterOut, GpuOut, GpuReadingOut, GpuState, HostOut, HostProblemOut
+from schedulearn.api.answers.model import unchecked
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
@@ -178,19 +179,22 @@ def _state(gpu: Row[Any], jobs: list[str]) -> GpuState:
 
 def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
     reading = cluster.monitor.reading(gpu.uuid)
-    return GpuOut(
-        uuid=gpu.uuid,
-        host=gpu.host_id,
-        index=gpu.ordinal,
-        type=gpu.type,
-        memory_bytes=gpu.memory_bytes,
-        simulated=gpu.simulated,
-        state=_state(gpu, jobs),
-        fault=gpu.fault,
-        occupied_by=gpu.occupied,
-        island=gpu.island,
-        numa=gpu.numa,
-        utilization=reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
-        reading=GpuReadingOut.model_validate(reading) if reading is not None else None,
-        jobs=jobs,
+    return unchecked(
+        GpuOut,
+        {
+            "uuid": gpu.uuid,
+            "host": gpu.host_id,
+            "index": gpu.ordinal,
+            "type": gpu.type,
+            "memory_bytes": gpu.memory_bytes,
+            "simulated": gpu.simulated,
+            "state": _state(gpu, jobs),
+            "fault": gpu.fault,
+            "occupied_by": gpu.occupied,
+            "island": gpu.island,
+            "numa": gpu.numa,
+            "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
+            "reading": GpuReadingOut.model_validate(reading) if reading is not None else None,
+            "jobs": jobs,
+        },
     )

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import Batch, EtaOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
 from schedulearn.api.answers.log import LogEnd, LogText
-from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import parse_body, refuse_unknown
@@ -235,7 +235,8 @@ def _detail(cluster: Cluster, db: Connection, job_id: str) -> JobDetail:
     """Raises NotFoundError."""
     job = repository.get_job(db, job_id)
     [now] = _standing(cluster, db, [job])
-    return JobDetail.of(job._asdict(), now, tasks=map(TaskOut.model_validate, tasks_of(db, [job_id])))
+    [values] = values_of([job])
+    return JobDetail.of(values, now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])])
 
 
 def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tuple[str, str] | None:
@@ -244,7 +245,7 @@ def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tupl
 
 
 def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> list[JobOut]:
-    return [JobOut.of(row._asdict(), now) for row, now in zip(rows, _standing(cluster, db, rows), strict=True)]
+    return [JobOut.of(values, now) for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)]
 
 
 def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from schedulearn.api.answers.event import EventOut
+from schedulearn.api.answers.event import EventOut, EventPage
 from schedulearn.api.answers.model import json_bytes
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
@@ -91,7 +91,7 @@ async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | Non
     def read(last: int) -> list[EventOut]:
         with db.read() as connection:
             rows = repository.list_events(connection, after=last, job_id=job_id)
-        return [EventOut.model_validate(row) for row in rows]
+        return EventPage.of(rows).items
 
     waiter = pulse.join()
     try:

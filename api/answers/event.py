@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
-from schedulearn.api.answers.model import AnswerModel, At
+from sqlalchemy import Row
+
+from schedulearn.api.answers.model import AnswerModel, At, unchecked, values_of
+from schedulearn.scheduler.core.instants import shown
 
 
 class EventOut(AnswerModel):
@@ -19,9 +22,14 @@ class EventOut(AnswerModel):
     data: dict[str, object]
 
 
+def event_out(row: dict[str, Any]) -> EventOut:
+    """`row`: its columns."""
+    return unchecked(EventOut, {**row, "at": shown(row["at"])})
+
+
 class EventPage(AnswerModel):
     items: list[EventOut]
 
     @classmethod
-    def of(cls, rows: Iterable[object]) -> Self:
-        return cls(items=[EventOut.model_validate(row) for row in rows])
+    def of(cls, rows: Sequence[Row[Any]]) -> Self:
+        return cls(items=[event_out(values) for values in values_of(rows)])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import ConfigDict, Field, PlainSerializer
 
-from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.api.answers.model import AnswerModel, At, unchecked
+from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.specs.env_masking import masked
@@ -118,10 +119,8 @@ class JobOut(JobFields):
     min_gpus: int
     max_gpus: int
     grace_period: float
-    deadline: Annotated[datetime | None, BeforeValidator(_instant), PlainSerializer(_shown, return_type=str | None)]
-    env: Annotated[dict[str, str], BeforeValidator(masked)] = Field(
-        description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG"
-    )
+    deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
+    env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
     family: str = Field(description="jobs of one family share what is learned of their speed and length")
 
     state: JobStatus
@@ -148,32 +147,43 @@ class JobOut(JobFields):
         allocation: dict[str, int] = {}
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
-        status, message = job["status"], job["message"]
+        status, message = JobStatus(job["status"]), job["message"]
         told = {"reason": job["reason"], "message": message}
         if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting[0], status) in _PAUSES):
             late = late_deadline(job["deadline"], job["submitted_at"])
             told = {"reason": now.waiting[0], "message": f"{now.waiting[1]} {late}".rstrip()}
         elif now.silent is not None and status == JobStatus.RUNNING:
             told["message"] = f"{message} {now.silent}"
-        return cls.model_validate(
+        return unchecked(
+            cls,
             {
-                **job,
+                **{key: job[key] for key in _AS_STORED},
                 **told,
                 "state": status,
+                "env": masked(job["env"]),
+                "deadline": _instant(job["deadline"]),
                 "shm_size": job["shm_bytes"],
                 "memory": job["memory_bytes"],
-                "not_before": job["not_before"] if status == JobStatus.QUEUED else None,
+                "not_before": iso(job["not_before"]) if status == JobStatus.QUEUED else None,
+                "submitted_at": shown(job["submitted_at"]),
+                "started_at": iso(job["started_at"]),
+                "finished_at": iso(job["finished_at"]),
                 "run_seconds": job["run_seconds"] + now.served.run_seconds,
                 "gpu_seconds": job["gpu_seconds"] + now.served.gpu_seconds,
                 "allocation": allocation,
-                "gpus": now.gpus,
+                "gpus": list(now.gpus),
                 "eta": now.eta if job["finished_at"] is None else None,
                 **more,
-            }
+            },
         )
 
 
 without_bounds(JobOut)
+_STORED_OTHERWISE = {"env", "deadline", "shm_size", "memory"}
+_AS_STORED = (
+    *(JobFields.model_fields.keys() - _STORED_OTHERWISE),
+    *("id", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
+)
 
 
 class JobDetail(JobOut):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from fastapi import Depends, FastAPI, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +20,7 @@ from schedulearn.api import (
     jobs,
     legacy,
     metrics,
+    openapi,
     page,
     policy,
     problems,
@@ -30,6 +31,9 @@ from schedulearn.api import (
     usage,
     webhooks,
 )
+from schedulearn.api.answers.health import Health, SessionOut
+from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
@@ -41,9 +45,6 @@ from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.policies.plugins import load_policies
-from schedulearn.scheduler.reports.membership import MembershipIn
-from schedulearn.scheduler.reports.store import ReportIn
-from schedulearn.scheduler.specs.job import JobSpec
 
 _BODY_LIMIT = 32 << 20
 
@@ -88,6 +89,7 @@ def create_app(
         docs_url=None,  # both load scripts from other origins
         redoc_url=None,
         dependencies=[Depends(problems.check_query)],
+        responses={"default": {"model": Problem}},
     )
     app.state.tokens, app.state.token_required = named, settings.token is not None
     problems.install(app)
@@ -99,7 +101,7 @@ def create_app(
     for module in routed:
         app.include_router(module.router)
     _session(app, settings, named)
-    _describe_bodies(app)
+    openapi.complete(app)
     return _Headers(LastResort(Guard(app, settings.token, named)))
 
 
@@ -112,13 +114,13 @@ def _submission_routes(app: FastAPI) -> None:
 
 def _session(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
     @app.get("/healthz", tags=["health"])
-    def healthz() -> dict[str, str]:
-        return {"status": "ok", "version": schedulearn.__version__}
+    def healthz() -> Health:
+        return Health(status="ok", version=schedulearn.__version__)
 
-    @app.post("/api/v1/session", tags=["health"])
+    @app.post("/api/v1/session", response_model=SessionOut, tags=["health"])
     async def session(request: Request) -> Response:
         """Trades a token for a cookie, for the page: its event streams can't send headers."""
-        response = JSONResponse({"status": "ok"})
+        response = Answer(SessionOut(status="ok"))
         if settings.token is None:
             return response
         try:
@@ -129,21 +131,6 @@ def _session(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
             return problems.problem_response(401, "unauthorized", "that is no token of this service")
         response.set_cookie(COOKIE, given, httponly=True, samesite="strict", max_age=30 * 86400)
         return response
-
-
-def _describe_bodies(app: FastAPI) -> None:
-    """Puts what these routes take into the OpenAPI document, where the body is parsed by hand."""
-    make = app.openapi
-
-    def openapi() -> dict[str, object]:
-        document = make()
-        for model in (JobSpec, ReportIn, MembershipIn):
-            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
-                document["components"]["schemas"].setdefault(name, part)
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]
 
 
 class _Headers:

@@ -1,6 +1,6 @@
 """The API as methods, synchronous: what the command line is made of, and handy in a script.
 
-Answers are the API's JSON as it is; `schedulearn.api.schemas` describes it.
+Answers are the API's JSON as it is; `schedulearn.api.answers` describes it.
 """
 
 from __future__ import annotations

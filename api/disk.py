@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
-from schedulearn.api.instants import iso
-from schedulearn.api.schemas import Problem
+from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.specs.job import ImageName
 
 router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
-_REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 409: {"model": Problem}}
+_REFUSED = problems(404, 409)
 
 
-class ImageOut(BaseModel):
+class ImageOut(AnswerModel):
     name: str
     bytes: int = Field(description="of all its layers, also those that other images have too")
     own_bytes: int = Field(description="of layers that no other image has: what its removal frees")
-    used_at: str | None = Field(description="when a job last used it there; null: none did, or one that is not over")
+    used_at: At | None = Field(description="when a job last used it there; null: none did, or one that is not over")
     in_use: bool = Field(description="a job that is not over names it")
 
 
-class CheckpointsOut(BaseModel):
-    job: str
+class CheckpointsOut(AnswerModel):
+    job: str = Field(validation_alias="name")
     bytes: int
 
 
-class FetchOut(BaseModel):
+class FetchOut(AnswerModel):
     image: str
     percent: float | None = Field(description="null: the last fetch failed, or has just begun")
     message: str
 
 
-class DiskOut(BaseModel):
+class DiskOut(AnswerModel):
     images_bytes: int = Field(description="of all images together")
     images: list[ImageOut]
     checkpoints: list[CheckpointsOut]
@@ -50,41 +46,40 @@ class FetchIn(BaseModel):
     image: ImageName
 
 
-@router.get("/disk", response_model=DiskOut, responses=_REFUSED)
-def disk(request: Request, host_id: str) -> Response:
+@router.get("/disk", responses=_REFUSED)
+def disk(request: Request, host_id: str) -> DiskOut:
     """The largest first. It asks the host, which may take some seconds."""
     cluster = cluster_of(request)
     agent = _agent(cluster, host_id)
     found, used = cluster.housekeeping.of_host(agent)
     images = [
-        {
-            "name": image.name,
-            "bytes": image.bytes,
-            "own_bytes": image.own_bytes,
-            "used_at": iso(used.get(image.name)),
-            "in_use": image.name in used and used[image.name] is None,
-        }
+        ImageOut.model_validate(
+            {
+                "name": image.name,
+                "bytes": image.bytes,
+                "own_bytes": image.own_bytes,
+                "used_at": used.get(image.name),
+                "in_use": image.name in used and used[image.name] is None,
+            }
+        )
         for image in found.images
     ]
-    return JsonResponse(
-        {
-            "images_bytes": found.images_bytes,
-            "images": sorted(images, key=lambda image: -image["bytes"]),
-            "checkpoints": [
-                {"job": each.name, "bytes": each.bytes} for each in sorted(found.checkpoints, key=lambda c: -c.bytes)
-            ],
-            "fetches": _fetches(agent),
-        }
+    checkpoints = [CheckpointsOut.model_validate(checkpoints) for checkpoints in found.checkpoints]
+    return DiskOut(
+        images_bytes=found.images_bytes,
+        images=sorted(images, key=lambda image: -image.bytes),
+        checkpoints=sorted(checkpoints, key=lambda checkpoints: -checkpoints.bytes),
+        fetches=_fetches(agent),
     )
 
 
-@router.post("/images", status_code=202, response_model=list[FetchOut], responses=_REFUSED)
-def fetch(request: Request, host_id: str, body: FetchIn) -> Response:
+@router.post("/images", status_code=202, responses=_REFUSED)
+def fetch(request: Request, host_id: str, body: FetchIn) -> list[FetchOut]:
     """Begins to fetch an image. Its registry is asked also if the host has one of this name: a tag may have been moved.
     `disk` tells how far that is."""
     agent = _agent(cluster_of(request), host_id)
     agent.fetch(body.image, anew=True)
-    return JsonResponse(_fetches(agent), status_code=202)
+    return _fetches(agent)
 
 
 def _agent(cluster: Cluster, host_id: str) -> HostAgent:
@@ -96,10 +91,10 @@ def _agent(cluster: Cluster, host_id: str) -> HostAgent:
     return agent
 
 
-def _fetches(agent: HostAgent) -> list[dict[str, Any]]:
+def _fetches(agent: HostAgent) -> list[FetchOut]:
     return [
-        {"image": image, "percent": None, "message": state}
+        FetchOut(image=image, percent=None, message=state)
         if isinstance(state, str)
-        else {"image": image, "percent": state.percent, "message": state.message}
+        else FetchOut(image=image, percent=state.percent, message=state.message)
         for image, state in sorted(agent.fetches().items())
     ]

@@ -7,11 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
-from schedulearn.api.jobs import last_event_id, sse_response, wants_sse
-from schedulearn.api.schemas import EventPage, RowId, event_view
+from schedulearn.api.answers.event import EventPage
+from schedulearn.api.requests import RowId
 from schedulearn.api.state import cluster_of, pulse_of
-from schedulearn.api.stream import event_stream
+from schedulearn.api.stream import event_stream, last_event_id, sse_response, wants_sse
 from schedulearn.scheduler.store import history, repository
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
@@ -22,7 +21,7 @@ async def list_events(
     request: Request,
     after: Annotated[RowId | None, Query(description="only events with a larger id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
-) -> Response:
+) -> EventPage | Response:
     """The newest events, or those after an id, oldest first. As server-sent events for a client that accepts those:
     then from `Last-Event-ID` or `after` on, or from now."""
     db = cluster_of(request).db
@@ -30,10 +29,10 @@ async def list_events(
         newest = await db.aread(repository.last_event_id) if after is None else after
         return sse_response(event_stream(db, pulse_of(request), last_event_id(request, newest)))
     rows = await db.aread(lambda c: repository.list_events(c, after=after or 0, limit=limit, newest=after is None))
-    return JsonResponse({"items": [event_view(row) for row in rows]})
+    return EventPage.of(rows)
 
 
-@router.get("/events:search", response_model=EventPage)
+@router.get("/events:search")
 def search(
     request: Request,
     q: Annotated[str, Query(max_length=200, description="part of the sentence, or a code")] = "",
@@ -42,10 +41,10 @@ def search(
     host: str | None = None,
     before: Annotated[RowId | None, Query(description="only events with a smaller id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Response:
+) -> EventPage:
     """Events that match all of it, newest first. Without `job` the last 100,000 are searched."""
     with cluster_of(request).db.read() as db:
         rows = history.search_events(
             db, before=before, kinds=kind or (), job_id=job, host_id=host, text=q.strip(), limit=limit
         )
-    return JsonResponse({"items": [event_view(row) for row in rows]})
+    return EventPage.of(rows)

@@ -6,13 +6,14 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
+from sqlalchemy import Row
 from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
-from schedulearn.api.instants import iso
-from schedulearn.api.schemas import ClusterOut, DrainIn, GpuOut, GpuProcessOut, GpuReadingOut, HostOut, Problem
+from schedulearn.api.answers.host import ClusterOut, GpuOut, GpuReadingOut, GpuState, HostOut, HostProblemOut
+from schedulearn.api.answers.model import unchecked
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
-from schedulearn.scheduler.core.host_facts import HostProblem
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
 from schedulearn.scheduler.specs.host import HostSpec
@@ -20,32 +21,30 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.repository import Hosts
 
 router = APIRouter(prefix="/api/v1", tags=["hosts"])
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
-_REFUSED: dict[int | str, dict[str, Any]] = {409: {"model": Problem}, 422: {"model": Problem}}
 _FIRST_CONTACT_S = 10.0
 
 
-@router.get("/hosts", response_model=list[HostOut])
-async def list_hosts(request: Request) -> Response:
+@router.get("/hosts")
+async def list_hosts(request: Request) -> list[HostOut]:
     cluster = cluster_of(request)
-    return JsonResponse(host_views(cluster, await cluster.db.aread(repository.load_hosts)))
+    return show_hosts(cluster, await cluster.db.aread(repository.load_hosts))
 
 
-@router.get("/hosts/{host_id}", response_model=HostOut, responses=_UNKNOWN)
-async def get_host(request: Request, host_id: str) -> Response:
+@router.get("/hosts/{host_id}", responses=problems(404))
+async def get_host(request: Request, host_id: str) -> HostOut:
     cluster = cluster_of(request)
-    return JsonResponse(_one(cluster, await cluster.db.aread(repository.load_hosts), host_id))
+    return _one(cluster, await cluster.db.aread(repository.load_hosts), host_id)
 
 
-@router.get("/gpus", response_model=list[GpuOut])
-async def list_gpus(request: Request) -> Response:
+@router.get("/gpus")
+async def list_gpus(request: Request) -> list[GpuOut]:
     cluster = cluster_of(request)
-    views = host_views(cluster, await cluster.db.aread(repository.load_hosts))
-    return JsonResponse([gpu for host in views for gpu in host["gpus"]])
+    hosts = show_hosts(cluster, await cluster.db.aread(repository.load_hosts))
+    return [gpu for host in hosts for gpu in host.gpus]
 
 
-@router.get("/cluster", response_model=ClusterOut)
-async def cluster_totals(request: Request) -> Response:
+@router.get("/cluster")
+async def cluster_totals(request: Request) -> ClusterOut:
     """How much there is, and how much of it is used."""
     cluster = cluster_of(request)
     found = await cluster.db.aread(repository.load_hosts)
@@ -56,24 +55,23 @@ async def cluster_totals(request: Request) -> Response:
     )
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
-    sizes = {"hosts": len(found.hosts), "gpus": len(found.gpus)}
     measured = cluster.utility()
-    return JsonResponse(
-        {
-            **sizes,
-            "gpus_used": used,
-            "gpus_free": free,
-            "gpus_wanted": wanted,
-            "jobs": jobs,
-            "utility": measured.utility,
-            "utility_range": [measured.low, measured.high] if measured.low is not None else None,
-            "desired_hosts": cluster.loop.desired_hosts,
-        }
+    low, high = measured.low, measured.high
+    return ClusterOut(
+        hosts=len(found.hosts),
+        gpus=len(found.gpus),
+        gpus_used=used,
+        gpus_free=free,
+        gpus_wanted=wanted,
+        jobs=jobs,
+        utility=measured.utility,
+        utility_range=[low, high] if low is not None and high is not None else None,
+        desired_hosts=cluster.loop.desired_hosts,
     )
 
 
-@router.post("/hosts", status_code=201, response_model=HostOut, responses=_REFUSED)
-def add_host(request: Request, body: HostSpec) -> Response:
+@router.post("/hosts", status_code=201, responses=problems(409, 422))
+def add_host(request: Request, body: HostSpec) -> HostOut:
     """Adds a Docker Engine, and says what is wrong with it: it waits some seconds for the first contact. A host that
     does not answer is kept and tried again and again."""
     cluster = cluster_of(request)
@@ -82,92 +80,93 @@ def add_host(request: Request, body: HostSpec) -> Response:
     agent = cluster.agents.get(body.name)
     while agent is not None and agent.status.error == NOT_CONTACTED and time.monotonic() < end:
         time.sleep(0.05)
-    return _view(cluster, body.name, status_code=201)
+    return _host(cluster, body.name)
 
 
-@router.delete("/hosts/{host_id}", status_code=204, responses={**_UNKNOWN, **_REFUSED})
+@router.delete("/hosts/{host_id}", status_code=204, responses=problems(404, 409, 422))
 def remove_host(request: Request, host_id: str, force: bool = False) -> Response:
     """Forgets a host. `force`: although jobs have containers there; they start again elsewhere."""
     cluster_of(request).fleet.remove(host_id, force=force)
     return Response(status_code=204)
 
 
-@router.post("/hosts/{host_id}/cordon", response_model=HostOut, responses=_UNKNOWN)
-def cordon(request: Request, host_id: str) -> Response:
+@router.post("/hosts/{host_id}/cordon", responses=problems(404))
+def cordon(request: Request, host_id: str) -> HostOut:
     """Its jobs go on; no others come."""
     cluster_of(request).fleet.set_state(host_id, "cordoned")
-    return _view(cluster_of(request), host_id)
+    return _host(cluster_of(request), host_id)
 
 
-@router.post("/hosts/{host_id}/uncordon", response_model=HostOut, responses=_UNKNOWN)
-def uncordon(request: Request, host_id: str) -> Response:
+@router.post("/hosts/{host_id}/uncordon", responses=problems(404))
+def uncordon(request: Request, host_id: str) -> HostOut:
     """Back to service."""
     cluster_of(request).fleet.set_state(host_id, "active")
-    return _view(cluster_of(request), host_id)
+    return _host(cluster_of(request), host_id)
 
 
-@router.post("/hosts/{host_id}/drain", response_model=HostOut, responses=_UNKNOWN)
-def drain(request: Request, host_id: str, body: DrainIn) -> Response:
+@router.post("/hosts/{host_id}/drain", responses=problems(404))
+def drain(request: Request, host_id: str, body: DrainIn) -> HostOut:
     """No job comes any more; elastic ones leave now, others are stopped at the deadline and start elsewhere."""
     cluster_of(request).fleet.drain(host_id, body.deadline_s)
-    return _view(cluster_of(request), host_id)
+    return _host(cluster_of(request), host_id)
 
 
-@router.post("/hosts/{host_id}/gpus/{gpu}/return", response_model=HostOut, responses={**_UNKNOWN, **_REFUSED})
-def return_gpu(request: Request, host_id: str, gpu: str) -> Response:
+@router.post("/hosts/{host_id}/gpus/{gpu}/return", responses=problems(404, 409, 422))
+def return_gpu(request: Request, host_id: str, gpu: str) -> HostOut:
     """Gives an unhealthy GPU, by its index or UUID, back to service: its errors up to now are forgiven. One that the
     host does not show any more is forgotten."""
     cluster_of(request).monitor.return_gpu(host_id, gpu)
-    return _view(cluster_of(request), host_id)
+    return _host(cluster_of(request), host_id)
 
 
-def _view(cluster: Cluster, host_id: str, status_code: int = 200) -> Response:
+def _host(cluster: Cluster, host_id: str) -> HostOut:
     with cluster.db.read() as db:
-        return JsonResponse(_one(cluster, repository.load_hosts(db), host_id), status_code=status_code)
+        return _one(cluster, repository.load_hosts(db), host_id)
 
 
-def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> dict[str, Any]:
-    for view in host_views(cluster, hosts):
-        if view["id"] == host_id:
-            return view
+def _one(cluster: Cluster, hosts: Hosts, host_id: str) -> HostOut:
+    for host in show_hosts(cluster, hosts):
+        if host.id == host_id:
+            return host
     raise NotFoundError(f"there is no host {host_id!r}")
 
 
-def host_views(cluster: Cluster, hosts: Hosts) -> list[dict[str, Any]]:
+def show_hosts(cluster: Cluster, hosts: Hosts) -> list[HostOut]:
     """Every host with its GPUs and who holds them. `hosts`: what `repository.load_hosts` gave."""
-    views = []
-    by_host: dict[str, list[Any]] = {}
+    by_host: dict[str, list[GpuOut]] = {}
     for gpu in hosts.gpus:
-        by_host.setdefault(gpu.host_id, []).append(gpu)
-    for host in hosts.hosts:
-        agent = cluster.agents.get(host.id)
-        status = agent.status if agent is not None else None
-        facts = status.facts if status is not None else None
-        gpus = [_gpu_view(cluster, gpu, hosts.holders.get(gpu.uuid, [])) for gpu in by_host.get(host.id, ())]
-        problems = list(facts.problems) if facts is not None else []
-        if why := cluster.monitor.problem(host.id):
-            problems.append(HostProblem("gpus", f"{why[:1].upper()}{why[1:]}."))
-        views.append(
-            {
-                "id": host.id,
-                "address": host.address,
-                "runtime": host.runtime,
-                "state": "draining" if host.drain_until is not None else host.parking or host.state,
-                "drain_until": iso(host.drain_until),
-                "origin": host.origin,
-                "reachable": status is not None and status.observation is not None,
-                "error": status.error if status is not None else "not connected",
-                "lost_at": iso(host.lost_at),
-                "version": facts.version if facts is not None else "",
-                "cpus": facts.cpus if facts is not None else None,
-                "memory_bytes": facts.memory_bytes if facts is not None else None,
-                "problems": [{"code": p.code, "message": p.message} for p in problems],
-                "network": host.network,
-                "labels": host.labels,
-                "gpus": gpus,
-            }
-        )
-    return views
+        by_host.setdefault(gpu.host_id, []).append(_gpu(cluster, gpu, hosts.holders.get(gpu.uuid, [])))
+    return [_shown(cluster, host, by_host.get(host.id, [])) for host in hosts.hosts]
+
+
+def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
+    agent = cluster.agents.get(host.id)
+    status = agent.status if agent is not None else None
+    facts = status.facts if status is not None else None
+    found = facts.problems if facts is not None else ()
+    problems = [HostProblemOut(code=problem.code, message=problem.message) for problem in found]
+    if why := cluster.monitor.problem(host.id):
+        problems.append(HostProblemOut(code="gpus", message=f"{why[:1].upper()}{why[1:]}."))
+    return HostOut.model_validate(
+        {
+            "id": host.id,
+            "address": host.address,
+            "runtime": host.runtime,
+            "state": "draining" if host.drain_until is not None else host.parking or host.state,
+            "drain_until": host.drain_until,
+            "origin": host.origin,
+            "reachable": status is not None and status.observation is not None,
+            "error": status.error if status is not None else "not connected",
+            "lost_at": host.lost_at,
+            "version": facts.version if facts is not None else "",
+            "cpus": facts.cpus if facts is not None else None,
+            "memory_bytes": facts.memory_bytes if facts is not None else None,
+            "problems": problems,
+            "network": host.network,
+            "labels": host.labels,
+            "gpus": gpus,
+        }
+    )
 
 
 def _reachable(cluster: Cluster, host_id: str) -> bool:
@@ -175,33 +174,28 @@ def _reachable(cluster: Cluster, host_id: str) -> bool:
     return agent is not None and agent.status.observation is not None
 
 
-def _state(gpu: Any, jobs: list[str]) -> str:
+def _state(gpu: Row[Any], jobs: list[str]) -> GpuState:
     return "unhealthy" if gpu.fault else "used" if jobs else "occupied" if gpu.occupied else "free"
 
 
-def _gpu_view(cluster: Cluster, gpu: Any, jobs: list[str]) -> dict[str, Any]:
+def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
     reading = cluster.monitor.reading(gpu.uuid)
-    return {
-        "uuid": gpu.uuid,
-        "host": gpu.host_id,
-        "index": gpu.ordinal,
-        "type": gpu.type,
-        "memory_bytes": gpu.memory_bytes,
-        "simulated": gpu.simulated,
-        "state": _state(gpu, jobs),
-        "fault": gpu.fault,
-        "occupied_by": gpu.occupied,
-        "island": gpu.island,
-        "numa": gpu.numa,
-        "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
-        "reading": None if reading is None else {
-            **{name: getattr(reading, name) for name in _SHOWN},
-            "processes": None if reading.processes is None else [
-                {name: getattr(process, name) for name in GpuProcessOut.model_fields} for process in reading.processes
-            ],
+    return unchecked(
+        GpuOut,
+        {
+            "uuid": gpu.uuid,
+            "host": gpu.host_id,
+            "index": gpu.ordinal,
+            "type": gpu.type,
+            "memory_bytes": gpu.memory_bytes,
+            "simulated": gpu.simulated,
+            "state": _state(gpu, jobs),
+            "fault": gpu.fault,
+            "occupied_by": gpu.occupied,
+            "island": gpu.island,
+            "numa": gpu.numa,
+            "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
+            "reading": GpuReadingOut.model_validate(reading) if reading is not None else None,
+            "jobs": jobs,
         },
-        "jobs": jobs,
-    }  # fmt: skip
-
-
-_SHOWN = [name for name in GpuReadingOut.model_fields if name != "processes"]
+    )

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 from starlette.responses import Response, StreamingResponse
 
-from schedulearn.api.answers import JsonResponse
+from schedulearn.api.answers.event import EventPage
+from schedulearn.api.answers.job import Batch, EtaOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
+from schedulearn.api.answers.log import LogEnd, LogText
+from schedulearn.api.answers.model import Answer, values_of
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import parse_body, refuse_unknown
-from schedulearn.api.schemas import (
-    Batch,
-    EtaOut,
-    EventPage,
-    JobDetail,
-    JobOut,
-    JobPage,
-    PriorityIn,
-    Problem,
-    RowId,
-    eta_view,
-    event_view,
-    job_view,
-    task_view,
-)
+from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
-from schedulearn.api.stream import Pulse, event_stream, log_chunks, sse
-from schedulearn.scheduler.control.service import Answer, JobRows
+from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
+from schedulearn.scheduler.control import service
+from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.retries import why_resting
 from schedulearn.scheduler.core.states import JobStatus
@@ -49,8 +41,7 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 _JOB, _BATCH = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec])
 _BATCH_LIMIT = 10_000
-_PROBLEMS: dict[int | str, dict[str, Any]] = {422: {"model": Problem}, 409: {"model": Problem}}
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": Problem}}
+_REFUSED = problems(409, 422)
 
 
 def json_body(model: Any) -> dict[str, Any]:
@@ -72,7 +63,7 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-@router.post("/jobs", status_code=201, response_model=JobOut, responses=_PROBLEMS, openapi_extra=json_body(JobSpec))
+@router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body(JobSpec))
 async def submit(
     request: Request,
     env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
@@ -87,38 +78,42 @@ async def submit(
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         spec = with_values_of(spec, source._asdict())
-    return await _stored(request, [spec], lambda rows: job_view(rows[0]))
+    return await _stored(request, [spec], lambda rows: JobOut.of(rows[0]))
 
 
 @router.post(
-    "/jobs:batch", status_code=201, response_model=Batch, responses=_PROBLEMS, openapi_extra=json_body(list[JobSpec])
+    "/jobs:batch",
+    status_code=201,
+    response_model=Batch,
+    responses=_REFUSED,
+    openapi_extra=json_body(list[JobSpec]),
 )
 async def submit_batch(request: Request) -> Response:
     """Stores many jobs, all or none."""
     specs = parse_body(_BATCH, list[JobSpec], await request.body())
     if not 1 <= len(specs) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
-    return await _stored(request, specs, lambda rows: {"items": [job_view(row) for row in rows]})
+    return await _stored(request, specs, lambda rows: Batch(items=[JobOut.of(row) for row in rows]))
 
 
-async def _stored(request: Request, specs: Sequence[JobSpec], view: Callable[[JobRows], dict[str, Any]]) -> Response:
+async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[JobRows], BaseModel]) -> Response:
     """The answer is written before the jobs are stored: what can't be shown is not kept."""
 
-    def answer(rows: JobRows) -> JsonResponse:
-        return JsonResponse(view(rows), status_code=201)
+    def answer(rows: JobRows) -> Answer:
+        return Answer(show(rows), 201)
 
     service = cluster_of(request).service
     return await asyncio.wrap_future(service.submit(specs, idempotency_key(request), answer))
 
 
-@router.post("/jobs:preview", response_model=EtaOut, responses=_PROBLEMS)
-def preview_job(request: Request, body: JobSpec) -> Response:
+@router.post("/jobs:preview", responses=_REFUSED)
+def preview_job(request: Request, body: JobSpec) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
     eta, until = cluster_of(request).forecaster.predict_job(body)
-    return JsonResponse(eta_view(eta, until))
+    return EtaOut.of(eta, until)
 
 
-@router.get("/jobs", response_model=JobPage)
+@router.get("/jobs")
 async def list_jobs(
     request: Request,
     state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
@@ -128,12 +123,12 @@ async def list_jobs(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
-) -> Response:
+) -> JobPage:
     """Newest first, or with `order=oldest` as they wait in a queue."""
     cluster = cluster_of(request)
     states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
 
-    def page(db: Connection) -> dict[str, Any]:
+    def page(db: Connection) -> JobPage:
         rows = repository.list_jobs(
             db,
             states=states,
@@ -145,10 +140,10 @@ async def list_jobs(
             oldest_first=order == "oldest",
         )
         more, rows = len(rows) > limit, rows[:limit]
-        items = job_views(cluster, db, rows)
-        return {"items": items, "next": rows[-1].id if more else None, "counts": repository.count_jobs(db)}
+        items = show_jobs(cluster, db, rows)
+        return JobPage(items=items, next=rows[-1].id if more else None, counts=repository.count_jobs(db))
 
-    return JsonResponse(await cluster.db.aread(page))
+    return await cluster.db.aread(page)
 
 
 def _label(given: str) -> tuple[str, str]:
@@ -158,45 +153,45 @@ def _label(given: str) -> tuple[str, str]:
     return name, value
 
 
-@router.get("/jobs/{job_id}", response_model=JobDetail, responses=_UNKNOWN)
-async def get_job(request: Request, job_id: str) -> Response:
+@router.get("/jobs/{job_id}", responses=problems(404))
+async def get_job(request: Request, job_id: str) -> JobDetail:
     cluster = cluster_of(request)
-    return JsonResponse(await cluster.db.aread(lambda db: job_detail(cluster, db, job_id)))
+    return await cluster.db.aread(lambda db: _detail(cluster, db, job_id))
 
 
-@router.patch("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+@router.patch("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
     cluster = cluster_of(request)
-    return cluster.service.set_priority(job_id, body.priority, _detail(cluster))
+    return cluster.service.set_priority(job_id, body.priority, _answer(cluster))
 
 
-@router.post("/jobs/{job_id}/cancel", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+@router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
 def cancel(request: Request, job_id: str) -> Response:
     """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
     cluster = cluster_of(request)
-    return cluster.service.cancel(job_id, _detail(cluster))
+    return cluster.service.cancel(job_id, _answer(cluster))
 
 
-@router.delete("/jobs/{job_id}", response_model=JobOut, responses={**_UNKNOWN, **_PROBLEMS})
+@router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def delete(request: Request, job_id: str) -> Response:
     """The same as cancel."""
     return cancel(request, job_id)
 
 
-@router.get("/jobs/{job_id}/events", response_model=EventPage, responses=_UNKNOWN)
+@router.get("/jobs/{job_id}/events", response_model=EventPage, responses=problems(404))
 async def job_events(
     request: Request, job_id: str, after: RowId = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
-) -> Response:
+) -> EventPage | Response:
     """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
     db = cluster_of(request).db
     await db.aread(lambda connection: repository.get_job(connection, job_id))
     if wants_sse(request):
         return sse_response(event_stream(db, pulse_of(request), last_event_id(request, after), job_id))
     rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
-    return JsonResponse({"items": [event_view(row) for row in rows]})
+    return EventPage.of(rows)
 
 
-@router.get("/jobs/{job_id}/logs", responses=_UNKNOWN, response_class=Response)
+@router.get("/jobs/{job_id}/logs", responses=problems(404), response_class=Response)
 def job_logs(
     request: Request,
     job_id: str,
@@ -227,20 +222,21 @@ def job_logs(
 async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
     async for position, text in chunks:
-        yield sse({"text": text}, event="log", event_id=position) if text else b": alive\n\n"
+        yield sse(LogText(text=text), event="log", event_id=position) if text else b": alive\n\n"
     if not pulse.closing:  # else the stream ends because the service does: the reader comes back for the rest
-        yield sse({}, event="end")
+        yield sse(LogEnd(), event="end")
 
 
-def _detail(cluster: Cluster) -> Answer[Response]:
-    return lambda db, job: JsonResponse(job_detail(cluster, db, job.id))
+def _answer(cluster: Cluster) -> service.Answer[Response]:
+    return lambda db, job: Answer(_detail(cluster, db, job.id))
 
 
-def job_detail(cluster: Cluster, db: Connection, job_id: str) -> dict[str, Any]:
+def _detail(cluster: Cluster, db: Connection, job_id: str) -> JobDetail:
     """Raises NotFoundError."""
-    [view] = job_views(cluster, db, [repository.get_job(db, job_id)])
-    view["tasks"] = [task_view(task) for task in tasks_of(db, [job_id])]
-    return view
+    job = repository.get_job(db, job_id)
+    [now] = _standing(cluster, db, [job])
+    [values] = values_of([job])
+    return JobDetail.of(values, now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])])
 
 
 def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tuple[str, str] | None:
@@ -248,32 +244,32 @@ def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tupl
     return (why.code, str(why)) if why is not None else None
 
 
-def job_views(cluster: Cluster, db: Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
+def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> list[JobOut]:
+    return [JobOut.of(values, now) for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)]
+
+
+def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
     now = time.time()
     holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
-    gpus: dict[str, list[dict[str, Any]]] = {}
+    gpus: dict[str, list[GpuRef]] = {}
     served: dict[str, Service] = {}
     if holders:
-        index = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
+        index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
         live = tasks_of(db, holders, live=True)
         served = live_service(live, now)
         for task in live:
-            for uuid in task.gpu_uuids:
-                gpus.setdefault(task.job_id, []).append(
-                    {"uuid": uuid, "host": task.host_id, "index": index[uuid].ordinal if uuid in index else -1}
-                )
+            held = [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
+            gpus.setdefault(task.job_id, []).extend(held)
     waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
-    return [
-        job_view(
-            row._mapping,
-            gpus.get(row.id),
-            _why_it_waits(row, now, waiting),
-            eta_view(etas.jobs.get(row.id), etas.until),
-            served.get(row.id, Service()),
-            silent.get(row.id),
+    for row in rows:
+        eta = etas.jobs.get(row.id)
+        yield JobNow(
+            gpus=gpus.get(row.id, ()),
+            waiting=_why_it_waits(row, now, waiting),
+            eta=EtaOut.of(eta, etas.until) if eta is not None else None,
+            served=served.get(row.id, Service()),
+            silent=silent.get(row.id),
         )
-        for row in rows
-    ]
 
 
 def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:
@@ -289,18 +285,3 @@ def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str |
         return "" if JobStatus(job.status).terminal else None
 
     return after
-
-
-def wants_sse(request: Request) -> bool:
-    return "text/event-stream" in request.headers.get("accept", "")
-
-
-def last_event_id(request: Request, default: int) -> int:
-    """Where a stream resumes: what a browser sends when it connects again, else `default`."""
-    given = request.headers.get("last-event-id", "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else default
-
-
-def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 from contextlib import suppress
@@ -10,7 +9,7 @@ from contextlib import suppress
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schedulearn.api.problems import ProblemResponse, unforeseen_problem
+from schedulearn.api.problems import ProblemResponse, problem_json, unforeseen_problem
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ class LastResort:
             elif begun is None:
                 await ProblemResponse(unforeseen_problem(reference), 500)(scope, receive, send)
             elif _is_event_stream(begun):
-                told = f"event: problem\ndata: {json.dumps(unforeseen_problem(reference))}\n\n"
-                await send({"type": "http.response.body", "body": told.encode(), "more_body": False})
+                told = b"event: problem\ndata: " + problem_json(unforeseen_problem(reference)) + b"\n\n"
+                await send({"type": "http.response.body", "body": told, "more_body": False})
             else:
                 raise
 

@@ -6,16 +6,15 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, WebSocket
-from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
 from schedulearn.api import jobs
-from schedulearn.api.answers import JsonResponse
+from schedulearn.api.answers.job import JobDetail, JobOut
+from schedulearn.api.answers.model import Answer, AnswerModel
+from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import problem_response
-from schedulearn.api.schemas import JobDetail, JobOut
 from schedulearn.api.state import cluster_of, pulse_of
-from schedulearn.api.stream import log_chunks
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
@@ -23,7 +22,7 @@ from schedulearn.scheduler.store import repository
 router = APIRouter(tags=["original routes"])
 
 
-class Message(BaseModel):
+class Message(AnswerModel):
     message: str
 
 
@@ -38,18 +37,18 @@ router.add_api_route(
 router.add_api_route("/jobs/{job_id}", jobs.get_job, methods=["GET"], response_model=JobDetail)
 
 
-@router.get("/jobs", response_model=list[JobOut])
-def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> Response:
+@router.get("/jobs")
+def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> list[JobOut]:
     """The newest jobs as a bare list."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        return JsonResponse(jobs.job_views(cluster, db, repository.list_jobs(db, limit=limit)))
+        return jobs.show_jobs(cluster, db, repository.list_jobs(db, limit=limit))
 
 
 @router.delete("/jobs/{job_id}", response_model=Message)
 def kill_job(request: Request, job_id: str) -> Response:
     """Cancels the job."""
-    return cluster_of(request).service.cancel(job_id, lambda db, job: JsonResponse({"message": "Job cancelled"}))
+    return cluster_of(request).service.cancel(job_id, lambda db, job: Answer(Message(message="Job cancelled")))
 
 
 @router.put("/algorithm/{algorithm}", response_model=Message)
@@ -58,7 +57,7 @@ def change_algorithm(request: Request, algorithm: str) -> Response:
     cluster = cluster_of(request)
     try:
         return cluster.service.set_policy(
-            algorithm, answer=lambda db, choice: JsonResponse({"message": f"Algorithm changed to {choice.algorithm}"})
+            algorithm, answer=lambda db, choice: Answer(Message(message=f"Algorithm changed to {choice.algorithm}"))
         )
     except UnknownPolicyError as error:
         return problem_response(400, error.code, error.detail)

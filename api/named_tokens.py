@@ -15,6 +15,7 @@ from schedulearn.scheduler.store import tokens as store
 from schedulearn.scheduler.store.db import Database
 
 T = TypeVar("T")
+TokenRow = Row[Any]
 
 PREFIX = "sl_"
 _USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
@@ -48,7 +49,7 @@ class NamedTokens:
     def knows(self, digest: str) -> bool:
         return digest in self._ids
 
-    def create(self, db: Database, name: str, answer: Callable[[Row[Any], str], T]) -> T:
+    def create(self, db: Database, name: str, answer: Callable[[TokenRow, str], T]) -> T:
         """The `answer` to its row and the token itself, which can't be shown again: if it fails, there is no token.
         Raises ConflictError for a name that is taken."""
         token = PREFIX + secrets.token_urlsafe(32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -12,8 +11,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
+from schedulearn.api.answers.problem import FieldError, Problem
 from schedulearn.api.body_keys import keys_at
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
@@ -25,12 +25,11 @@ _IN_DETAIL = 5
 _LONGEST, _LONGEST_SENTENCE = 200, 2000  # characters that may be somebody else's
 
 
-class ProblemResponse(JSONResponse):
+class ProblemResponse(Response):
     media_type = "application/problem+json"
 
-    def render(self, content: Any) -> bytes:
-        """Whatever text a request held: a lone surrogate is written as its escape."""
-        return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
+    def render(self, content: Problem) -> bytes:
+        return problem_json(content)
 
 
 class InvalidBody(Exception):
@@ -42,28 +41,28 @@ class InvalidBody(Exception):
         self.kind = kind
 
 
-def problem_response(
-    status: int, code: str, detail: str, errors: list[dict[str, str]] | None = None
-) -> ProblemResponse:
-    body = _problem(status, code, detail)
-    if errors is not None:
-        body["errors"] = errors
-    return ProblemResponse(body, status_code=status)
+def problem_response(status: int, code: str, detail: str, errors: list[FieldError] | None = None) -> ProblemResponse:
+    title = HTTPStatus(status).phrase
+    problem = Problem(title=title, status=status, detail=_writable(detail), code=code, errors=errors)
+    return ProblemResponse(problem, status_code=status)
 
 
-def unforeseen_problem(reference: str) -> dict[str, Any]:
+def unforeseen_problem(reference: str) -> Problem:
     detail = f"a fault of Schedulearn; its log has the details under the reference {reference}"
-    return {**_problem(500, "internal", detail), "reference": reference}
+    return Problem(title=HTTPStatus(500).phrase, status=500, detail=detail, code="internal", reference=reference)
 
 
-def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
-    return {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "code": code,
-    }
+def problem_json(problem: Problem) -> bytes:
+    return problem.model_dump_json(exclude_none=True).encode()
+
+
+def _writable(text: str) -> str:
+    """Whatever text a request held: a lone surrogate is written as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _error(field: str, message: str, kind: str) -> FieldError:
+    return FieldError(field=_writable(field), message=_writable(message), type=kind)
 
 
 def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
@@ -102,8 +101,8 @@ def _validation_problem(found: Sequence[Mapping[str, Any]], kind: Any = None) ->
         if item["type"] == "extra_forbidden" and place:
             message = f"there is no such key{did_you_mean(str(place[-1]), keys_at(kind, place[:-1]))}"
         where = ".".join(_short(str(part)) for part in place)
-        errors.append({"field": where, "message": _short(message, _LONGEST_SENTENCE), "type": str(item["type"])})
-    told = [f"{e['field']}: {e['message']}" if e["field"] else e["message"] for e in errors[:_IN_DETAIL]]
+        errors.append(_error(where, _short(message, _LONGEST_SENTENCE), str(item["type"])))
+    told = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:_IN_DETAIL]]
     if len(found) > _IN_DETAIL:
         told.append(f"and {len(found) - _IN_DETAIL} more")
     return problem_response(422, "invalid", "; ".join(told), errors)
@@ -124,7 +123,7 @@ def install(app: FastAPI) -> None:
     async def _ours(_: Request, error: SchedulearnError) -> Response:
         detail = _short(error.detail, _LONGEST_SENTENCE)
         field = _short(error.field) if error.field else None
-        errors = [{"field": field, "message": detail, "type": error.code}] if field else None
+        errors = [_error(field, detail, error.code)] if field else None
         return problem_response(error.http_status, error.code, detail, errors)
 
     @app.exception_handler(RequestValidationError)

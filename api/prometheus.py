@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from schedulearn.api.hosts import host_views
+from schedulearn.api.answers.host import GpuOut
+from schedulearn.api.hosts import show_hosts
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.store import repository
 
@@ -48,17 +48,17 @@ class _ClusterCollector(Collector):
         yield CounterMetricFamily("schedulearn_resizes", "Resizes of running jobs", value=resizes)
         gpus = GaugeMetricFamily("schedulearn_gpus", "GPUs", labels=["host", "gpu_type", "state"])
         families = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _DCGM.items()}
-        for host in host_views(self.cluster, hosts):
+        for host in show_hosts(self.cluster, hosts):
             tally: dict[tuple[str, str], int] = {}
-            for gpu in host["gpus"]:
-                state = host["state"] if gpu["state"] == "free" and host["state"] != "active" else gpu["state"]
-                tally[gpu["type"], state] = tally.get((gpu["type"], state), 0) + 1
-                labels = [gpu["uuid"], str(gpu["index"]), host["id"], gpu["type"]]
+            for gpu in host.gpus:
+                state = host.state if gpu.state == "free" and host.state != "active" else gpu.state
+                tally[gpu.type, state] = tally.get((gpu.type, state), 0) + 1
+                labels = [gpu.uuid, str(gpu.index), host.id, gpu.type]
                 for name, value in _values(gpu).items():
                     if value is not None:
                         families[name].add_metric(labels, value)
             for (gpu_type, state), count in tally.items():
-                gpus.add_metric([host["id"], gpu_type, state], count)
+                gpus.add_metric([host.id, gpu_type, state], count)
         yield gpus
         yield from families.values()
         if (utility := self.cluster.loop.utility) is not None:
@@ -74,14 +74,14 @@ class _ClusterCollector(Collector):
         )
 
 
-def _values(gpu: Mapping[str, Any]) -> dict[str, float | None]:
+def _values(gpu: GpuOut) -> dict[str, float | None]:
     """By the names of `_DCGM`."""
-    reading = gpu["reading"] or {}
-    memory = reading.get("memory_bytes")
+    reading = gpu.reading
+    memory = reading.memory_bytes if reading is not None else None
     return {
-        "DCGM_FI_DEV_GPU_UTIL": gpu["utilization"],
+        "DCGM_FI_DEV_GPU_UTIL": gpu.utilization,
         "DCGM_FI_DEV_FB_USED": None if memory is None else memory / (1 << 20),
-        "DCGM_FI_DEV_GPU_TEMP": reading.get("temperature"),
-        "DCGM_FI_DEV_POWER_USAGE": reading.get("power_w"),
-        "DCGM_FI_DEV_XID_ERRORS": (reading["xid"] or 0) if reading else None,
+        "DCGM_FI_DEV_GPU_TEMP": reading.temperature if reading is not None else None,
+        "DCGM_FI_DEV_POWER_USAGE": reading.power_w if reading is not None else None,
+        "DCGM_FI_DEV_XID_ERRORS": (reading.xid or 0) if reading is not None else None,
     }

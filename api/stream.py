@@ -1,21 +1,20 @@
-"""Live streams: server-sent events of what happens, and logs as text, events or over a socket."""
+"""Live streams: server-sent events, and what wakes them."""
 
 from __future__ import annotations
 
 import asyncio
-import codecs
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
-from schedulearn.api.answers import json_bytes
-from schedulearn.api.schemas import event_view
-from schedulearn.scheduler.runtimes.log_store import LogStore
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from schedulearn.api.answers.event import EventOut, EventPage
+from schedulearn.api.answers.model import json_bytes
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
-_KEEPALIVE_S = 15.0
-_LOG_POLL_S = 0.2
-_CHUNK = 64 * 1024
+KEEPALIVE_S = 15.0
 
 
 class Pulse:
@@ -62,7 +61,7 @@ class Pulse:
         self._waiters.discard(waiter)
 
 
-def sse(data: Any, *, event: str | None = None, event_id: int | None = None) -> bytes:
+def sse(data: BaseModel, *, event: str | None = None, event_id: int | None = None) -> bytes:
     lines = [f"id: {event_id}"] if event_id is not None else []
     if event is not None:
         lines.append(f"event: {event}")
@@ -70,13 +69,29 @@ def sse(data: Any, *, event: str | None = None, event_id: int | None = None) -> 
     return "\n".join(lines).encode() + json_bytes(data) + b"\n\n"
 
 
+def wants_sse(request: Request) -> bool:
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def last_event_id(request: Request, default: int) -> int:
+    """Where a stream resumes: what a browser sends when it connects again, else `default`."""
+    given = request.headers.get("last-event-id", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else default
+
+
+def sse_response(stream: AsyncIterator[bytes]) -> StreamingResponse:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+
+
 async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | None = None) -> AsyncIterator[bytes]:
     """All events with an id above `after`, then new ones as they are committed. A comment line every 15 s keeps
     proxies from closing the connection and tells the reader that it is alive."""
 
-    def read(last: int) -> list[Any]:
+    def read(last: int) -> list[EventOut]:
         with db.read() as connection:
-            return repository.list_events(connection, after=last, job_id=job_id)
+            rows = repository.list_events(connection, after=last, job_id=job_id)
+        return EventPage.of(rows).items
 
     waiter = pulse.join()
     try:
@@ -85,56 +100,8 @@ async def event_stream(db: Database, pulse: Pulse, after: int, job_id: str | Non
             events = await asyncio.to_thread(read, after)
             for event in events:
                 after = event.id
-                yield sse(event_view(event), event_id=event.id)
-            if not events and not await pulse.wait(waiter, _KEEPALIVE_S):
+                yield sse(event, event_id=event.id)
+            if not events and not await pulse.wait(waiter, KEEPALIVE_S):
                 yield b": alive\n\n"
     finally:
         pulse.leave(waiter)
-
-
-async def log_chunks(
-    logs: LogStore, next_task: Callable[[str | None], str | None], pulse: Pulse, offset: int, follow: bool
-) -> AsyncIterator[tuple[int, str]]:
-    """(offset after it, text) pieces of a job's log: the containers of its attempts one after the other.
-
-    Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD; a character that is cut by a
-    chunk's end waits for its rest, and is not counted in the offset until then. An empty text every 15 s of silence
-    shows that the stream is alive. `next_task` gives the task after one (None: the first), None if there is none yet,
-    and "" once there will be none.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    task: str | None = None
-    base = 0  # offset at which the present task's log starts
-    position = 0  # in that log
-    silent = 0.0
-    while not pulse.closing:
-        if task:
-            start, data = await asyncio.to_thread(logs.read, task, position, _CHUNK)
-            if data:
-                silent = 0.0
-                position = start + len(data)
-                if base + position > offset:
-                    text = decoder.decode(data[max(0, offset - base - start) :])
-                    if text:
-                        yield base + position - len(decoder.getstate()[0]), text
-                continue
-            if start > position:
-                position = start  # what was there is not kept
-                continue
-            if logs.ended(task) and logs.size(task) > position:
-                continue  # written between the two looks
-        if not task or logs.ended(task) or not follow or not logs.exists(task):
-            following = await asyncio.to_thread(next_task, task)
-            if following:
-                base += position
-                task, position = following, 0
-                continue
-            if following == "" or not follow:
-                if rest := decoder.decode(b"", True):
-                    yield base + position, rest
-                return
-        await asyncio.sleep(_LOG_POLL_S)
-        silent += _LOG_POLL_S
-        if silent >= _KEEPALIVE_S:
-            silent = 0.0
-            yield base + position - len(decoder.getstate()[0]), ""

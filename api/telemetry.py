@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import select
 from sqlmodel import col
-from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
-from schedulearn.api.instants import epoch, iso
-from schedulearn.api.schemas import Problem
+from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.instants import epoch
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
@@ -25,15 +24,17 @@ from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.telemetry.history import METRICS, SECONDS
 
 router = APIRouter(prefix="/api/v1", tags=["telemetry"])
-_REFUSED: dict[int | str, dict[str, Any]] = {404: {"model": Problem}, 422: {"model": Problem}}
+_REFUSED = problems(404, 422)
 _YEAR_S = 366 * 86_400.0
 
 Span = tuple[float, float]
+Point = tuple[float, Sequence[float | None]]
+"""(seconds since the epoch, then the `METRICS`)."""
 From = Annotated[Instant | None, Query(alias="from", description="default: 10 minutes ago, or the start of the job")]
 To = Annotated[Instant | None, Query(alias="to", description="default: now, or the end of the job")]
 
 
-class GpuSeries(BaseModel):
+class GpuSeries(AnswerModel):
     uuid: str
     index: int
     host: str
@@ -42,11 +43,11 @@ class GpuSeries(BaseModel):
     )
 
 
-class TelemetryOut(BaseModel):
+class TelemetryOut(AnswerModel):
     """At most 600 points a GPU: seconds where those are still in memory, else averages over minutes or longer."""
 
-    since: str
-    until: str
+    since: At
+    until: At
     step_s: int = Field(description="what a point stands for; 1: single readings")
     metrics: list[str] = Field(
         description="utilization (per cent), memory_bytes (used), temperature (Celsius), power_w"
@@ -54,11 +55,11 @@ class TelemetryOut(BaseModel):
     gpus: list[GpuSeries]
 
 
-class UtilityOut(BaseModel):
+class UtilityOut(AnswerModel):
     """At most some 600 points. The policy in force tells it (`goodput`); while it did not, there are none."""
 
-    since: str
-    until: str
+    since: At
+    until: At
     step_s: int = Field(description="what a point stands for")
     points: list[list[float | None]] = Field(
         description="[seconds since the epoch, utility, low, high], oldest first; `low` and `high`: within them the "
@@ -66,12 +67,12 @@ class UtilityOut(BaseModel):
     )
 
 
-@router.get("/cluster/utility", response_model=UtilityOut, responses={422: _REFUSED[422]})
+@router.get("/cluster/utility", responses=problems(422))
 def cluster_utility(
     request: Request,
     since: Annotated[Instant | None, Query(alias="from", description="default: a day ago")] = None,
     until: Annotated[Instant | None, Query(alias="to", description="default: now")] = None,
-) -> Response:
+) -> UtilityOut:
     """Speedups of all jobs together over the GPUs, minute by minute, kept for `keep_telemetry` days."""
     end = epoch(until, time.time())
     begin = epoch(since, end - 86_400)
@@ -79,11 +80,11 @@ def cluster_utility(
     with cluster_of(request).db.read() as db:
         step, rows = history.utility_minutes(db, int(begin // 60), int(-(-end // 60)))
     points = [[row.minute * 60.0, round(row.utility, 4), row.low, row.high] for row in rows]
-    return JsonResponse({"since": iso(begin), "until": iso(end), "step_s": 60 * step, "points": points})
+    return UtilityOut.model_validate({"since": begin, "until": end, "step_s": 60 * step, "points": points})
 
 
-@router.get("/hosts/{host_id}/telemetry", response_model=TelemetryOut, responses=_REFUSED)
-def host_telemetry(request: Request, host_id: str, since: From = None, until: To = None) -> Response:
+@router.get("/hosts/{host_id}/telemetry", responses=_REFUSED)
+def host_telemetry(request: Request, host_id: str, since: From = None, until: To = None) -> TelemetryOut:
     """The GPUs of a host."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
@@ -94,8 +95,8 @@ def host_telemetry(request: Request, host_id: str, since: From = None, until: To
     return _answer(cluster, gpus, {gpu.uuid: [(begin, end)] for gpu in gpus}, begin, end, now)
 
 
-@router.get("/jobs/{job_id}/telemetry", response_model=TelemetryOut, responses=_REFUSED)
-def job_telemetry(request: Request, job_id: str, since: From = None, until: To = None) -> Response:
+@router.get("/jobs/{job_id}/telemetry", responses=_REFUSED)
+def job_telemetry(request: Request, job_id: str, since: From = None, until: To = None) -> TelemetryOut:
     """The GPUs that a job held, each while it held it."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
@@ -120,22 +121,22 @@ def job_telemetry(request: Request, job_id: str, since: From = None, until: To =
 
 def _answer(
     cluster: Cluster, gpus: Sequence[Any], spans: Mapping[str, Sequence[Span]], begin: float, end: float, now: float
-) -> Response:
+) -> TelemetryOut:
     _check(begin, end)
     step, points = 1, _from_memory(cluster, gpus, begin, end) if begin >= now - SECONDS - 60 else {}
     if not any(points.values()):
         step, points = _from_database(cluster, gpus, begin, end)
     series = [
-        {
-            "uuid": gpu.uuid,
-            "index": gpu.ordinal,
-            "host": gpu.host_id,
-            "points": [point for point in points[gpu.uuid] if _within(point[0], spans.get(gpu.uuid, ()), step)],
-        }
+        GpuSeries(
+            uuid=gpu.uuid,
+            index=gpu.ordinal,
+            host=gpu.host_id,
+            points=[[at, *values] for at, values in points[gpu.uuid] if _within(at, spans.get(gpu.uuid, ()), step)],
+        )
         for gpu in gpus
     ]
-    return JsonResponse(
-        {"since": iso(begin), "until": iso(end), "step_s": step, "metrics": list(METRICS), "gpus": series}
+    return TelemetryOut.model_validate(
+        {"since": begin, "until": end, "step_s": step, "metrics": METRICS, "gpus": series}
     )
 
 
@@ -144,22 +145,23 @@ def _check(begin: float, end: float) -> None:
         raise InvalidError("from must be before to, by a year at most", field="from")
 
 
-def _from_memory(cluster: Cluster, gpus: Sequence[Any], begin: float, end: float) -> dict[str, list[list[Any]]]:
+def _from_memory(cluster: Cluster, gpus: Sequence[Any], begin: float, end: float) -> dict[str, list[Point]]:
     telemetry = cluster.monitor.telemetry
     return {
-        gpu.uuid: [[round(point.at, 3), *point.values] for point in telemetry.points(gpu.uuid, begin, end)]
+        gpu.uuid: [(round(point.at, 3), point.values) for point in telemetry.points(gpu.uuid, begin, end)]
         for gpu in gpus
     }
 
 
 def _from_database(
     cluster: Cluster, gpus: Sequence[Any], begin: float, end: float
-) -> tuple[int, dict[str, list[list[Any]]]]:
-    minutes, found = 1, {}
+) -> tuple[int, dict[str, list[Point]]]:
+    minutes = 1
+    found: dict[str, list[Point]] = {}
     with cluster.db.read() as db:
         for gpu in gpus:
             minutes, rows = store.minutes(db, gpu.uuid, int(begin // 60), int(-(-end // 60)))
-            found[gpu.uuid] = [[row.minute * 60.0, *(getattr(row, name) for name in METRICS)] for row in rows]
+            found[gpu.uuid] = [(row.minute * 60.0, [getattr(row, name) for name in METRICS]) for row in rows]
     return 60 * minutes, found
 
 

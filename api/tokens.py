@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from sqlalchemy import Row
 from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
-from schedulearn.api.instants import iso
-from schedulearn.api.named_tokens import NamedTokens
-from schedulearn.api.schemas import Problem, RowId
+from schedulearn.api.answers.model import Answer, AnswerModel, At
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.named_tokens import NamedTokens, TokenRow
+from schedulearn.api.requests import RowId
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.store import tokens as store
 
@@ -32,52 +31,46 @@ class TokenIn(BaseModel):
         return name
 
 
-class TokenOut(BaseModel):
+class TokenOut(AnswerModel):
     id: int
     name: str
-    created_at: str
-    last_used_at: str | None = Field(description="to the minute; null: never")
+    created_at: At
+    last_used_at: At | None = Field(description="to the minute; null: never")
 
 
 class NewToken(TokenOut):
     token: str = Field(description="send it as `Authorization: Bearer TOKEN`; it is shown this once")
 
 
-class TokenList(BaseModel):
+class TokenList(AnswerModel):
     required: bool = Field(description="false: this service listens on loopback only, and asks for no token")
     items: list[TokenOut]
 
 
-@router.get("/tokens", response_model=TokenList)
-def list_tokens(request: Request) -> Response:
+@router.get("/tokens")
+def list_tokens(request: Request) -> TokenList:
     """Named tokens, without the tokens themselves: only their hashes are kept."""
     with cluster_of(request).db.read() as db:
-        items = [_view(row) for row in store.list_tokens(db)]
-    return JsonResponse({"required": request.app.state.token_required, "items": items})
+        items = [TokenOut.model_validate(row) for row in store.list_tokens(db)]
+    return TokenList(required=request.app.state.token_required, items=items)
 
 
-@router.post(
-    "/tokens", status_code=201, response_model=NewToken, responses={409: {"model": Problem}, 422: {"model": Problem}}
-)
+@router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(409, 422))
 def create_token(request: Request, body: TokenIn) -> Response:
     """A token that may do what the service's own may. The answer is the only place where it ever stands."""
 
-    def answer(row: Row[Any], token: str) -> Response:
-        return JsonResponse({**_view(row), "token": token}, status_code=201, headers={"cache-control": "no-store"})
+    def answer(row: TokenRow, token: str) -> Response:
+        made = NewToken.model_validate({**row._asdict(), "token": token})
+        return Answer(made, 201, headers={"cache-control": "no-store"})
 
     return _tokens_of(request).create(cluster_of(request).db, body.name, answer)
 
 
-@router.delete("/tokens/{token_id}", status_code=204, responses={404: {"model": Problem}})
+@router.delete("/tokens/{token_id}", status_code=204, responses=problems(404))
 def revoke_token(request: Request, token_id: RowId) -> Response:
     """It opens nothing any more; streams that it has opened end."""
     _tokens_of(request).revoke(cluster_of(request).db, token_id)
     return Response(status_code=204)
-
-
-def _view(row: Any) -> dict[str, Any]:
-    used, created = iso(row.last_used_at), iso(row.created_at)
-    return {"id": row.id, "name": row.name, "created_at": created, "last_used_at": used}
 
 
 def _tokens_of(request: Request) -> NamedTokens:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
-from schedulearn.api.answers import JsonResponse
+from schedulearn.api.answers.model import AnswerModel
+from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
-from schedulearn.api.schemas import Problem
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.usage import Usage, usage
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])
-_REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Problem}}
 _MONTH_S = 30 * 86_400
 
 
-class UsageOut(BaseModel):
+class UsageOut(AnswerModel):
     """Parts that the report is not grouped by are empty."""
 
     day: str = Field(description="UTC")
@@ -37,7 +35,7 @@ class UsageOut(BaseModel):
     jobs: int
 
 
-@router.get("/usage", response_model=list[UsageOut], responses=_REFUSED)
+@router.get("/usage", response_model=list[UsageOut], responses=problems(422))
 def get_usage(
     request: Request,
     since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,
@@ -46,7 +44,7 @@ def get_usage(
     label: Annotated[str, Query(description="which label `by=label` goes by")] = "",
     gpu_hour_price: Annotated[float, Query(ge=0, le=1e6, allow_inf_nan=False)] = 0.0,
     format: Annotated[Literal["json", "csv"], Query()] = "json",  # noqa: A002 - the name of the parameter
-) -> Response:
+) -> list[UsageOut] | Response:
     """GPU-hours, energy and cost of all jobs, running ones up to now."""
     now = time.time()
     end = epoch(until, now)
@@ -57,22 +55,28 @@ def get_usage(
     if ("label" in by) != bool(label):
         raise InvalidError("by=label needs `label`, the name of one, and `label` needs by=label", field="label")
     with cluster_of(request).db.read() as db:
-        rows = [_view(row, gpu_hour_price) for row in usage(db, begin, end, now, by=by, label=label)]
+        rows = [_priced(row, gpu_hour_price) for row in usage(db, begin, end, now, by=by, label=label)]
     if format == "json":
-        return JsonResponse(rows)
+        return rows
     table = io.StringIO()
     writer = csv.DictWriter(table, list(UsageOut.model_fields))
     writer.writeheader()
-    writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
+    writer.writerows({key: _harmless(value) for key, value in row} for row in rows)
     return Response(table.getvalue(), media_type="text/csv")
 
 
-def _view(row: Usage, price: float) -> dict[str, Any]:
-    view = dataclasses.asdict(row)
-    return {**view, "gpu_hours": round(row.gpu_hours, 6), "energy_kwh": round(row.energy_kwh, 6),
-            "cost": round(row.gpu_hours * price, 4)}  # fmt: skip
+def _priced(row: Usage, price: float) -> UsageOut:
+    return UsageOut(
+        day=row.day,
+        user=row.user,
+        label=row.label,
+        gpu_hours=round(row.gpu_hours, 6),
+        energy_kwh=round(row.energy_kwh, 6),
+        cost=round(row.gpu_hours * price, 4),
+        jobs=row.jobs,
+    )
 
 
-def _harmless(value: Any) -> Any:
+def _harmless(value: object) -> object:
     """A spreadsheet takes text that begins like this for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

@@ -12,6 +12,7 @@ import time
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticUndefined
 
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
@@ -54,10 +55,9 @@ def _as_targets(value: Any) -> Any:
 ImageName = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$")]
 
 
-class JobSpec(BaseModel):
-    """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+class JobFields(BaseModel):
+    """Each key that a user may give, once: what `POST /jobs` takes and what the API shows of a job are both this. A new
+    key is written here and, with a migration, in `store.models.Job`."""
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
@@ -128,6 +128,12 @@ class JobSpec(BaseModel):
         "command without its arguments' values",
     )
 
+
+class JobSpec(JobFields):
+    """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+
     @field_validator("command")
     @classmethod
     def _splits(cls, command: str) -> str:
@@ -183,6 +189,16 @@ class JobSpec(BaseModel):
                 f"and max_gpus ({self.max_gpus})"
             )
         return self
+
+
+def without_bounds(shown: type[JobFields]) -> None:
+    """Makes the inherited fields of a class plain and required: what is stored is shown as it is, also what a request
+    of today may not say any more."""
+    for name, field in shown.model_fields.items():
+        if name not in shown.__annotations__:
+            field.metadata = []
+            field.default, field.default_factory = PydanticUndefined, None
+    shown.model_rebuild(force=True)
 
 
 def _size(spec: JobSpec) -> int:

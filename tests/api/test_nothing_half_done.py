@@ -8,7 +8,7 @@ import pytest
 from apis import FIVE_KEYS, Api
 from clusters import wait_for
 
-from schedulearn.api.answers import JsonResponse
+from schedulearn.api.answers.model import Answer
 
 KEY = {"idempotency-key": "once"}
 
@@ -51,11 +51,11 @@ def test_an_answer_that_cannot_be_written_leaves_nothing_behind(
 ) -> None:
     before, policy = contents(api), api.http.get("/api/v1/policy").json()["algorithm"]
 
-    def fails(self: JsonResponse, content: Any) -> bytes:
+    def fails(self: Answer, content: Any) -> bytes:
         raise ZeroDivisionError("the answer can't be written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(JsonResponse, "render", fails)
+        patch.setattr(Answer, "render", fails)
         answer = api.http.request(method, path.format(job=waiting), json=body, headers=headers)
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from clusters import FakeCluster, SlowFetch, spec, wait_for
 
-from schedulearn.api.schemas import eta_view
+from schedulearn.api.answers.job import EtaOut
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -289,9 +289,8 @@ def test_a_predicted_start_counts_what_is_left_of_the_fetch_or_says_that_nobody_
         c.cluster.forecaster.update()
         eta = c.cluster.forecaster.etas.jobs[job]
         assert (eta.start, eta.end, eta.awaits_image) == (None, None, True)
-        seen = eta_view(eta, time.time() + 9)
-        assert seen is not None
-        assert (seen["not_before"], seen["awaits_image"]) == (None, True)
+        seen = EtaOut.of(eta, time.time() + 9)
+        assert (seen.not_before, seen.awaits_image) == (None, True)
         preview, _ = c.cluster.forecaster.predict_job(new())
         assert preview.awaits_image
         fetch.percent = 4.0

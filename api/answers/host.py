@@ -1,0 +1,93 @@
+"""Hosts, their GPUs and the whole cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from schedulearn.api.answers.model import AnswerModel, At
+
+
+class GpuProcessOut(AnswerModel):
+    pid: int
+    name: str
+    memory_bytes: int | None = Field(description="of the GPU")
+    container: str = Field(description="id of its container; empty: none, or unknown")
+    uid: int | None = Field(description="of its user on the host")
+
+
+class GpuReadingOut(AnswerModel):
+    """The latest second of a GPU; null: it does not tell."""
+
+    memory_bytes: float | None = Field(description="used")
+    temperature: float | None = Field(description="degrees Celsius")
+    power_w: float | None
+    energy_j: float | None = Field(description="a counter, since the driver was loaded")
+    sm_mhz: float | None
+    memory_mhz: float | None
+    ecc_errors: int | None = Field(description="uncorrected ones since the driver was loaded")
+    xid: int | None = Field(description="the last Xid error")
+    throttle: list[str] = Field(description="why its clocks are lowered")
+    processes: list[GpuProcessOut] | None
+
+
+GpuState = Literal["free", "used", "occupied", "unhealthy"]
+
+
+class GpuOut(AnswerModel):
+    uuid: str
+    host: str
+    index: int
+    type: str
+    memory_bytes: int
+    simulated: bool
+    state: GpuState = Field(
+        description="occupied: somebody uses it who has it not from here; unhealthy: not given until it is returned"
+    )
+    fault: str = Field(description="why it is unhealthy")
+    occupied_by: str = Field(description="who uses it beside the jobs")
+    island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
+    numa: int | None
+    utilization: float | None = Field(description="per cent; null where it can't be told")
+    reading: GpuReadingOut | None = Field(description="null where none came in the last seconds")
+    jobs: list[str] = Field(description="ids of the jobs that hold it")
+
+
+class HostProblemOut(AnswerModel):
+    code: str
+    message: str
+
+
+class HostOut(AnswerModel):
+    id: str
+    address: str
+    runtime: str
+    state: str = Field(
+        description="active; cordoned: its jobs go on, no others come; draining: they leave as well; emptying and then "
+        "parked: off until the policy wants it"
+    )
+    drain_until: At | None = Field(description="when what still runs there is stopped")
+    origin: str = Field(description="embedded, settings or api: who named it")
+    reachable: bool
+    error: str = Field(description="why it is not reachable")
+    lost_at: At | None = Field(description="when it was found not to have answered for `host_grace`; null: it answers")
+    version: str = Field(description="of its Docker Engine; empty for local processes")
+    cpus: int | None
+    memory_bytes: int | None
+    problems: list[HostProblemOut] = Field(description="what is missing or odd there, although it can be used")
+    network: str = Field(description="how other hosts reach it, where that was configured")
+    labels: dict[str, str]
+    gpus: list[GpuOut]
+
+
+class ClusterOut(AnswerModel):
+    hosts: int
+    gpus: int
+    gpus_used: int
+    gpus_free: int = Field(description="neither held, occupied nor unhealthy, on hosts that are reachable and active")
+    gpus_wanted: int = Field(description="required by the jobs in the queue, together")
+    jobs: dict[str, int] = Field(description="jobs in each state")
+    utility: float | None = Field(description="speedups of all jobs over the GPUs; null: the policy knows none")
+    utility_range: list[float] | None = Field(description="within it the number of hosts stays as it is")
+    desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")

@@ -1,0 +1,200 @@
+"""Jobs, their containers, and when they are expected to start and end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, PlainSerializer
+
+from schedulearn.api.answers.model import AnswerModel, At, unchecked
+from schedulearn.api.instants import iso
+from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.specs.env_masking import masked
+from schedulearn.scheduler.specs.job import JobFields, without_bounds
+from schedulearn.scheduler.store.usage import Service
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.sim.forecast import Eta
+
+_PAUSES = {("time_slice", JobStatus.RUNNING), ("time_slice", JobStatus.STARTING)}
+
+
+class GpuRef(AnswerModel):
+    uuid: str
+    host: str
+    index: int
+
+
+class EtaOut(AnswerModel):
+    """When a job that has not ended is expected to start and to end, going by the jobs that there are."""
+
+    start: At | None
+    end: At | None
+    earliest: At | None = Field(description="bounds of the end, by how well the lengths that it depends on are known")
+    latest: At | None
+    basis: Literal["progress", "family", "guess"] = Field(
+        description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
+    )
+    not_before: At | None = Field(
+        description="where no end is given: up to then there is none; null: it can't run, or awaits_image"
+    )
+    awaits_image: bool = Field(
+        description="its image is being fetched, and nobody knows how long that takes: no times are given"
+    )
+
+    @classmethod
+    def of(cls, eta: Eta, until: float) -> Self:
+        """`until`: up to when it was looked for."""
+        cut = eta.end is None and not eta.awaits_image and math.isfinite(until)
+        return cls.model_validate(
+            {
+                "start": eta.start,
+                "end": eta.end,
+                "earliest": eta.earliest,
+                "latest": eta.latest,
+                "basis": eta.basis.value,
+                "not_before": until if cut else None,
+                "awaits_image": eta.awaits_image,
+            }
+        )
+
+
+class TaskOut(AnswerModel):
+    """One container of one attempt."""
+
+    id: str
+    attempt: int
+    rank: int
+    host: str = Field(validation_alias="host_id")
+    gpu_uuids: list[str]
+    state: str
+    outcome: str
+    exit_code: int | None
+    error: str
+    image: str = Field(description="what it ran: by digest where it is from a registry, else by id; empty: not known")
+    created_at: At
+    started_at: At | None
+    finished_at: At | None
+
+
+def _instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(bounded(seconds), UTC)
+
+
+def _shown(instant: datetime | None) -> str | None:
+    return None if instant is None else shown(instant.timestamp())
+
+
+_UNSERVED = Service()
+
+
+@dataclass(frozen=True)
+class JobNow:
+    """What is known of a job beside its row."""
+
+    gpus: Sequence[GpuRef] = ()
+    waiting: tuple[str, str] | None = None
+    """(code, sentence) of the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
+    eta: EtaOut | None = None
+    served: Service = _UNSERVED
+    """By its live tasks."""
+    silent: str | None = None
+    """What is wrong with a job that runs and does not report."""
+
+
+_NOTHING = JobNow()
+
+
+class JobOut(JobFields):
+    """The keys that its user may give, as they are stored, and how it stands."""
+
+    model_config = ConfigDict(ser_json_inf_nan="null")
+
+    id: str
+    min_gpus: int
+    max_gpus: int
+    grace_period: float
+    deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
+    env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
+    family: str = Field(description="jobs of one family share what is learned of their speed and length")
+
+    state: JobStatus
+    reason: str = Field(description="why it is in this state, for machines")
+    message: str = Field(description="the same as a sentence")
+    pull_percent: float | None = Field(description="how far the fetch of its image is")
+    attempt: int
+    restarts: int = Field(description="for whatever reason")
+    retries: int = Field(description="after failures of its command, which `max_restarts` bounds")
+    exit_code: int | None
+    not_before: At | None = Field(description="when it may start again after a failure of its command")
+    submitted_at: At
+    started_at: At | None
+    finished_at: At | None
+    run_seconds: float = Field(description="of all attempts, up to now; pauses left out")
+    gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
+    allocation: dict[str, int] = Field(description="host -> GPUs held now")
+    gpus: list[GpuRef] = Field(description="the GPUs held now")
+    eta: EtaOut | None = Field(description="null for a job that has ended, and until it was looked at")
+
+    @classmethod
+    def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
+        """`job`: its row; `more`: fields of a subclass."""
+        allocation: dict[str, int] = {}
+        for gpu in now.gpus:
+            allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
+        status, message = JobStatus(job["status"]), job["message"]
+        told = {"reason": job["reason"], "message": message}
+        if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting[0], status) in _PAUSES):
+            late = late_deadline(job["deadline"], job["submitted_at"])
+            told = {"reason": now.waiting[0], "message": f"{now.waiting[1]} {late}".rstrip()}
+        elif now.silent is not None and status == JobStatus.RUNNING:
+            told["message"] = f"{message} {now.silent}"
+        return unchecked(
+            cls,
+            {
+                **{key: job[key] for key in _AS_STORED},
+                **told,
+                "state": status,
+                "env": masked(job["env"]),
+                "deadline": _instant(job["deadline"]),
+                "shm_size": job["shm_bytes"],
+                "memory": job["memory_bytes"],
+                "not_before": iso(job["not_before"]) if status == JobStatus.QUEUED else None,
+                "submitted_at": shown(job["submitted_at"]),
+                "started_at": iso(job["started_at"]),
+                "finished_at": iso(job["finished_at"]),
+                "run_seconds": job["run_seconds"] + now.served.run_seconds,
+                "gpu_seconds": job["gpu_seconds"] + now.served.gpu_seconds,
+                "allocation": allocation,
+                "gpus": list(now.gpus),
+                "eta": now.eta if job["finished_at"] is None else None,
+                **more,
+            },
+        )
+
+
+without_bounds(JobOut)
+_STORED_OTHERWISE = {"env", "deadline", "shm_size", "memory"}
+_AS_STORED = (
+    *(JobFields.model_fields.keys() - _STORED_OTHERWISE),
+    *("id", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
+)
+
+
+class JobDetail(JobOut):
+    tasks: list[TaskOut] = Field(description="every container that the job had, oldest first")
+
+
+class JobPage(AnswerModel):
+    items: list[JobOut]
+    next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
+    counts: dict[str, int] = Field(description="jobs in each state, over all pages")
+
+
+class Batch(AnswerModel):
+    items: list[JobOut]

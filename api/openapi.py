@@ -1,0 +1,44 @@
+"""The OpenAPI document, with what FastAPI can't know of the routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from schedulearn.scheduler.reports.membership import MembershipIn
+from schedulearn.scheduler.reports.store import ReportIn
+from schedulearn.scheduler.specs.job import JobSpec
+
+_PARSED_BY_HAND = (JobSpec, ReportIn, MembershipIn)
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+
+
+def complete(app: FastAPI) -> None:
+    make = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _add_bodies(make())
+            _name_problems(make())
+        return make()
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_bodies(document: dict[str, Any]) -> None:
+    """What routes take that parse their body themselves."""
+    for model in _PARSED_BY_HAND:
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        for name, part in {**schema.pop("$defs", {}), model.__name__: schema}.items():
+            document["components"]["schemas"].setdefault(name, part)
+
+
+def _name_problems(document: dict[str, Any]) -> None:
+    """Problems have a media type of their own."""
+    for methods in document["paths"].values():
+        for route in methods.values():
+            for response in route["responses"].values():
+                content = response.get("content", {})
+                if content.get("application/json", {}).get("schema") == _PROBLEM:
+                    content["application/problem+json"] = content.pop("application/json")

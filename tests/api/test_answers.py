@@ -1,0 +1,208 @@
+"""Every answer is what the OpenAPI document says of it: status, media type, and each key of its body."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from apis import FIVE_KEYS, Api, openapi, serve_api
+from clusters import wait_for
+from probes import FakeProbe
+from schemas import check_answer, faults
+
+from schedulearn.scheduler.runtimes.contract import ImageProgress
+from schedulearn.scheduler.specs.job import JobFields
+
+DOCUMENT = openapi()
+ROUTES = sorted((method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods)
+PROFILE = {
+    "attempt": 1,
+    "batch": {"init": 64, "max": 1024, "min_local": 8, "max_local": 256, "atomic": 32, "accumulation": 0, "why": "x"},
+    "observations": [
+        {"num_nodes": 1, "num_gpus": gpus, "atomic_batch": batch, "passes": 50, "grad_time": 0.01 + batch / 1000,
+         "iter_time": 0.01 + batch / 1000 + (0.004 if gpus > 1 else 0)}
+        for gpus in (1, 2)
+        for batch in (16, 32)
+    ],
+    "noise_scale": 500.0,
+    "progress": {"epoch": 1, "epochs": 10, "position": 128, "epoch_samples": 1000, "steps": 20},
+    "metrics": [{"name": "loss", "step": 20, "value": 0.5, "at": 1.8e9}],
+}  # fmt: skip
+MEMBER = {
+    "attempt": 1, "member": 0, "leads": False, "trained": 0, "forming": False, "meeting": None, "known": 0, "hold": 0,
+}  # fmt: skip
+JSON = {"content-type": "application/json"}
+WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
+
+
+@dataclass
+class Stage:
+    """A service of which every list holds something."""
+
+    api: Api
+    names: dict[str, str]
+    """What stands for the parameters of a path."""
+    worker: dict[str, str] = field(default_factory=dict)
+    """The header of the running job's worker."""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    probe = FakeProbe(3)
+    settings: dict[str, Any] = {"report_url": "http://127.0.0.1:1", "data_sets": {"wiki": "/srv/wiki"}}
+    with serve_api(tmp_path_factory.mktemp("answers"), probe=probe, **settings) as api:
+
+        def gpus() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = api.http.get("/api/v1/gpus").json()
+            return found
+
+        wait_for(lambda: len(gpus()) == 3 and all(gpu["reading"] for gpu in gpus()), what="readings")
+        api.runtime.images = {FIVE_KEYS["container_image"]}
+        api.runtime.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
+        done = api.submit(required_gpus=1)
+        api.wait(done, "running")
+        api.write_log(done, b"epoch 1\n", end=True)
+        api.runtime.finish(f"schedulearn-{done}-1-0")
+        api.wait(done, "succeeded")
+        job = api.submit(
+            required_gpus=1, elastic=True, max_gpus=2, mounts=["wiki"], env={"LR": "0.1", "TOKEN": "x"}, cpus=1.5,
+            memory="64m", labels={"team": "vision"}, deadline="2030-01-01", max_duration=3600, epochs=3,
+        )  # fmt: skip
+        api.wait(job, "running")
+        api.runtime.write_checkpoint(job, b"x")
+        waiting = api.submit(required_gpus=5)
+        token = api.runtime.env(f"schedulearn-{job}-1-0")["SCHEDULEARN_JOB_TOKEN"]
+        probe.set(2, xid=79, xid_at=time.time() - 1)
+        wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
+        webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
+        named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()["id"]
+        names = {
+            "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
+            "token_id": str(named), "algorithm": "roundrobin",
+        }  # fmt: skip
+        yield Stage(api, names, {"authorization": f"Bearer {token}"})
+
+
+@dataclass
+class Ask:
+    """A request that succeeds. `path`: where another than the route's own is asked for."""
+
+    body: Any = None
+    query: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+    as_worker: bool = False
+
+
+EXAMPLES: dict[tuple[str, str], list[Ask]] = {
+    ("GET", "/healthz"): [Ask()],
+    ("POST", "/api/v1/session"): [Ask({"token": "x"})],
+    ("GET", "/metrics"): [Ask()],
+    ("POST", "/api/v1/reports"): [Ask(PROFILE, as_worker=True)],
+    ("POST", "/api/v1/reports/membership"): [Ask(MEMBER, as_worker=True)],
+    ("POST", "/api/v1/jobs"): [Ask(FIVE_KEYS)],
+    ("POST", "/jobs"): [Ask(FIVE_KEYS)],
+    ("POST", "/api/v1/jobs:batch"): [Ask([FIVE_KEYS, FIVE_KEYS])],
+    ("POST", "/api/v1/jobs:preview"): [Ask(FIVE_KEYS)],
+    ("GET", "/api/v1/jobs"): [Ask(), Ask(query={"limit": 1}), Ask(query={"state": "succeeded"})],
+    ("GET", "/jobs"): [Ask()],
+    ("GET", "/api/v1/jobs/{job_id}"): [Ask(), Ask(path="/api/v1/jobs/{done}"), Ask(path="/api/v1/jobs/{waiting}")],
+    ("GET", "/jobs/{job_id}"): [Ask()],
+    ("GET", "/api/v1/jobs/{job_id}/events"): [Ask()],
+    ("GET", "/api/v1/jobs/{job_id}/logs"): [Ask(path="/api/v1/jobs/{done}/logs")],
+    ("GET", "/api/v1/jobs/{job_id}/profile"): [Ask(), Ask(path="/api/v1/jobs/{waiting}/profile")],
+    ("GET", "/api/v1/jobs/{job_id}/telemetry"): [Ask(), Ask(path="/api/v1/jobs/{done}/telemetry")],
+    ("GET", "/api/v1/data-sets"): [Ask()],
+    ("GET", "/api/v1/hosts"): [Ask()],
+    ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],
+    ("GET", "/api/v1/hosts/{host_id}"): [Ask(), Ask(path="/api/v1/hosts/local")],
+    ("POST", "/api/v1/hosts/{host_id}/cordon"): [Ask()],
+    ("POST", "/api/v1/hosts/{host_id}/uncordon"): [Ask()],
+    ("POST", "/api/v1/hosts/{host_id}/drain"): [Ask({"deadline_s": 60})],
+    ("DELETE", "/api/v1/hosts/{host_id}"): [Ask()],
+    ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/return"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/return")],
+    ("POST", "/api/v1/hosts/{host_id}/images"): [Ask({"image": "new:1"}, path="/api/v1/hosts/local/images")],
+    ("GET", "/api/v1/hosts/{host_id}/disk"): [Ask(path="/api/v1/hosts/local/disk")],
+    ("GET", "/api/v1/hosts/{host_id}/telemetry"): [Ask(path="/api/v1/hosts/local/telemetry")],
+    ("GET", "/api/v1/gpus"): [Ask()],
+    ("GET", "/api/v1/cluster"): [Ask()],
+    ("GET", "/api/v1/cluster/utility"): [Ask()],
+    ("GET", "/api/v1/policy"): [Ask()],
+    ("PUT", "/api/v1/policy"): [Ask({"algorithm": "tiresias", "params": {}})],
+    ("PUT", "/algorithm/{algorithm}"): [Ask()],
+    ("GET", "/api/v1/policy/preview"): [Ask(query={"algorithm": "fifo"})],
+    ("GET", "/api/v1/policy/history"): [Ask()],
+    ("GET", "/api/v1/policy/replay"): [Ask()],
+    ("GET", "/api/v1/events"): [Ask(), Ask(query={"after": 0})],
+    ("GET", "/api/v1/events:search"): [Ask()],
+    ("GET", "/api/v1/timeline"): [Ask()],
+    ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
+    ("GET", "/api/v1/webhooks"): [Ask()],
+    ("POST", "/api/v1/webhooks"): [Ask(WEBHOOK)],
+    ("POST", "/api/v1/webhooks/{webhook_id}/test"): [Ask()],
+    ("PATCH", "/api/v1/webhooks/{webhook_id}"): [Ask({"active": False})],
+    ("DELETE", "/api/v1/webhooks/{webhook_id}"): [Ask()],
+    ("GET", "/api/v1/tokens"): [Ask()],
+    ("POST", "/api/v1/tokens"): [Ask({"name": "ci"})],
+    ("DELETE", "/api/v1/tokens/{token_id}"): [Ask()],
+    ("PATCH", "/api/v1/jobs/{job_id}"): [Ask({"priority": 7})],
+    ("POST", "/api/v1/jobs/{job_id}/cancel"): [Ask()],
+    ("DELETE", "/api/v1/jobs/{job_id}"): [Ask()],
+    ("DELETE", "/jobs/{job_id}"): [Ask()],
+}
+"""In this order: what is shown was made before, and what is removed was shown."""
+
+
+def test_every_route_has_an_example() -> None:
+    assert sorted(EXAMPLES) == ROUTES
+
+
+@pytest.mark.parametrize(("method", "path"), EXAMPLES, ids=lambda value: str(value))
+def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str) -> None:
+    for ask in EXAMPLES[method, path]:
+        with httpx.Client(base_url=stage.api.http.base_url, timeout=30) as client:
+            answer = client.request(
+                method,
+                (ask.path or path).format(**stage.names),
+                json=ask.body,
+                params=ask.query,
+                headers=stage.worker if ask.as_worker else {},
+            )
+        assert answer.is_success, answer.text
+        check_answer(DOCUMENT, method, path, answer)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_what_is_refused_answers_as_described(stage: Stage, method: str, path: str) -> None:
+    """With a query that no route knows, and a body and names that none takes."""
+    nobody = {**dict.fromkeys(stage.names, "0"), "algorithm": "lottery"}
+    asks = [stage.api.http.request(method, path.format(**stage.names), params={"nonsense": 1})]
+    if "{" in path or "requestBody" in DOCUMENT["paths"][path][method.lower()]:
+        asks.append(stage.api.http.request(method, path.format(**nobody), content=b'{"\\ud800": [', headers=JSON))
+    for answer in asks:
+        assert 400 <= answer.status_code < 500, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        check_answer(DOCUMENT, method, path, answer)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"items": []}, []),
+        ({"items": [], "more": 1}, ["$: more is not described"]),
+        ({}, ["$: items is missing"]),
+        ({"items": [{"id": True}]}, ["is missing", "True is no integer"]),
+        ({"items": None}, ["$.items: None is no array"]),
+    ],
+)
+def test_the_check_finds_what_is_wrong(value: Any, told: list[str]) -> None:
+    found = " ".join(faults(DOCUMENT, {"$ref": "#/components/schemas/EventPage"}, value))
+    assert bool(found) == bool(told)
+    assert all(part in found for part in told)
+
+
+def test_a_job_is_shown_with_every_key_that_a_user_may_give() -> None:
+    shown = DOCUMENT["components"]["schemas"]["JobOut"]
+    assert JobFields.model_fields.keys() <= shown["properties"].keys()
+    assert sorted(shown["required"]) == sorted(shown["properties"])

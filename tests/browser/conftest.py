@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import ARGUMENTS, CHROMIUM, STATIC, Service
+from browsing import ARGUMENTS, CHROMIUM, STATIC
 from playwright.sync_api import Page, expect, sync_playwright
+from services import Service
 
 expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
 
@@ -30,12 +31,9 @@ def _running(service: Service) -> Iterator[Service]:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
     if not (STATIC / "index.html").is_file():
         pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
-    service.start()
-    try:
+    with service:
         yield service
         service.cancel_all()
-    finally:
-        service.stop()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from browsing import ARGUMENTS, CHROMIUM, STATIC
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from services import Service
 
 expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
@@ -36,11 +36,18 @@ def _running(service: Service) -> Iterator[Service]:
         service.cancel_all()
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for each file: each test has a context of its own in it, with its own storage and cache."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
         page.set_default_timeout(15_000)
         yield page
-        browser.close()

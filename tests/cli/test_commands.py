@@ -235,7 +235,7 @@ def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, 
     assert "1 jobs would go on as they are." in shown
     assert "MEAN COMPLETION" in shown
     wait_for(lambda: service.job(running)["eta"], seconds=30, what="a prediction")
-    assert re.search(r" \d+\S* +(\d+m\d+s?|\d+s) +Running", service.run("ls").out), "TIME, ETA and WHY"
+    assert re.search(r" \d+\S* +(\d+m)?\d+s\? +Running", service.run("ls").out), "TIME, ETA by guess, WHY"
     assert "by guess" in service.run("show", running).out
     assert "valid: " in service.run("policy", "preview", "fifi", code=1).err
 

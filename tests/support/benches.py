@@ -52,6 +52,17 @@ def shell(script: str, play: Callable[[FakeRuntime, str], None] = lambda runtime
     return Program(("sh", "-c", script), play)
 
 
+def printer(text: str, code: int = 0) -> Program:
+    def play(runtime: FakeRuntime, task_id: str) -> None:
+        runtime.write(task_id, text.encode())
+        runtime.finish(task_id, code)
+
+    return shell(f"printf '{text}'; exit {code}", play)
+
+
+SLEEPER = Program(("sleep", "100"))
+
+
 @dataclass
 class Bench:
     """Makes runtimes of one kind over one place. `runtime` is the first; `another` is a service after a restart."""

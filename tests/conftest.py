@@ -30,6 +30,36 @@ def _running_engine() -> str:
     return found.stdout.strip().removeprefix("DOCKER_HOST=") if found.returncode == 0 else ""
 
 
+BRIDGED = {"docker_url", "engine_url", "worker_image", "project"}
+TRAINING = {"horovod_env", "environment_of"}
+
+
+def _shares(item: pytest.Item) -> str:
+    """What a test has in common with others, so that they run one after another, in one worker of `pytest -n 2`.
+
+    Each container brings a network interface with it, and Chromium cuts off its requests whenever one comes or goes
+    (ERR_NETWORK_CHANGED). So browsers do not run beside containers. Training takes all processors that it can get: two
+    at a time would only wait for each other. All others share at most what their file has.
+    """
+    needs = set(getattr(item, "fixturenames", ()))
+    if needs & BRIDGED or any(item.get_closest_marker(name) for name in ("docker", "browser")):
+        return "network"
+    if needs & TRAINING or item.get_closest_marker("horovod"):
+        return "training"
+    return item.nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    first = {"network": 0, "training": 1}  # the long ones begin at once and beside each other; files fill the rest
+    groups = {item: _shares(item) for item in items}
+    items.sort(key=lambda item: first.get(groups[item], 2))
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def docker_url() -> Iterator[str]:
     """The address of a Docker Engine: one that answers, or one started for this session and stopped after it."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import ARGUMENTS, CHROMIUM, STATIC, Service
-from playwright.sync_api import Page, expect, sync_playwright
+from browsing import ARGUMENTS, CHROMIUM, STATIC
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from services import Service
 
 expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
 
@@ -30,19 +31,23 @@ def _running(service: Service) -> Iterator[Service]:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
     if not (STATIC / "index.html").is_file():
         pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
-    service.start()
-    try:
+    with service:
         yield service
         service.cancel_all()
-    finally:
-        service.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for each file: each test has a context of its own in it, with its own storage and cache."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
         page.set_default_timeout(15_000)
         yield page
-        browser.close()

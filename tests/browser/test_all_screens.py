@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, Service, assert_clean, faults, open_page, visit
+from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -25,8 +26,8 @@ SCREENS = {
 def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     service: Service, page: Page, theme: Any, width: int
 ) -> None:
-    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3, user=SCRIPT_IN_NAME)
-    service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=2)
+    job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user=SCRIPT_IN_NAME)
+    service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
     service.wait(job, "running")
     service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
     hook = service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/?<img%20src=x>" + "x" * 300})

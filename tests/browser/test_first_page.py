@@ -6,8 +6,9 @@ import re
 import time
 
 import pytest
-from browsing import ENDLESS, IMAGE, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, expect
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
@@ -54,11 +55,11 @@ def test_submit_by_the_form_and_watch_it(service: Service, page: Page) -> None:
 
 
 def test_list_is_live_and_cancels_many(service: Service, page: Page) -> None:
-    holder = service.submit("holder", ENDLESS, gpus=4)
+    holder = service.submit(ENDLESS, name="holder", gpus=4)
     watch = open_page(page, service, "/ui/jobs")
     expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("running")
 
-    waiting = service.submit("waiter", ENDLESS, gpus=3)  # by someone else: the page hears of it
+    waiting = service.submit(ENDLESS, name="waiter", gpus=3)  # by someone else: the page hears of it
     row = page.get_by_test_id(f"job-{waiting}")
     expect(row).to_contain_text("queued")
     expect(row).to_contain_text(re.compile(r"needs 3 GPUs"), timeout=15_000)
@@ -107,7 +108,7 @@ def test_connection_that_breaks_is_shown_and_comes_back(service: Service, page: 
     expect(badge).to_have_text(re.compile("reconnecting|stale"))
     service.start()
     expect(badge).to_have_text("live", timeout=30_000)
-    job = service.submit("after the break", "sleep 1")
+    job = service.submit("sleep 1", name="after the break")
     expect(page.get_by_test_id(f"job-{job}")).to_contain_text("succeeded")
 
 
@@ -127,7 +128,7 @@ def test_token_is_asked_for_once(guarded_service: Service, page: Page) -> None:
 
 
 def test_long_log_stays_fast_and_can_be_read_while_it_grows(service: Service, page: Page) -> None:
-    job = service.submit("chatty", "sh -c 'seq 100000; while true; do echo more; sleep 0.2; done'")
+    job = service.submit("sh -c 'seq 100000; while true; do echo more; sleep 0.2; done'", name="chatty")
     watch = open_page(page, service, f"/ui/jobs/{job}")
     log = page.get_by_role("log")
     expect(page.get_by_test_id("log-count")).to_have_text(re.compile(r"100,0\d\d lines"))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page, visit
+from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
 
 def test_timeline_tells_what_is_under_the_pointer_and_leads_to_it(service: Service, page: Page) -> None:
-    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=4)
+    job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=4)
     service.wait(job, "running")
     watch = open_page(page, service, "/ui/timeline?span=1h")
     timeline = page.get_by_test_id("timeline")
@@ -64,7 +65,7 @@ def test_timeline_drags_and_zooms_by_keyboard(service: Service, page: Page) -> N
 
 def test_events_are_live_and_searched(service: Service, page: Page) -> None:
     watch = open_page(page, service, "/ui/events")
-    job = service.submit(SCRIPT_IN_NAME, "sleep 0")
+    job = service.submit("sleep 0", name=SCRIPT_IN_NAME)
     events = page.get_by_test_id("events")
     expect(events.get_by_role("link", name=job).first).to_be_visible(timeout=15_000)
     service.call("PUT", "/api/v1/policy", {"algorithm": "las"})
@@ -77,7 +78,7 @@ def test_events_are_live_and_searched(service: Service, page: Page) -> None:
 
 
 def test_usage_is_summed_and_comes_as_a_file(service: Service, page: Page) -> None:
-    job = service.submit("trainer", "sleep 1", gpus=2)
+    job = service.submit("sleep 1", name="trainer", gpus=2)
     service.wait(job, "succeeded")
     watch = open_page(page, service, "/ui/usage")
     expect(page.get_by_role("rowheader", name="Together")).to_be_visible()
@@ -94,7 +95,7 @@ def test_usage_is_summed_and_comes_as_a_file(service: Service, page: Page) -> No
 
 
 def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, page: Page) -> None:
-    job = service.submit("holder", ENDLESS, gpus=2)
+    job = service.submit(ENDLESS, name="holder", gpus=2)
     service.wait(job, "running")
     watch = open_page(page, service, "/ui/hosts")
     host = page.get_by_label("Host local")
@@ -123,7 +124,7 @@ def test_a_host_is_cordoned_drained_and_returned_to_service(service: Service, pa
 
 
 def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, page: Page) -> None:
-    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=2)
+    job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
     service.wait(job, "running")
     watch = open_page(page, service, "/ui/hosts")
     host = page.get_by_label("Host local")

@@ -9,8 +9,9 @@ import urllib.request
 from typing import Any
 
 import pytest
-from browsing import SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -53,7 +54,7 @@ def measured() -> dict[str, Any]:
 
 
 def test_what_a_job_reports_is_drawn(service: Service, page: Page) -> None:
-    job = service.submit(SCRIPT_IN_NAME, REPORTING, elastic=True)
+    job = service.submit(REPORTING, name=SCRIPT_IN_NAME, elastic=True)
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
     expect(page.get_by_label("GPUs held over time", exact=True)).to_be_visible()
     expect(page.get_by_text("It has reported nothing")).to_be_visible()
@@ -75,8 +76,8 @@ def test_what_a_job_reports_is_drawn(service: Service, page: Page) -> None:
 
 
 def test_priority_is_changed_and_a_job_is_submitted_again(service: Service, page: Page) -> None:
-    holder = service.submit("holder", REPORTING, gpus=4)
-    waiter = service.submit("waiter", "sleep 0", gpus=1)
+    holder = service.submit(REPORTING, name="holder", gpus=4)
+    waiter = service.submit("sleep 0", name="waiter", gpus=1)
     service.wait(holder, "running")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
     watch = open_page(page, service, f"/ui/jobs/{waiter}")

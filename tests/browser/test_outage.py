@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, STATIC, Service, faults, open_page, wait_for_code
+from browsing import ENDLESS, STATIC, faults, open_page, wait_for_code
 from playwright.sync_api import Page, Route, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -20,8 +21,8 @@ def go(page: Page, name: str) -> None:
 
 
 def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page: Page) -> None:
-    holder = service.submit("holder", ENDLESS, gpus=4)
-    waiter = service.submit("waiter", ENDLESS)  # a list with a job that waits is asked for again and again
+    holder = service.submit(ENDLESS, name="holder", gpus=4)
+    waiter = service.submit(ENDLESS, name="waiter")  # a list with a job that waits is asked for again and again
     open_page(page, service, "/ui/jobs")
     expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("running")
     expect(page.get_by_test_id("live")).to_have_text("live")
@@ -53,7 +54,7 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
     expect(outage).to_have_count(0)
     expect(page.get_by_test_id("live")).to_have_text("live")
     go(page, "Jobs")
-    later = service.submit("after the outage", ENDLESS)
+    later = service.submit(ENDLESS, name="after the outage")
     expect(page.get_by_test_id(f"job-{later}")).to_be_visible()
 
 
@@ -127,7 +128,7 @@ def test_a_page_left_open_over_an_upgrade_fetches_the_new_one(service: Service, 
 
 
 def test_a_chart_without_its_code_takes_nothing_else_away(service: Service, page: Page) -> None:
-    service.submit("holder", ENDLESS)
+    service.submit(ENDLESS, name="holder")
     page.route("**/assets/Plot-*.js", lambda route: route.fulfill(status=404, body="gone"))
     loaded = documents_of(page)
     open_page(page, service)
@@ -150,8 +151,8 @@ def test_a_screen_that_fails_says_so_and_the_others_go_on(service: Service, page
 
 
 def test_an_error_of_the_service_erases_nothing_either(service: Service, page: Page) -> None:
-    holder = service.submit("holder", ENDLESS, gpus=4)
-    service.submit("waiter", ENDLESS)
+    holder = service.submit(ENDLESS, name="holder", gpus=4)
+    service.submit(ENDLESS, name="waiter")
     open_page(page, service, "/ui/jobs")
     row = page.get_by_test_id(f"job-{holder}")
     expect(row).to_be_visible()
@@ -168,7 +169,7 @@ def entry() -> str:
 
 
 def test_requests_that_a_change_of_the_network_cuts_off_are_made_again(service: Service, page: Page) -> None:
-    job = service.submit("there", ENDLESS)
+    job = service.submit(ENDLESS, name="there")
     for what in (entry(), "**/assets/*.css", "**/assets/jsx-runtime-*.js", "**/assets/JobsScreen-*.js",
                  "**/api/v1/jobs?*", "**/api/v1/events"):  # fmt: skip
         cut = cut_off_twice(page, what)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.browser
 def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, page: Page) -> None:
     watch = open_page(page, service)
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
-    holder = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3)  # by someone else: the page hears of it
+    holder = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3)  # by someone else: the page hears of it
     tiles = page.get_by_test_id("gpu-map").get_by_role("link", name=SCRIPT_IN_NAME)
     expect(tiles).to_have_count(3)
     expect(page.get_by_test_id("gpu-map").get_by_label("free")).to_have_count(1)
@@ -29,7 +30,7 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     assert len(set(filled.values())) > 1, filled
     assert all(0 < fill <= 100 for fill in filled.values()), filled
 
-    service.submit("waiter", ENDLESS, gpus=2)
+    service.submit(ENDLESS, name="waiter", gpus=2)
     queue = page.get_by_label("Queue")
     expect(queue).to_contain_text("waiter")
     expect(queue).to_contain_text("needs 2 GPUs", timeout=15_000)
@@ -47,9 +48,9 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
 
 
 def test_policy_is_previewed_before_it_is_switched(service: Service, page: Page) -> None:
-    holder = service.submit("holder", ENDLESS, gpus=3)
-    service.submit("large", ENDLESS, gpus=2)
-    small = service.submit("small", ENDLESS)
+    holder = service.submit(ENDLESS, name="holder", gpus=3)
+    service.submit(ENDLESS, name="large", gpus=2)
+    small = service.submit(ENDLESS, name="small")
     service.wait(holder, "running")
     watch = open_page(page, service, "/ui/policy")
     page.get_by_label("backfill").check()

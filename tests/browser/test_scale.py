@@ -12,8 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, STATIC, Service, visit
+from browsing import CHROMIUM, STATIC, visit
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -132,7 +133,7 @@ def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service
     script = f'seq -f "{line}" {ends[0]}'
     for begin, end in pairwise(ends):
         script += f'; while [ ! -e {service.data}/go{end} ]; do sleep 0.1; done; seq -f "{line}" {begin + 1} {end}'
-    job = service.submit("talker", f"sh -c '{script}'")
+    job = service.submit(f"sh -c '{script}'", name="talker")
     service.wait(job, "running")
     visit(page, f"{service.url}/ui/jobs/{job}")
     count = page.get_by_test_id("log-count")

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from browsing import SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -63,7 +64,7 @@ def test_a_webhook_is_added_tested_paused_and_removed(service: Service, page: Pa
     page.get_by_role("button", name="Send a test to").click()
     expect(page.get_by_text("Taken: 200")).to_be_visible()
     assert receiver.got[0]["event"] == "test"
-    service.submit(SCRIPT_IN_NAME, "sleep 3")  # long enough to be seen running
+    service.submit("sleep 3", name=SCRIPT_IN_NAME)  # long enough to be seen running
     expect(row).to_contain_text("2 delivered", timeout=20_000)
     assert SCRIPT_IN_NAME in {told["job"]["name"] for told in receiver.got[1:]}
 

@@ -8,14 +8,15 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browsing import ENDLESS, Service, assert_clean, open_page
+from browsing import ENDLESS, assert_clean, open_page
 from playwright.sync_api import Page, Request, Route, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
 
 def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service: Service, page: Page) -> None:
-    service.submit("holder", ENDLESS)
+    service.submit(ENDLESS, name="holder")
     now = datetime.now(UTC)
 
     def since(route: str, expected: datetime) -> Callable[[Request], bool]:
@@ -40,7 +41,7 @@ def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service
 
 
 def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:
-    job = service.submit("holder", ENDLESS)
+    job = service.submit(ENDLESS, name="holder")
     service.wait(job, "running")
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=events")
     events = page.get_by_role("region", name="Events")
@@ -50,7 +51,7 @@ def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:
 
 
 def test_numbers_in_sentences_are_for_people(service: Service, page: Page) -> None:
-    job = service.submit("waiter", ENDLESS, gpus=99)
+    job = service.submit(ENDLESS, name="waiter", gpus=99)
 
     def one_gpu(route: Route) -> None:
         route.fulfill(json=[{**host, "gpus": host["gpus"][:1]} for host in route.fetch().json()])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from browsing import ENDLESS, IMAGE, SCRIPT_IN_NAME, Service, assert_clean, open_page
+from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
 from playwright.sync_api import Page, expect
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +39,7 @@ def test_a_job_is_written_as_json_and_as_a_form(service: Service, page: Page) ->
 
 
 def test_a_job_of_before_is_where_the_next_one_starts_from(service: Service, page: Page) -> None:
-    job = service.submit(SCRIPT_IN_NAME, ENDLESS, gpus=3, labels={"team": "x"})
+    job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, labels={"team": "x"})
     service.wait(job, "running")
     watch = open_page(page, service, "/ui/submit")
     page.get_by_label("Start from").select_option("example")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, Service, assert_clean, open_page, visit
+from browsing import ENDLESS, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
+from services import Service
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +25,7 @@ FIELDS = {
 
 def test_no_letter_is_lost(service: Service, page: Page) -> None:
     for number in range(30):
-        service.submit(f"job-{number}", ENDLESS, gpus=4)
+        service.submit(ENDLESS, name=f"job-{number}", gpus=4)
     watch = open_page(page, service)
     session = page.context.new_cdp_session(page)
     for path, field in FIELDS.items():
@@ -44,7 +45,7 @@ def test_no_letter_is_lost(service: Service, page: Page) -> None:
 
 
 def test_letters_typed_as_another_choice_is_made_stay(service: Service, page: Page) -> None:
-    service.submit("alpha", ENDLESS)
+    service.submit(ENDLESS, name="alpha")
     watch = open_page(page, service, "/ui/jobs")
     box = page.get_by_label("Name or id contains")
     box.press_sequentially("alp")

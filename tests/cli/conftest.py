@@ -8,11 +8,18 @@ from services import Service
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all tests that leave it as they found it."""
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("shared") / "data")
+    running.start()
     yield running
     running.close()
+
+
+@pytest.fixture
+def service(shared_service: Service) -> Iterator[Service]:
+    """One for all tests that leave it as they found it. Jobs are ended here, also those of a test that failed."""
+    yield shared_service
+    shared_service.cancel_all()
 
 
 @pytest.fixture
@@ -22,6 +29,7 @@ def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
 
         def start(*flags: str, data: Path | None = None, **options: Any) -> Service:
             running = Service(data or tmp_path / "data", *flags, **options)
+            running.start()
             stack.callback(running.close)
             return running
 

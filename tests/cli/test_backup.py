@@ -26,12 +26,12 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
 ) -> None:
     service, file, copy = start_service(), tmp_path / "backup.tar.gz", tmp_path / "copy"
     (service.data / "token").write_text("for another start")
-    done = service.submit("echo from before")
+    done = service.submit_shell("echo from before")
     service.wait(done, "succeeded")
     batch = [{"name": "j", "type": "x", "container_image": "nope", "command": "true", "required_gpus": 4}] * 10
     acknowledged = {done}
     for _ in range(3):
-        answer = service.api("POST", "/api/v1/jobs:batch", json=batch)
+        answer = service.http.request("POST", "/api/v1/jobs:batch", json=batch)
         acknowledged |= {job["id"] for job in answer.json()["items"]}
         service.run("backup", str(file), "--data", str(service.data))
     assert file.stat().st_mode & 0o077 == 0, "it holds the token"
@@ -40,12 +40,12 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
     assert ids(copy / "schedulearn.db") == acknowledged
     assert (copy / "token").read_text() == (service.data / "token").read_text()
     assert [path.stat().st_mode & 0o077 for path in (copy / "token", copy / "schedulearn.db")] == [0, 0]
-    for job in service.api("GET", "/api/v1/jobs?limit=1000").json()["items"]:
-        service.api("POST", f"/api/v1/jobs/{job['id']}/cancel")
+    for job in service.http.request("GET", "/api/v1/jobs?limit=1000").json()["items"]:
+        service.http.request("POST", f"/api/v1/jobs/{job['id']}/cancel")
     service.stop()
     restored = start_service(data=copy)
     assert restored.job(done)["state"] == "succeeded"
-    assert "from before" in restored.api("GET", f"/api/v1/jobs/{done}/logs").text
+    assert "from before" in restored.logs(done)
     service.start()  # its fixture looks at it once more
 
 
@@ -95,14 +95,14 @@ def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service:
 
 def test_uninstall_ends_what_runs_but_only_after_yes(start_service: Start) -> None:
     service = start_service()
-    job = service.submit("echo up; sleep 1000")
+    job = service.submit_shell("echo up; sleep 1000")
     service.wait(job, "running")
     service.stop()
     data = ("--data", str(service.data))
     said = run("uninstall", *data, stdin="n\n", code=130)
     assert f"1 container (1 running): schedulearn-{job}-1-0" in said.out
-    assert service._leaked()
+    assert service.leaked()
     run("uninstall", *data, "--yes")
-    wait_for(lambda: not service._leaked(), what="the end of the job's processes")
+    wait_for(lambda: not service.leaked(), what="the end of the job's processes")
     assert "Nothing of this service is left." in run("uninstall", *data).out
     service.start()

@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from clusters import wait_for
-from services import Service, run, without_escapes
+from services import Service, run
+from terminals import without_escapes
 
 import schedulearn
 
@@ -19,16 +20,16 @@ ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold] :smile: \\u202e\\r\\nend"
 
 
 @pytest.fixture(scope="module")
-def done(service: Service) -> str:
+def done(shared_service: Service) -> str:
     """A job that has ended, with a name that would do harm."""
-    job_id = service.submit("echo hi; exit 3", name=f"a{NASTY}", labels={"x": NASTY})
-    service.wait(job_id, "failed")
+    job_id = shared_service.submit_shell("echo hi; exit 3", name=f"a{NASTY}", labels={"x": NASTY})
+    shared_service.wait(job_id, "failed")
     return job_id
 
 
 @pytest.fixture
 def running(service: Service) -> Iterator[str]:
-    job_id = service.submit("sleep 60", name="sleeper")
+    job_id = service.submit_shell("sleep 60", name="sleeper")
     service.wait(job_id, "running")
     yield job_id
     service.run("cancel", job_id)
@@ -99,7 +100,7 @@ def test_show_tells_the_job_its_attempts_and_what_happened(service: Service, don
 @pytest.mark.parametrize("end", [str.startswith, str.endswith])
 def test_an_id_may_be_a_part_of_it(service: Service, end: Callable[[str, str], bool]) -> None:
     """The shortest beginning or end that no other job's id has."""
-    job_id = service.submit("true")
+    job_id = service.submit_shell("true")
     service.wait(job_id, "succeeded")
     others = [job["id"] for job in service.run("ls", "--all", "--json").json["items"] if job["id"] != job_id]
     parts = [job_id[:n] if end is str.startswith else job_id[-n:] for n in range(4, len(job_id) + 1)]
@@ -109,15 +110,15 @@ def test_an_id_may_be_a_part_of_it(service: Service, end: Callable[[str, str], b
 
 
 def test_last_is_your_own_newest_job_so_that_cancel_last_never_ends_a_colleagues(service: Service) -> None:
-    mine = service.submit("sleep 60", user=getpass.getuser())
-    service.submit("true", user="somebody-else")
+    mine = service.submit_shell("sleep 60", user=getpass.getuser())
+    service.submit_shell("true", user="somebody-else")
     assert service.run("show", "last", "--json").json["id"] == mine
     assert service.run("cancel", "last").out.startswith(mine)
 
 
 def test_last_of_somebody_without_a_job_is_an_error(start_service: Callable[..., Service]) -> None:
     service = start_service()
-    service.wait(service.submit("true", user="somebody-else"), "succeeded")
+    service.wait(service.submit_shell("true", user="somebody-else"), "succeeded")
     said = service.run("cancel", "last", code=1).err
     assert f"{getpass.getuser()} has submitted no job" in said
 
@@ -125,14 +126,14 @@ def test_last_of_somebody_without_a_job_is_an_error(start_service: Callable[...,
 def test_ls_and_cancel_by_label_and_cancel_only_ends_your_own(service: Service) -> None:
     me = getpass.getuser()
     nasty = 'it\'s "%_"'
-    labelled = [service.submit("sleep 60", user=me, labels={"sweep": "lr", nasty: str(i)}) for i in range(2)]
-    other = service.submit("sleep 60", user="somebody-else", labels={"sweep": "lr"})
-    service.submit("true", user=me, labels={"sweep": "other", "note": "lr"})
+    labelled = [service.submit_shell("sleep 60", user=me, labels={"sweep": "lr", nasty: str(i)}) for i in range(2)]
+    other = service.submit_shell("sleep 60", user="somebody-else", labels={"sweep": "lr"})
+    service.submit_shell("true", user=me, labels={"sweep": "other", "note": "lr"})
     both = service.run("ls", "--label", "sweep=lr", "--json").json["items"]
     assert {job["id"] for job in both} == {*labelled, other}
-    found = service.api("GET", "/api/v1/jobs", params={"label": ["sweep=lr", "sweep=other"]}).json()["items"]
+    found = service.http.request("GET", "/api/v1/jobs", params={"label": ["sweep=lr", "sweep=other"]}).json()["items"]
     assert [job["labels"]["sweep"] for job in found] == ["other"], "of one name said twice the last one counts"
-    [second] = service.api("GET", "/api/v1/jobs", params={"label": f"{nasty}=1"}).json()["items"]
+    [second] = service.http.request("GET", "/api/v1/jobs", params={"label": f"{nasty}=1"}).json()["items"]
     assert second["id"] == labelled[1]
     ended = service.run("cancel", "--label", "sweep=lr").out.splitlines()
     assert {line.split()[0] for line in ended} == set(labelled)
@@ -149,7 +150,7 @@ def test_cancel_wants_ids_or_labels(service: Service, arguments: list[str]) -> N
 
 
 def test_cancel_by_label_asks_on_a_terminal(service: Service) -> None:
-    job_id = service.submit("sleep 60", user=getpass.getuser(), labels={"ask": "me"})
+    job_id = service.submit_shell("sleep 60", user=getpass.getuser(), labels={"ask": "me"})
     refused = service.on_terminal("cancel", "--label", "ask=me", until="[y/N]")
     assert "Cancel 1 job?" in refused.out
     assert service.job(job_id)["state"] != "cancelled"
@@ -158,12 +159,12 @@ def test_cancel_by_label_asks_on_a_terminal(service: Service) -> None:
 
 
 def test_a_label_that_is_no_pair_is_refused(service: Service) -> None:
-    answer = service.api("GET", "/api/v1/jobs", params={"label": "nonsense"})
+    answer = service.http.request("GET", "/api/v1/jobs", params={"label": "nonsense"})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "label")
 
 
 def test_an_id_that_may_mean_several_jobs_is_refused_with_their_ids(service: Service) -> None:
-    ids = [service.submit("true") for _ in range(2)]
+    ids = [service.submit_shell("true") for _ in range(2)]
     said = service.run("show", ids[0][:1], code=1).err
     assert "may mean" in said
     assert ids[1] in said
@@ -177,14 +178,14 @@ def test_an_id_that_means_no_job_is_an_error(service: Service, given: str) -> No
 
 
 def test_cancel_takes_several_and_goes_on_after_one_that_fails(service: Service) -> None:
-    first, second = service.submit("sleep 60"), service.submit("sleep 60")
+    first, second = service.submit_shell("sleep 60"), service.submit_shell("sleep 60")
     result = service.run("cancel", first, "nothing", second, code=1)
     assert "no job 'nothing'" in result.err
     assert [line.split()[0] for line in result.out.splitlines()] == [first, second]
     assert service.wait(first, "cancelled")
     assert service.wait(second, "cancelled")
     assert [job["id"] for job in service.run("cancel", "--json", first, second).json["items"]] == [first, second]
-    third = service.submit("true")
+    third = service.submit_shell("true")
     service.wait(third, "succeeded")
     assert "has ended already" in service.run("cancel", third, code=1).err
 
@@ -234,14 +235,14 @@ def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, 
     assert "1 jobs would go on as they are." in shown
     assert "MEAN COMPLETION" in shown
     wait_for(lambda: service.job(running)["eta"], seconds=30, what="a prediction")
-    assert re.search(r" \d+m\d+s\? ", service.run("ls").out)
+    assert re.search(r" \d+\S* +(\d+m)?\d+s\? +Running", service.run("ls").out), "TIME, ETA by guess, WHY"
     assert "by guess" in service.run("show", running).out
     assert "valid: " in service.run("policy", "preview", "fifi", code=1).err
 
 
 def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
     assert service.run("hosts", "cordon", "local").out == "local is cordoned\n"
-    job_id = service.submit("true")
+    job_id = service.submit_shell("true")
     assert "cordoned" in service.run("hosts", "ls").out
     assert service.run("hosts", "ls", "--json").json[0]["state"] == "cordoned"
     assert service.job(job_id)["state"] == "queued"

@@ -17,9 +17,9 @@ ESCAPED = "\\x1b[31mred\\x07 [bold]markup[/bold]"
 
 
 @pytest.fixture(scope="module")
-def done(service: Service) -> str:
-    job_id = service.submit("sleep 1", name=f"b{NASTY}", user="ada")
-    service.wait(job_id, "succeeded")
+def done(shared_service: Service) -> str:
+    job_id = shared_service.submit_shell("sleep 1", name=f"b{NASTY}", user="ada")
+    shared_service.wait(job_id, "succeeded")
     return job_id
 
 
@@ -41,7 +41,7 @@ def test_events_are_searched_and_followed(service: Service, done: str) -> None:
         told: list[str] = []
         threading.Thread(target=lambda: told.append(following.stdout.readline()), daemon=True).start()
         # Again and again, since it is not known when it begins to listen.
-        wait_for(lambda: service.api("PUT", "/api/v1/policy", json={"algorithm": "fifo"}) and told)
+        wait_for(lambda: service.http.request("PUT", "/api/v1/policy", json={"algorithm": "fifo"}) and told)
         assert json.loads(told[0])["kind"] == "policy.changed"
 
 

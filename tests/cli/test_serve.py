@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from clusters import wait_for
-from services import COMMAND, Service, run
+from services import COMMAND, IMAGE, Service, run
 
 from schedulearn.api.cli.server import start_lines
 from schedulearn.api.settings import Settings
@@ -52,18 +52,18 @@ def test_it_stops_at_once_with_readers_connected_and_jobs_live_on_to_be_adopted(
     start_service: Start, tmp_path: Path, how: signal.Signals
 ) -> None:
     service, flag = start_service(), tmp_path / "go"
-    job_id = service.submit(f"echo up; while [ ! -e {flag} ]; do sleep 0.02; done; echo down")
+    job_id = service.submit_shell(f"echo up; while [ ! -e {flag} ]; do sleep 0.02; done; echo down")
     service.wait(job_id, "running")
     with ExitStack() as stack:
         paths = ("events", f"jobs/{job_id}/logs")
         streams = [stack.enter_context(event_stream(service, f"/api/v1/{path}")) for path in paths]
         assert all(stream.read(1) for stream in streams)
-        code, seconds, errors = service.stop(how)
-        assert (code, errors) == (0, "")
-        assert seconds < 3
+        stopped = service.stop(how)
+        assert (stopped.code, stopped.errors) == (0, "")
+        assert stopped.seconds < 3
         for stream in streams:
             stream.read()  # ended in order: a cut would raise
-    assert service._leaked(), "the job's processes should go on"
+    assert service.leaked(), "the job's processes should go on"
 
     flag.touch()
     service.start()
@@ -74,26 +74,26 @@ def test_it_stops_at_once_with_readers_connected_and_jobs_live_on_to_be_adopted(
 
 def test_it_stops_though_a_reader_does_not_read(start_service: Start) -> None:
     service = start_service()
-    job_id = service.submit("head -c 40000000 /dev/zero | tr '\\0' x")
+    job_id = service.submit_shell("head -c 40000000 /dev/zero | tr '\\0' x")
     service.wait(job_id, "succeeded")
     with socket.create_connection(("127.0.0.1", service.port)) as idle:
         idle.sendall(f"GET /api/v1/jobs/{job_id}/logs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         idle.recv(10)
-        code, seconds, _ = service.stop()
-    assert code == 0
-    assert seconds < 4
+        stopped = service.stop()
+    assert stopped.code == 0
+    assert stopped.seconds < 4
     service.start()
 
 
 def test_it_stops_though_a_task_does_not_want_to(start_service: Start) -> None:
     service = start_service()
-    job_id = service.submit("trap '' TERM; echo deaf; while :; do sleep 0.1; done")
+    job_id = service.submit_shell("trap '' TERM; echo deaf; while :; do sleep 0.1; done")
     wait_for(lambda: service.run("logs", job_id).out == "deaf\n", what="the trap")
     service.run("cancel", job_id)
     time.sleep(0.5)
-    code, seconds, _ = service.stop()
-    assert code == 0
-    assert seconds < 8
+    stopped = service.stop()
+    assert stopped.code == 0
+    assert stopped.seconds < 8
     service.start()
     service.wait(job_id, "cancelled")
 
@@ -155,13 +155,13 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
     assert token_file.stat().st_mode & 0o077 == 0
     token = token_file.read_text().strip()
     for path in ("jobs", "hosts", "gpus", "policy", "events", "openapi.json", "jobs/x/logs", "nothing"):
-        assert service.api("GET", f"/api/v1/{path}").status_code == 401, path
+        assert service.http.request("GET", f"/api/v1/{path}").status_code == 401, path
     for path in ("/jobs", "/metrics", "/nothing"):
-        assert service.api("GET", path).status_code == 401, path
-    assert service.api("POST", "/api/v1/jobs", json={}).status_code == 401
+        assert service.http.request("GET", path).status_code == 401, path
+    assert service.http.request("POST", "/api/v1/jobs", json={}).status_code == 401
     with event_stream(service, "/api/v1/events") as stream:
         assert (stream.status, stream.getheader("www-authenticate")) == (401, "Bearer")
-    assert service.api("GET", "/healthz").status_code == 200
+    assert service.http.request("GET", "/healthz").status_code == 200
 
     refused = run("ls", url=service.url, code=1)
     assert "SCHEDULEARN_TOKEN" in refused.err
@@ -170,9 +170,9 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
         in run("ls", url=service.url, SCHEDULEARN_TOKEN="not the token".replace(" ", "-"), code=1).err
     )
     assert "plain ASCII" in run("ls", url=service.url, SCHEDULEARN_TOKEN="not\nthe token", code=1).err
-    service.env["SCHEDULEARN_TOKEN"] = token
+    service.use_token(token)
     done = run(
-        *("submit", "--image", "x", "--launcher", "none", "--", "echo", "let in"),
+        *("submit", "--image", IMAGE, "--launcher", "none", "--", "echo", "let in"),
         url=service.url,
         SCHEDULEARN_TOKEN=token,
     )

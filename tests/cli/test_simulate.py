@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from services import Service, run, without_escapes
+from services import Service, run
+from terminals import without_escapes
 
 from schedulearn.api.cli import cli
 from schedulearn.scheduler.sim.result import Summary
@@ -196,7 +197,7 @@ def test_the_report_is_one_page_by_itself_and_names_are_text(trace: Path, tmp_pa
 
 
 def test_ones_own_past_is_played_on_ones_own_hosts(service: Service) -> None:
-    job = service.submit("sleep 1", name="past")
+    job = service.submit_shell("sleep 1", name="past")
     service.wait(job, "succeeded")
     done = service.run("simulate", "history", "--policy", "fifo,goodput:speed", "--json").json
     there = {(host["id"], host["gpus"]) for host in done["hosts"]}

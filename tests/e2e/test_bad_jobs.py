@@ -6,37 +6,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import PLAIN, Served
+from services import IMAGE, Service
 
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
     env = {}
     if request.param == "docker":
         env["DOCKER_HOST"] = request.getfixturevalue("docker_url")
-    with Served(tmp_path / "data", runtime=request.param, env=env) as running:
+    with Service(tmp_path / "data", runtime=request.param, env=env) as running:
         yield running
 
 
 @pytest.fixture
-def image(served: Served, request: pytest.FixtureRequest) -> str:
+def image(served: Service, request: pytest.FixtureRequest) -> str:
     """An image that has a shell."""
-    return str(request.getfixturevalue("worker_image")) if served.runtime == "docker" else PLAIN
+    return str(request.getfixturevalue("worker_image")) if served.runtime == "docker" else IMAGE
 
 
-def test_a_command_that_exits_at_once_fails_with_its_code(served: Served, image: str) -> None:
+def test_a_command_that_exits_at_once_fails_with_its_code(served: Service, image: str) -> None:
     job = served.wait(served.submit("sh -c 'echo why; exit 3'", container_image=image), "failed")
     assert (job["exit_code"], job["reason"]) == (3, "command_failed")
     assert served.logs(job["id"]) == "why\n"
 
 
-def test_a_command_that_is_not_there_is_named(served: Served, image: str) -> None:
+def test_a_command_that_is_not_there_is_named(served: Service, image: str) -> None:
     job = served.wait(served.submit("no-such-program --flag", container_image=image), "failed")
     assert job["exit_code"] == 127
     assert "no-such-program: command not found" in job["message"]
 
 
-def test_a_log_that_is_not_text_does_no_harm(served: Served, image: str) -> None:
+def test_a_log_that_is_not_text_does_no_harm(served: Service, image: str) -> None:
     job_id = served.submit(r"""sh -c 'printf "caf\351 \377\n"; echo fine'""", container_image=image)
     served.wait(job_id, "succeeded")
     assert served.logs(job_id) == "caf� �\nfine\n"
@@ -53,7 +53,7 @@ def test_a_log_that_is_not_text_does_no_harm(served: Served, image: str) -> None
 def test_an_image_that_cannot_be_had_fails_its_job_and_no_other(
     tmp_path: Path, docker_url: str, worker_image: str, image: str, words: str
 ) -> None:
-    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
         bad = served.submit("true", container_image=image)
         good = served.submit("true", container_image=worker_image)
         job = served.wait(bad, "failed")

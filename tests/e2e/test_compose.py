@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ from typing import Any
 import httpx
 import pytest
 from clusters import wait_for
-from served import free_port
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1200)]
 
@@ -46,6 +46,12 @@ QUICK = {"SCHEDULEARN_REPORT_INTERVAL": "3", "SCHEDULEARN_INTERVAL": "5", "SCHED
 
 
 GOODPUT: dict[str, Any] = {"algorithm": "goodput", "metric": "speed", "params": {"base_s": 3600}}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 class Project:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import PLAIN, Served, check_intervals, check_leases
+from lease_checks import check_intervals, check_leases
+from services import IMAGE, Service
 
 ENDED = ("succeeded", "failed", "cancelled", "timeout")
 
 
-def crash_through(served: Served, command: str, image: str, seed: int, crashes: int, jobs: int) -> list[str]:
+def crash_through(served: Service, command: str, image: str, seed: int, crashes: int, jobs: int) -> list[str]:
     """Submits `jobs` jobs while the service is killed `crashes` times at random moments; returns those acknowledged."""
     dice = random.Random(seed)
     acknowledged: list[str] = []
@@ -51,7 +52,7 @@ def crash_through(served: Served, command: str, image: str, seed: int, crashes: 
     return acknowledged
 
 
-def check_all(served: Served, acknowledged: list[str], marks: Path | None) -> None:
+def check_all(served: Service, acknowledged: list[str], marks: Path | None) -> None:
     assert len(set(acknowledged)) == len(acknowledged)
     for job_id in acknowledged:
         job = served.wait(job_id, *ENDED, seconds=120)
@@ -70,9 +71,9 @@ def check_all(served: Served, acknowledged: list[str], marks: Path | None) -> No
 def test_local_jobs_survive_crashes_of_the_service(tmp_path: Path, seed: int) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
-    with Served(tmp_path / "data") as served:
+    with Service(tmp_path / "data") as served:
         command = f"sh -c 'echo ran >> {marks}/NAME; sleep 0.4'"
-        acknowledged = crash_through(served, command, PLAIN, seed, crashes=5, jobs=12)
+        acknowledged = crash_through(served, command, IMAGE, seed, crashes=5, jobs=12)
         check_all(served, acknowledged, marks)
 
 
@@ -81,13 +82,13 @@ def test_local_jobs_survive_crashes_of_the_service(tmp_path: Path, seed: int) ->
 def test_containers_survive_crashes_of_the_service(
     tmp_path: Path, docker_url: str, worker_image: str, seed: int
 ) -> None:
-    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
         acknowledged = crash_through(served, "sleep 0.5", worker_image, seed, crashes=4, jobs=8)
         check_all(served, acknowledged, None)
 
 
 def test_a_job_that_runs_over_a_crash_is_adopted_with_its_log(tmp_path: Path) -> None:
-    with Served(tmp_path / "data") as served:
+    with Service(tmp_path / "data") as served:
         job_id = served.submit("sh -c 'echo before; sleep 2; echo after'", gpus=2)
         before = served.wait(job_id, "running")
         served.kill()
@@ -100,7 +101,7 @@ def test_a_job_that_runs_over_a_crash_is_adopted_with_its_log(tmp_path: Path) ->
 
 
 def test_a_policy_and_a_queue_survive_a_crash(tmp_path: Path) -> None:
-    with Served(tmp_path / "data", gpus=1) as served:
+    with Service(tmp_path / "data", gpus=1) as served:
         assert served.http.put("/api/v1/policy", json={"algorithm": "round-robin"}).status_code == 200
         running, waiting = served.submit("sleep 1"), served.submit("true")
         served.kill()

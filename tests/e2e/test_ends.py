@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from served import Served
+from services import Service
 
 pytestmark = pytest.mark.docker
 RUNS = 5
@@ -19,7 +19,7 @@ def instant(text: str) -> float:
 
 def test_an_end_is_noticed_when_it_happens(tmp_path: Path, docker_url: str, worker_image: str) -> None:
     late = []
-    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
         for index in range(RUNS):
             end = "sh -c 'sleep 1; exit 3'" if index % 2 else "sleep 1"
             job = served.wait(served.submit(end, container_image=worker_image), "succeeded", "failed")

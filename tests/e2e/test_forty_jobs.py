@@ -6,7 +6,8 @@ import random
 import time
 from pathlib import Path
 
-from served import Served, check_intervals, check_leases
+from lease_checks import check_intervals, check_leases
+from services import Service
 
 POLICIES = [
     {"algorithm": "fifo"},
@@ -18,7 +19,7 @@ POLICIES = [
 
 def test_forty_jobs_all_end_and_no_gpu_is_in_two_leases(tmp_path: Path) -> None:
     dice = random.Random(0)
-    with Served(tmp_path / "data", gpus=8) as served:
+    with Service(tmp_path / "data", gpus=8) as served:
         jobs = []
         for number in range(40):
             jobs.append(served.submit(f"sleep {dice.uniform(0.05, 0.6):.2f}", gpus=dice.randint(1, 8)))

@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from served import Served, check_intervals, check_leases
+from lease_checks import check_intervals, check_leases
+from services import Service
 from training import Training, wait_until
 
 pytestmark = pytest.mark.horovod
@@ -20,28 +21,28 @@ LONG_S = 480.0
 
 
 @pytest.fixture
-def served(tmp_path: Path, horovod_env: Path) -> Iterator[Served]:
+def served(tmp_path: Path, horovod_env: Path) -> Iterator[Service]:
     env = {
         "SCHEDULEARN_ENVIRONMENTS": json.dumps({"horovod": str(horovod_env)}),
         "SCHEDULEARN_REPORT_INTERVAL": "2",
     }
-    with Served(tmp_path / "data", env=env) as service:
+    with Service(tmp_path / "data", env=env) as service:
         answer = service.http.put("/api/v1/policy", json={"algorithm": "goodput", "metric": "speed"})
         assert answer.status_code == 200, answer.text
         yield service
 
 
-def allocations(served: Served, job: Training) -> list[tuple[int, float, float | None]]:
+def allocations(served: Service, job: Training) -> list[tuple[int, float, float | None]]:
     """(GPUs, began to run, ended) of each attempt that ran."""
     rows = served.rows(f"SELECT gpu_uuids, started_at, finished_at FROM task WHERE job_id = '{job.id}' ORDER BY seq")
     return [(len(json.loads(gpus)), began, ended) for gpus, began, ended in rows if began is not None]
 
 
-def held(served: Served) -> int:
+def held(served: Service) -> int:
     return sum(len(json.loads(gpus)) for (gpus,) in served.rows("SELECT gpu_uuids FROM task WHERE state != 'ended'"))
 
 
-def check_resizes(served: Served, *jobs: Training) -> int:
+def check_resizes(served: Service, *jobs: Training) -> int:
     """How many there were: each to another size (there is one host), none before the job had run for its minimum, and
     nobody was told that there are no GPUs."""
     resizes = 0
@@ -58,18 +59,18 @@ def check_resizes(served: Served, *jobs: Training) -> int:
     return resizes
 
 
-def end(served: Served, *jobs: Training) -> None:
+def end(served: Service, *jobs: Training) -> None:
     for job in jobs:
         served.http.delete(f"/jobs/{job.id}")
     for job in jobs:
         served.wait(job.id, "cancelled", seconds=60)
 
 
-def submit(served: Served, out: Path, family: str) -> Training:
+def submit(served: Service, out: Path, family: str) -> Training:
     return Training(served, out, "horovod", FLAGS, family=family, labels={})
 
 
-def test_two_jobs_share_four_gpus_and_one_of_a_known_family_begins_at_its_size(served: Served, tmp_path: Path) -> None:
+def test_two_jobs_share_four_gpus_and_one_of_a_known_family_begins_at_its_size(served: Service, tmp_path: Path) -> None:
     first = submit(served, tmp_path / "first", "a")
     second = submit(served, tmp_path / "second", "b")
     wait_until(lambda: held(served) == 4, "all GPUs in use", 240)
@@ -90,7 +91,7 @@ def test_two_jobs_share_four_gpus_and_one_of_a_known_family_begins_at_its_size(s
     reason="NOT tested here: eight minutes of two jobs side by side. Run `make test-training`",
 )
 @pytest.mark.timeout(900)
-def test_for_minutes_no_gpu_idles_but_while_a_job_is_resized(served: Served, tmp_path: Path) -> None:
+def test_for_minutes_no_gpu_idles_but_while_a_job_is_resized(served: Service, tmp_path: Path) -> None:
     jobs = [submit(served, tmp_path / name, name) for name in ("a", "b")]
     wait_until(lambda: held(served) == 4, "all GPUs in use", 240)
     began = time.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +10,15 @@ from typing import Any
 
 import pytest
 from clusters import wait_for
+from lease_checks import check_intervals, check_leases
 from nvml_library import build_library
-from served import Served, check_intervals, check_leases
-from services import run
+from services import Service, run
 
 UUID = "GPU-00000000-0000-0000-0000-00000000000{}"
 
 
 class Machine:
-    def __init__(self, served: Served, state: Path) -> None:
+    def __init__(self, served: Service, state: Path) -> None:
         self.served = served
         self.state = state
 
@@ -41,7 +40,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     library = build_library(tmp_path / "library")
     state = tmp_path / "state"
     env = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_GPUS": "3", "FAKE_NVML_STATE": str(state)}
-    with Served(tmp_path / "data", gpus=None, env=env) as served:
+    with Service(tmp_path / "data", gpus=None, env=env) as served:
         yield Machine(served, state)
         check_leases(served)
         check_intervals(served)
@@ -98,7 +97,7 @@ def test_a_docker_host_that_gives_no_gpus_is_added_and_says_what_is_missing(tmp_
     words = ["docker", "-H", docker_url, "info", "--format", "{{json .Runtimes}}"]
     if "nvidia" in subprocess.run(words, capture_output=True, text=True, check=False).stdout:
         pytest.skip("this engine does give GPUs")
-    with Served(tmp_path / "data", gpus=0) as served:
+    with Service(tmp_path / "data", gpus=0) as served:
         answer = served.http.post("/api/v1/hosts", json={"address": docker_url, "name": "far"}, timeout=60)
         assert answer.status_code == 201, answer.text
         found = wait_for(
@@ -107,7 +106,4 @@ def test_a_docker_host_that_gives_no_gpus_is_added_and_says_what_is_missing(tmp_
             what="the missing toolkit to be told",
         )
         assert found[0]["code"] == "gpus"
-        assert served.process is not None
-        served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(timeout=20) == 0
-        served.process = None
+        assert served.stop().code == 0

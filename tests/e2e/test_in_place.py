@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import Served, check_intervals, check_leases
+from lease_checks import check_intervals, check_leases
+from services import Service
 from training import ROOT, Training, kill, last_attempt, member_of, resize, serve, wait_until
 
 pytestmark = [
@@ -22,14 +23,14 @@ EPOCHS = 12
 
 
 @pytest.fixture
-def served(tmp_path: Path, horovod_env: Path) -> Iterator[Served]:
+def served(tmp_path: Path, horovod_env: Path) -> Iterator[Service]:
     with serve(tmp_path / "data", horovod_env) as service:
         yield service
         check_intervals(service)
         check_leases(service)
 
 
-def train(served: Served, out: Path, flags: str = "") -> Training:
+def train(served: Service, out: Path, flags: str = "") -> Training:
     return Training(served, out, "horovod", f"--epochs {EPOCHS} --pause 0.3 {flags}", resize="in-place")
 
 
@@ -39,7 +40,7 @@ def finish(job: Training) -> None:
     job.check_samples(EPOCHS)
 
 
-def test_a_resize_outlives_the_service(served: Served, tmp_path: Path) -> None:
+def test_a_resize_outlives_the_service(served: Service, tmp_path: Path) -> None:
     """It is killed right after it has decided, while the new workers start; and again while some leave. Their loaders
     have processes of their own, which must outlive the request to leave too."""
     job = train(served, tmp_path / "out", "--num-workers 1")
@@ -59,7 +60,7 @@ def test_a_resize_outlives_the_service(served: Served, tmp_path: Path) -> None:
     assert served.job(job.id)["restarts"] == 0
 
 
-def test_a_new_worker_that_is_killed_leaves_the_others_in_peace(served: Served, tmp_path: Path) -> None:
+def test_a_new_worker_that_is_killed_leaves_the_others_in_peace(served: Service, tmp_path: Path) -> None:
     job = train(served, tmp_path / "out")
     job.wait_for(1)
     resize(served, 2)
@@ -73,7 +74,7 @@ def test_a_new_worker_that_is_killed_leaves_the_others_in_peace(served: Served, 
     ]  # fmt: skip
 
 
-def test_a_worker_that_is_killed_while_it_trains_costs_what_a_restart_does(served: Served, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_while_it_trains_costs_what_a_restart_does(served: Service, tmp_path: Path) -> None:
     resize(served, 2)
     job = train(served, tmp_path / "out")
     job.wait_for(2)
@@ -87,7 +88,7 @@ def test_a_worker_that_is_killed_while_it_trains_costs_what_a_restart_does(serve
     assert served.job(job.id)["restarts"] == 1
 
 
-def test_a_job_that_is_cancelled_while_it_grows_leaves_nothing(served: Served, tmp_path: Path) -> None:
+def test_a_job_that_is_cancelled_while_it_grows_leaves_nothing(served: Service, tmp_path: Path) -> None:
     job = train(served, tmp_path / "out")
     job.wait_for(1)
     resize(served, 3)
@@ -97,7 +98,7 @@ def test_a_job_that_is_cancelled_while_it_grows_leaves_nothing(served: Served, t
     assert served.rows("SELECT task_id FROM lease") == []
 
 
-def test_scripts_that_do_not_meet_are_told_why(served: Served) -> None:
+def test_scripts_that_do_not_meet_are_told_why(served: Service) -> None:
     """Two workers would train alone, each the whole of it."""
     resize(served, 2)
     job = served.submit(
@@ -115,7 +116,7 @@ def test_containers_come_and_go_while_a_job_trains(tmp_path: Path, docker_url: s
         "SCHEDULEARN_POLICIES": json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"]),
         "SCHEDULEARN_REPORT_INTERVAL": "1",
     }
-    with Served(tmp_path / "data", runtime="docker", env=env) as served:
+    with Service(tmp_path / "data", runtime="docker", env=env) as served:
         resize(served, 1)
         body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
         body |= {"launcher": "horovod", "resize": "in-place"}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import Served, check_intervals, check_leases
+from lease_checks import check_intervals, check_leases
+from services import Service
 from training import ROOT, Training, kill, last_attempt, processes_of, resize, serve, wait_until, worker_of
 
 from schedulearn.api.reach import bridge_address
@@ -26,7 +27,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def served(tmp_path: Path, horovod_env: Path) -> Iterator[Served]:
+def served(tmp_path: Path, horovod_env: Path) -> Iterator[Service]:
     with serve(tmp_path / "data", horovod_env) as service:
         yield service
 
@@ -50,7 +51,7 @@ def unresized(tmp_path_factory: pytest.TempPathFactory, horovod_env: Path) -> fl
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", ["restart", "in-place"])
 def test_a_job_that_is_resized_while_it_trains_learns_the_same(
-    served: Served, tmp_path: Path, unresized: float, how: str
+    served: Service, tmp_path: Path, unresized: float, how: str
 ) -> None:
     accuracies, stalls = [], []
     for seed in SEEDS:
@@ -84,7 +85,7 @@ def test_a_job_that_is_resized_while_it_trains_learns_the_same(
     print(f"{how}: stalls of {', '.join(f'{seconds:.2f}' for seconds in stalls)} s")
 
 
-def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> None:
+def test_whatever_is_killed_the_job_finishes(served: Service, tmp_path: Path) -> None:
     epochs = 10
     resize(served, 2)
     job = Training(served, tmp_path / "out", "horovod", f"--epochs {epochs} --pause 0.03 --ballast 30")
@@ -112,7 +113,7 @@ def test_whatever_is_killed_the_job_finishes(served: Served, tmp_path: Path) -> 
             assert lost < 2 + 4, f"{lost:.1f} s of work were lost, with a checkpoint every 2 s"
 
 
-def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: Served, tmp_path: Path) -> None:
+def test_the_measured_profile_and_not_the_request_decides_who_gets_gpus(served: Service, tmp_path: Path) -> None:
     """Two jobs ask for the same. The time of one goes with its samples, of which each GPU has fewer; the other's steps
     take as long on any number of GPUs, which are not worth their price to it."""
     answer = served.http.put(
@@ -155,7 +156,7 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
         "SCHEDULEARN_POLICIES": json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"]),
         "SCHEDULEARN_REPORT_INTERVAL": "1",
     }
-    with Served(tmp_path / "data", runtime="docker", env=env) as served:
+    with Service(tmp_path / "data", runtime="docker", env=env) as served:
         resize(served, 1)
         body = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_text())
         job = served.submit(body.pop("command") + " --epochs 10000 --max-batch 64", **{**body, "launcher": "horovod"})
@@ -191,12 +192,12 @@ def test_containers_report_through_the_bridge_and_go_on_from_their_volume(
         docker.close()
 
 
-def cluster_of(served: Served) -> str:
+def cluster_of(served: Service) -> str:
     [(found,)] = served.rows("SELECT value FROM meta WHERE key = 'cluster_id'")
     return str(found)
 
 
-def test_with_torchrun_too(served: Served, tmp_path: Path) -> None:
+def test_with_torchrun_too(served: Service, tmp_path: Path) -> None:
     epochs = 5
     job = Training(
         served, tmp_path / "out", "torchrun", f"--epochs {epochs} --pause 0.02 --batch 64 --max-batch 64 --max-local 16"

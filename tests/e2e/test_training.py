@@ -10,7 +10,7 @@ from pathlib import Path
 import docker
 import pytest
 from clusters import wait_for
-from served import Served
+from services import Service
 
 ROOT = Path(__file__).parents[2]
 DIGITS = json.loads((ROOT / "worker_images/examples/digits/job.json").read_text())
@@ -32,7 +32,7 @@ def test_the_example_is_just_the_five_keys() -> None:
 def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
     tmp_path: Path, docker_url: str, worker_image: str
 ) -> None:
-    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served:
         answer = served.http.post("/jobs", json=DIGITS)
         assert answer.status_code == 201
         job_id = answer.json()["id"]
@@ -77,7 +77,7 @@ def docker_names(url: str, job_id: str) -> list[str]:
 
 @pytest.mark.horovod
 def test_digits_train_as_local_processes_where_there_is_no_docker(tmp_path: Path, horovod_env: Path) -> None:
-    with Served(tmp_path / "data", runtime="process") as served:
+    with Service(tmp_path / "data", runtime="process") as served:
         job_id = served.http.post("/jobs", json=DIGITS).json()["id"]
         ended = served.wait(job_id, "succeeded", "failed", seconds=180)
         log = served.logs(job_id)
@@ -89,7 +89,7 @@ def test_digits_train_as_local_processes_where_there_is_no_docker(tmp_path: Path
 
 @pytest.mark.horovod
 def test_a_training_job_that_is_cancelled_leaves_no_process_behind(tmp_path: Path, horovod_env: Path) -> None:
-    with Served(tmp_path / "data", runtime="process") as served:
+    with Service(tmp_path / "data", runtime="process") as served:
         job_id = served.http.post("/jobs", json={**DIGITS, "command": DIGITS["command"] + " --epochs 1000"}).json()[
             "id"
         ]
@@ -124,7 +124,7 @@ def test_a_failing_job_shows_the_exit_code_of_its_command_not_of_its_launcher(
     image = request.getfixturevalue("worker_image") if runtime == "docker" else DIGITS["container_image"]
     if runtime == "process":
         request.getfixturevalue("horovod_env")
-    with Served(tmp_path / "data", runtime=runtime, env=env) as served:
+    with Service(tmp_path / "data", runtime=runtime, env=env) as served:
         job_id = served.submit("sh -c 'exit 3'", 2, container_image=image, launcher=launcher)
         job = served.wait(job_id, "failed", seconds=120)
         assert (job["exit_code"], job["reason"]) == (3, "command_failed"), served.logs(job_id)

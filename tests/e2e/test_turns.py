@@ -6,7 +6,7 @@ import time
 from itertools import groupby
 from pathlib import Path
 
-from served import Served
+from services import Service
 
 QUANTUM = 1.0
 
@@ -22,7 +22,7 @@ def test_two_rigid_jobs_take_turns_on_one_gpu_and_both_come_to_their_end(tmp_pat
     def turns() -> list[str]:
         return [name for name, _ in groupby(marks.read_text().split())] if marks.exists() else []
 
-    with Served(tmp_path / "data", gpus=1) as served:
+    with Service(tmp_path / "data", gpus=1) as served:
         policy = {"algorithm": "gandiva", "params": {"quantum": QUANTUM}}
         assert served.http.put("/api/v1/policy", json=policy).status_code == 200
         began = time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from benches import IMAGE, tools_image
 from engines import Impossible, Lab, serving
-from served import Served
+from services import Service
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +41,13 @@ def hosts(lab: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def served(hosts: Lab, tmp_path: Path) -> Iterator[Served]:
+def served(hosts: Lab, tmp_path: Path) -> Iterator[Service]:
     with serving(hosts, tmp_path / "data", *hosts.hosts) as service:
         yield service
 
 
 @pytest.fixture
-def training(hosts: Lab, tmp_path: Path, docker_url: str, worker_image: str) -> Iterator[Served]:
+def training(hosts: Lab, tmp_path: Path, docker_url: str, worker_image: str) -> Iterator[Service]:
     """The same with h1 and h2 only, which have the worker image."""
     hosts.load(worker_image, docker_url, "h1", "h2")
     with serving(hosts, tmp_path / "data", "h1", "h2") as service:

@@ -12,29 +12,29 @@ import pytest
 from benches import IMAGE
 from clusters import wait_for
 from engines import Lab, LabHost
-from served import Served, check_leases
-from services import run
+from lease_checks import check_leases
+from services import Service, run
 
 pytestmark = pytest.mark.docker
 
 SLOW = 120.0  # for what waits for time limits of connections
 
 
-def submit(served: Served, command: str = "sleep 600", gpus: int = 1, **fields: Any) -> str:
+def submit(served: Service, command: str = "sleep 600", gpus: int = 1, **fields: Any) -> str:
     return served.submit(command, gpus, container_image=IMAGE, **fields)
 
 
-def home(served: Served, hosts: Lab, job: str) -> LabHost:
+def home(served: Service, hosts: Lab, job: str) -> LabHost:
     [task] = [task for task in served.job(job)["tasks"] if task["state"] != "ended"]
     return hosts.hosts[task["host"]]
 
 
-def host(served: Served, name: str) -> dict[str, Any]:
+def host(served: Service, name: str) -> dict[str, Any]:
     found: dict[str, Any] = served.http.get(f"/api/v1/hosts/{name}").json()
     return found
 
 
-def test_jobs_run_on_hosts_reached_by_ssh_tls_and_socket(served: Served, hosts: Lab) -> None:
+def test_jobs_run_on_hosts_reached_by_ssh_tls_and_socket(served: Service, hosts: Lab) -> None:
     for found in (host(served, name) for name in hosts.hosts):
         assert found["version"]
         assert found["cpus"]
@@ -50,7 +50,7 @@ def test_jobs_run_on_hosts_reached_by_ssh_tls_and_socket(served: Served, hosts: 
     wait_for(lambda: not any(h.containers() for h in hosts.hosts.values()), seconds=20, what="containers to be removed")
 
 
-def test_what_is_wrong_with_a_host_is_said_where_it_is_added(served: Served, hosts: Lab) -> None:
+def test_what_is_wrong_with_a_host_is_said_where_it_is_added(served: Service, hosts: Lab) -> None:
     url = str(served.http.base_url)
     tls = hosts.hosts["h2"]
     out = run("hosts", "add", f"tcp://{tls.ip}:2375", "--name", "nobody", url=url).out
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_a_host_is_said_where_it_is_added(served: Served, hos
     assert {h["id"] for h in served.http.get("/api/v1/hosts").json()} == {"local", *hosts.hosts}
 
 
-def test_a_host_whose_cable_is_cut_loses_its_job_and_is_cleared_on_return(served: Served, hosts: Lab) -> None:
+def test_a_host_whose_cable_is_cut_loses_its_job_and_is_cleared_on_return(served: Service, hosts: Lab) -> None:
     job = submit(served, gpus=4)
     served.wait(job, "running")
     lost = home(served, hosts, job)
@@ -92,7 +92,7 @@ def test_a_host_whose_cable_is_cut_loses_its_job_and_is_cleared_on_return(served
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_an_engine_that_is_restarted_loses_no_job(served: Served, hosts: Lab, how: signal.Signals) -> None:
+def test_an_engine_that_is_restarted_loses_no_job(served: Service, hosts: Lab, how: signal.Signals) -> None:
     jobs = [submit(served, gpus=4, max_restarts=0) for _ in range(3)]
     for job in jobs:
         served.wait(job, "running")
@@ -107,7 +107,7 @@ def test_an_engine_that_is_restarted_loses_no_job(served: Served, hosts: Lab, ho
 
 
 def test_a_container_that_somebody_kills_is_started_again_and_a_command_that_kills_itself_fails(
-    served: Served, hosts: Lab
+    served: Service, hosts: Lab
 ) -> None:
     # Not in the seconds in which a host that has just come may still be clearing up.
     victim, own = submit(served), submit(served, "sh -c 'sleep 20; kill -9 $$'")
@@ -117,7 +117,7 @@ def test_a_container_that_somebody_kills_is_started_again_and_a_command_that_kil
     assert served.wait(own, "failed")["exit_code"] == 137
 
 
-def test_a_drain_waits_for_rigid_jobs_and_no_longer_than_its_deadline(served: Served, hosts: Lab) -> None:
+def test_a_drain_waits_for_rigid_jobs_and_no_longer_than_its_deadline(served: Service, hosts: Lab) -> None:
     short, long = submit(served, "sleep 2", gpus=2), submit(served, gpus=2)
     served.wait(long, "running")
     place = home(served, hosts, long)
@@ -134,7 +134,7 @@ def test_a_drain_waits_for_rigid_jobs_and_no_longer_than_its_deadline(served: Se
     run("hosts", "rm", place.name, url=str(served.http.base_url))
 
 
-def test_a_service_that_restarts_finds_its_hosts_and_what_runs_there(served: Served, hosts: Lab) -> None:
+def test_a_service_that_restarts_finds_its_hosts_and_what_runs_there(served: Service, hosts: Lab) -> None:
     jobs = [submit(served, gpus=4) for _ in range(3)]
     for job in jobs:
         served.wait(job, "running")
@@ -146,7 +146,7 @@ def test_a_service_that_restarts_finds_its_hosts_and_what_runs_there(served: Ser
     served.wait(jobs[0], "cancelled", seconds=30)
 
 
-def test_an_image_is_copied_from_the_host_that_has_it(served: Served, hosts: Lab, tmp_path: Path) -> None:
+def test_an_image_is_copied_from_the_host_that_has_it(served: Service, hosts: Lab, tmp_path: Path) -> None:
     source = hosts.hosts["h2"]
     source.docker("tag", IMAGE, "schedulearn-lab/only-here:1")
     try:

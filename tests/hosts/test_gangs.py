@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import wait_for
 from engines import Lab
-from served import Served
+from services import Service
 
 pytestmark = [pytest.mark.docker, pytest.mark.horovod]
 
@@ -25,7 +25,7 @@ os.write(1, f"world {d.get_world_size()} sum {int(total)}\n".encode())
 
 
 @pytest.mark.timeout(900)  # six workers on however few processors
-def test_six_workers_train_over_two_hosts(training: Served, hosts: Lab) -> None:
+def test_six_workers_train_over_two_hosts(training: Service, hosts: Lab) -> None:
     job = {**DIGITS, "required_gpus": 6, "command": DIGITS["command"] + " --epochs 8 --batch-size 16"}
     answer = training.http.post("/jobs", json=job)
     assert answer.status_code == 201
@@ -45,7 +45,7 @@ def test_six_workers_train_over_two_hosts(training: Served, hosts: Lab) -> None:
     assert training.rows("SELECT count(*) FROM port_lease") == [(0,)]
 
 
-def test_torchrun_spans_two_hosts_too(training: Served) -> None:
+def test_torchrun_spans_two_hosts_too(training: Service) -> None:
     command = f"python -c '{ALL_REDUCE}'"
     body = {**DIGITS, "required_gpus": 6, "launcher": "torchrun", "command": command}
     job_id = training.http.post("/jobs", json=body).json()["id"]
@@ -56,7 +56,7 @@ def test_torchrun_spans_two_hosts_too(training: Served) -> None:
 
 
 def test_a_gang_that_loses_a_host_is_stopped_on_the_other_and_waits_for_enough_gpus(
-    training: Served, hosts: Lab
+    training: Service, hosts: Lab
 ) -> None:
     body = {**DIGITS, "required_gpus": 6, "command": DIGITS["command"] + " --epochs 1000"}
     job_id = training.http.post("/jobs", json=body).json()["id"]

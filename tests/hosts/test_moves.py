@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from clusters import wait_for
 from engines import Lab, LabHost, serving
-from served import Served, check_leases
-from services import run
+from lease_checks import check_leases
+from services import Service, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.horovod]
 
@@ -21,7 +21,7 @@ DIGITS = json.loads((ROOT / "worker_images/examples/digits/job-sdk.json").read_t
 
 
 @pytest.fixture
-def training(hosts: Lab, tmp_path: Path, docker_url: str, worker_image: str) -> Iterator[Served]:
+def training(hosts: Lab, tmp_path: Path, docker_url: str, worker_image: str) -> Iterator[Service]:
     hosts.load(worker_image, docker_url, "h1", "h2")
     with serving(hosts, tmp_path / "data", "h1", "h2", SCHEDULEARN_CHECKPOINT_INTERVAL="2") as service:
         yield service
@@ -31,7 +31,7 @@ def epochs(log: str) -> list[int]:
     return [int(found) for found in re.findall(r"epoch (\d+)/", log)]
 
 
-def begin(served: Served, hosts: Lab) -> tuple[str, LabHost]:
+def begin(served: Service, hosts: Lab) -> tuple[str, LabHost]:
     """A job of two workers that has trained for some epochs, and its host."""
     body = {**DIGITS, "required_gpus": 2, "min_gpus": 2, "max_gpus": 2, "command": DIGITS["command"] + " --epochs 4000"}
     job = served.http.post("/jobs", json=body).json()["id"]
@@ -40,7 +40,7 @@ def begin(served: Served, hosts: Lab) -> tuple[str, LabHost]:
     return job, hosts.hosts[served.job(job)["tasks"][0]["host"]]
 
 
-def goes_on(served: Served, job: str, before: int, seconds: float) -> None:
+def goes_on(served: Service, job: str, before: int, seconds: float) -> None:
     """A second attempt trains, from where the first had come to."""
 
     def resumed() -> str:
@@ -51,11 +51,11 @@ def goes_on(served: Served, job: str, before: int, seconds: float) -> None:
     assert first >= before, f"it had come to epoch {before}, and went on with {first}"
 
 
-def events(served: Served, job: str) -> str:
+def events(served: Service, job: str) -> str:
     return " ".join(event["message"] for event in served.http.get(f"/api/v1/jobs/{job}/events").json()["items"])
 
 
-def test_a_drain_takes_checkpoints_along(training: Served, hosts: Lab) -> None:
+def test_a_drain_takes_checkpoints_along(training: Service, hosts: Lab) -> None:
     job, home = begin(training, hosts)
     before = epochs(training.logs(job))[-1]
     run("hosts", "drain", home.name, "--deadline", "60", url=str(training.http.base_url))
@@ -66,7 +66,7 @@ def test_a_drain_takes_checkpoints_along(training: Served, hosts: Lab) -> None:
     check_leases(training)
 
 
-def test_after_a_cut_it_goes_on_from_the_copy_and_the_old_host_is_fenced(training: Served, hosts: Lab) -> None:
+def test_after_a_cut_it_goes_on_from_the_copy_and_the_old_host_is_fenced(training: Service, hosts: Lab) -> None:
     job, home = begin(training, hosts)
     copy = training.data / "checkpoint-copies" / f"{job}.tar"
     wait_for(copy.exists, seconds=30, what="a copy")

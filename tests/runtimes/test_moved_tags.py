@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benches import tools_image, wait_for
 from registry import Registry
-from served import Served
+from services import Service
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
@@ -32,22 +32,22 @@ def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
     old = registry.put("moving", tools, version="1")
     image = f"{registry.address}/image:moving"
 
-    def ran(served: Served) -> str:
+    def ran(served: Service) -> str:
         job = served.wait(served.submit("true", container_image=image), "succeeded", "failed")
         assert job["state"] == "succeeded", job["message"]
         return str(job["tasks"][0]["image"])
 
-    def pull(served: Served) -> list[dict[str, object]]:
+    def pull(served: Service) -> list[dict[str, object]]:
         answer = served.http.post("/api/v1/hosts/local/images", json={"image": image})
         assert answer.status_code == 202
         wait_for(lambda: not any(f["percent"] is not None for f in fetches(served)), "the end of the pull")
         return fetches(served)
 
-    def fetches(served: Served) -> list[dict[str, object]]:
+    def fetches(served: Service) -> list[dict[str, object]]:
         found: list[dict[str, object]] = served.http.get("/api/v1/hosts/local/disk").json()["fetches"]
         return found
 
-    with Served(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": engine_url}) as served:
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": engine_url}) as served:
         assert ran(served) == f"{registry.address}/image@{old}"
         new = registry.put("moving", tools, version="2")
         asked = registry.pulls

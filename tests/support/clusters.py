@@ -28,7 +28,7 @@ from schedulearn.scheduler.store.models import Gpu, Lease
 T = TypeVar("T")
 
 
-def wait_for(probe: Callable[[], T], *, seconds: float = 10.0, what: str = "") -> T:
+def wait_for(probe: Callable[[], T], *, seconds: float = 10.0, what: str = "", pause: float = 0.01) -> T:
     """The first true answer of `probe`; fails with what it answered last."""
     end = time.monotonic() + seconds
     while True:
@@ -37,7 +37,7 @@ def wait_for(probe: Callable[[], T], *, seconds: float = 10.0, what: str = "") -
             return answer
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s for {what or probe}, last answer {answer!r}")
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def spec(name: str = "job", gpus: int = 1, **fields: Any) -> JobSpec:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusters import wait_for
-from served import Served
+from services import Service
 
 BRIDGE = "schedbr0"
 NETWORK = "10.213.7"
@@ -299,10 +299,10 @@ class Lab:
 
 
 @contextmanager
-def serving(hosts: Lab, data: Path, *names: str, **settings: str) -> Iterator[Served]:
+def serving(hosts: Lab, data: Path, *names: str, **settings: str) -> Iterator[Service]:
     """A service without GPUs of its own and with these hosts, of 4 simulated GPUs each."""
     env = {**hosts.environment, "SCHEDULEARN_HOST_GRACE": "3", **settings}
-    with Served(data, gpus=0, env=env) as service:
+    with Service(data, gpus=0, env=env) as service:
         for name in names:
             answer = service.http.post("/api/v1/hosts", json=hosts.spec(name))
             assert answer.status_code == 201, answer.text

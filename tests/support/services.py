@@ -1,11 +1,10 @@
-"""`schedulearn serve` and the other commands as processes, the way users run them."""
+"""The service and the other commands as users run them, each in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
-import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -13,101 +12,214 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 from clusters import wait_for
+from terminals import on_terminal
 
 COMMAND = str(Path(sys.executable).with_name("schedulearn"))
-IMAGE = "x"
-"""The system's own programs as an image: no environment has to be built."""
+IMAGE = "plain"
+"""An image name that means this machine's own programs: no environment has to be built."""
+KEPT = ("SCHEDULEARN_CACHE",)
 
 _ENV = {
-    **{k: v for k, v in os.environ.items() if not k.startswith(("SCHEDULEARN_", "COLUMNS", "NO_COLOR", "FORCE_COLOR"))},
+    **{
+        key: value
+        for key, value in os.environ.items()
+        if key in KEPT or not key.startswith(("SCHEDULEARN_", "COLUMNS", "NO_COLOR", "FORCE_COLOR"))
+    },
     "TERM": "xterm-256color",
     "SCHEDULEARN_ENVIRONMENTS": json.dumps({IMAGE: "/usr"}),
 }
 
 
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The end of a service: its exit code, how long it took, what it wrote to stderr since its last start."""
+
+    code: int
+    seconds: float
+    errors: str
+
+
 class Service:
-    """A running service; `restart` continues with the same data at the same port."""
+    """`schedulearn serve`. `kill` (-9) or `stop` it, and `start` it again over the same data at the same port."""
 
-    def __init__(self, data: Path, *flags: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        runtime: str = "process",
+        gpus: int | None = 4,
+        token: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`gpus`: so many simulated ones; None: those that NVML shows."""
         self.data = data
-        self.flags = flags
+        self.runtime = runtime
+        self.flags = [*flags, "--runtime", runtime]
+        if gpus is not None:
+            self.flags += ["--simulate-gpus", str(gpus)]
+        if token:
+            self.flags += ["--token", token]
         self.env = {**_ENV, **(env or {})}
+        self.token = ""
         self.port = 0
-        self.process: subprocess.Popen[str]
         self.url = ""
-        self.start()
+        self.process: subprocess.Popen[str] | None = None
+        self._stderr = data.with_name(f"{data.name}.stderr")
+        self._stderr.touch()
+        self._began_at = 0
+        self.http = httpx.Client(timeout=10, trust_env=False)
+        if token:
+            self.use_token(token)
 
-    def start(self) -> None:
+    def __enter__(self) -> Service:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.http.close()
+
+    def use_token(self, token: str) -> None:
+        self.token = token
+        self.env["SCHEDULEARN_TOKEN"] = token
+        self.http.headers["authorization"] = f"Bearer {token}"
+
+    def start(self, *, wait: bool = True) -> None:
         where = ("--data", str(self.data), "--port", str(self.port))
-        self.process = subprocess.Popen(
-            [COMMAND, "--json", "serve", *where, "--runtime", "process", "--simulate-gpus", "4", *self.flags],
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with self._stderr.open("a") as stderr:
+            self._began_at = stderr.tell()
+            self.process = subprocess.Popen(
+                [COMMAND, "--json", "serve", *where, *self.flags],
+                env=self.env, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
+            )  # fmt: skip
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """It says so by one line."""
+        assert self.process is not None
         assert self.process.stdout is not None
-        assert self.process.stderr is not None
         line = self.process.stdout.readline()
-        assert line, self.process.stderr.read()
+        assert line, f"the service ended:\n{self.log()}"
         self.url = json.loads(line)["url"]
         self.port = int(self.url.rpartition(":")[2])
+        self.http.base_url = httpx.URL(self.url)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, float, str]:
-        """(exit code, seconds that it took, what it wrote to stderr)."""
-        began = time.monotonic()
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        try:
-            _, errors = self.process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
+    def kill(self) -> None:
+        """kill -9, as a crash would."""
+        if self.process is not None:
             self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> Stopped:
+        if self.process is None:
+            return Stopped(0, 0.0, "")
+        process, self.process = self.process, None
+        began = time.monotonic()
+        process.send_signal(how)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
             raise
-        return self.process.returncode, time.monotonic() - began, errors
+        return Stopped(process.returncode, time.monotonic() - began, self.log())
 
     def close(self) -> None:
         """Ends the jobs, then the service; fails if any process of either is left, or if it complained."""
-        for job in self.api("GET", "/api/v1/jobs?limit=1000").json()["items"]:
-            if not job["finished_at"]:
-                self.api("POST", f"/api/v1/jobs/{job['id']}/cancel")
-        wait_for(lambda: not self._unfinished(), seconds=30, what="the end of all jobs")
-        code, _, errors = self.stop()
-        assert (code, errors) == (0, "")
-        wait_for(lambda: not self._leaked(), seconds=5, what=f"the end of {self._leaked()}")
+        self.cancel_all()
+        ended = self.stop()
+        self.__exit__()
+        assert (ended.code, ended.errors) == (0, "")
+        wait_for(lambda: not self.leaked(), seconds=30, what=f"the end of {self.leaked()}")
 
-    def api(self, method: str, path: str, **options: Any) -> httpx.Response:
-        token = self.env.get("SCHEDULEARN_TOKEN")
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.request(method, self.url + path, headers=headers, timeout=10, trust_env=False, **options)
+    def log(self) -> str:
+        """What it wrote to stderr since its last start."""
+        with self._stderr.open(errors="replace") as file:
+            file.seek(self._began_at)
+            return file.read()
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the API answers; fails if it refuses."""
+        answer = self.http.request(method, path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def submit(self, command: str, gpus: int = 1, **fields: Any) -> str:
+        body = {
+            "name": "job", "type": "Pytorch", "container_image": IMAGE, "command": command, "required_gpus": gpus,
+            "launcher": "none", **fields,
+        }  # fmt: skip
+        return str(self.call("POST", "/api/v1/jobs", body)["id"])
+
+    def submit_shell(self, script: str, gpus: int = 1, **fields: Any) -> str:
+        """A job that runs `sh -c script`."""
+        return self.submit(f"sh -c {shlex.quote(script)}", gpus, **fields)
 
     def job(self, job_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.api("GET", f"/api/v1/jobs/{job_id}").json()
+        found: dict[str, Any] = self.call("GET", f"/api/v1/jobs/{job_id}")
         return found
 
-    def stored_env(self, job_id: str) -> Any:
-        """A job's variables with their values, which no answer shows."""
-        with closing(sqlite3.connect(self.data / "schedulearn.db", timeout=10)) as db:
-            return json.loads(db.execute("SELECT env FROM job WHERE id = ?", (job_id,)).fetchone()[0])
+    def wait(self, job_id: str, *states: str, seconds: float = 60.0) -> dict[str, Any]:
+        try:
+            return wait_for(
+                lambda: job if (job := self.job(job_id))["state"] in states else None, seconds=seconds, pause=0.02
+            )
+        except AssertionError:
+            raise AssertionError(
+                f"job {job_id} is not {states} after {seconds} s: {self.job(job_id)}\n{self.log()[-3000:]}"
+            ) from None
 
-    def wait(self, job_id: str, *states: str) -> dict[str, Any]:
-        return wait_for(
-            lambda: job if (job := self.job(job_id))["state"] in states else None, seconds=30, what=f"{states}"
-        )
+    def logs(self, job_id: str) -> str:
+        return self.http.get(f"/api/v1/jobs/{job_id}/logs").text
 
-    def submit(self, script: str, **fields: Any) -> str:
-        """The id of a job that runs `sh -c script`."""
-        body = {
-            "name": "job", "type": "Pytorch", "container_image": IMAGE, "command": f"sh -c {_quoted(script)}",
-            "required_gpus": 1, "launcher": "none",
-        }  # fmt: skip
-        answer = self.api("POST", "/api/v1/jobs", json={**body, **fields})
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["id"])
+    def cancel_all(self) -> None:
+        """Until no job holds or wants a GPU: what a job runs outlives the service."""
+        for job_id in self.unfinished():
+            self.call("POST", f"/api/v1/jobs/{job_id}/cancel")
+        wait_for(
+            lambda: not self.unfinished() and not any(gpu["jobs"] for gpu in self.call("GET", "/api/v1/gpus")),
+            seconds=60, what="the end of all jobs", pause=0.02,
+        )  # fmt: skip
+
+    def unfinished(self) -> list[str]:
+        states = "&".join(f"state={s}" for s in ("queued", "pulling", "starting", "running", "resizing", "stopping"))
+        return [job["id"] for job in self.call("GET", f"/api/v1/jobs?limit=1000&{states}")["items"]]
+
+    def leaked(self) -> list[str]:
+        """Processes that belong to a task of this service: each has its folder in its environment or arguments."""
+        return [pid for pid in os.listdir("/proc") if pid.isdigit() and self._is_ours(Path("/proc", pid))]
+
+    def _is_ours(self, process: Path) -> bool:
+        mark = os.fsencode(self.data / "tasks")
+        with suppress(OSError):
+            return mark in process.joinpath("environ").read_bytes() + process.joinpath("cmdline").read_bytes()
+        return False
+
+    def rows(self, query: str, *values: str) -> list[Any]:
+        """Straight from the database file, also while the service is dead."""
+        with closing(sqlite3.connect(self.data / "schedulearn.db", timeout=10)) as connection:
+            return connection.execute(query, values).fetchall()
 
     def run(self, *arguments: str, stdin: str = "", code: int = 0) -> Result:
         """One command in a pipe; it must end with `code`."""
@@ -130,32 +242,9 @@ class Service:
 
     def on_terminal(self, *arguments: str, until: str | None = None, columns: int = 140) -> Result:
         """One command on a terminal; with `until`, Ctrl-C is pressed once that has appeared."""
-        return _on_terminal(self, arguments, until, columns)
-
-    def _unfinished(self) -> list[str]:
-        items = self.api("GET", "/api/v1/jobs?limit=1000").json()["items"]
-        return [job["id"] for job in items if not job["finished_at"]]
-
-    def _leaked(self) -> list[str]:
-        """Processes that belong to a task of this service: each has its folder in its environment or arguments."""
-        return [pid for pid in os.listdir("/proc") if pid.isdigit() and self._is_ours(Path("/proc", pid))]
-
-    def _is_ours(self, process: Path) -> bool:
-        mark = os.fsencode(self.data / "tasks")
-        with suppress(OSError):
-            return mark in process.joinpath("environ").read_bytes() + process.joinpath("cmdline").read_bytes()
-        return False
-
-
-class Result:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code = code
-        self.out = out
-        self.err = err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+        env = {**self.env, "SCHEDULEARN_URL": self.url}
+        code, shown = on_terminal([COMMAND, *arguments], env, until, columns)
+        return Result(code, shown, "")
 
 
 def run(*arguments: str, stdin: str = "", code: int = 0, url: str | None = None, **env: str) -> Result:
@@ -167,30 +256,3 @@ def run(*arguments: str, stdin: str = "", code: int = 0, url: str | None = None,
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return Result(done.returncode, done.stdout, done.stderr)
-
-
-def without_escapes(text: str) -> str:
-    return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[()][A-Z0-9])", "", text).replace("\r\n", "\n")
-
-
-def _on_terminal(service: Service, arguments: tuple[str, ...], until: str | None, columns: int) -> Result:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        env = {**service.env, "SCHEDULEARN_URL": service.url, "COLUMNS": str(columns), "LINES": "50"}
-        os.execve(COMMAND, [COMMAND, *arguments], env)
-    shown = b""
-    try:
-        with suppress(OSError):  # the terminal is closed with its last process
-            while data := os.read(terminal, 65536):
-                shown += data
-                if until is not None and until in without_escapes(shown.decode(errors="replace")):
-                    os.write(terminal, b"\x03")
-                    until = None
-    finally:
-        os.close(terminal)
-        _, status = os.waitpid(pid, 0)
-    return Result(os.waitstatus_to_exitcode(status), shown.decode(errors="replace"), "")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"

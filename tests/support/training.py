@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from served import Served
+from services import Service
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests/worker/script.py"
@@ -24,7 +24,7 @@ SAMPLES = 1437
 class Training:
     """One elastic job that runs tests/worker/script.py, and what its workers wrote down."""
 
-    def __init__(self, served: Served, out: Path, launcher: str, *flags: str, **fields: Any) -> None:
+    def __init__(self, served: Service, out: Path, launcher: str, *flags: str, **fields: Any) -> None:
         self.served = served
         self.out = out
         out.mkdir()
@@ -111,7 +111,7 @@ class Training:
 
 
 @contextmanager
-def serve(data: Path, horovod_env: Path) -> Iterator[Served]:
+def serve(data: Path, horovod_env: Path) -> Iterator[Service]:
     """A service whose jobs all get as many GPUs as `resize` says: one at first."""
     env = {
         "SCHEDULEARN_POLICIES": json.dumps([f"{ROOT / 'tests/support/resizing.py'}:Sized"]),
@@ -119,12 +119,12 @@ def serve(data: Path, horovod_env: Path) -> Iterator[Served]:
         "SCHEDULEARN_REPORT_INTERVAL": "1",
         "SCHEDULEARN_CHECKPOINT_INTERVAL": "2",
     }
-    with Served(data, env=env) as service:
+    with Service(data, env=env) as service:
         resize(service, 1)
         yield service
 
 
-def resize(served: Served, gpus: int) -> None:
+def resize(served: Service, gpus: int) -> None:
     answer = served.http.put("/api/v1/policy", json={"algorithm": "sized", "params": {"gpus": gpus}})
     assert answer.status_code == 200, answer.text
 

@@ -302,6 +302,35 @@ def test_paused_jobs_go_on_one_after_the_other_when_the_policy_knows_no_turns(tm
         assert [c.wait(job, "succeeded").restarts for job in jobs] == [0, 0]
 
 
+def end_one(c: FakeCluster, task_id: str, code: int) -> None:
+    try:
+        c.runtime.finish(task_id, code)
+    except (AssertionError, KeyError):
+        pass  # it ended meanwhile
+
+
+def happen(c: FakeCluster, dice: random.Random, jobs: list[str]) -> None:
+    """One thing that users, jobs and engines do."""
+    running = c.runtime.tasks(TaskState.RUNNING)
+    match dice.choice(["submit", "submit", "end", "end", "lose", "cancel", "policy", "fault"]):
+        case "submit":
+            jobs += c.submit(spec(gpus=dice.randint(1, 8), max_restarts=dice.randint(0, 2)))
+        case "end" if running:
+            end_one(c, dice.choice(running).task_id, dice.choice([0, 0, 1]))
+        case "lose" if running:
+            c.runtime.vanish(dice.choice(running).task_id) if dice.random() < 0.3 else None
+        case "cancel" if jobs:
+            try:
+                c.cluster.service.cancel(dice.choice(jobs))
+            except ConflictError:
+                pass
+        case "policy":
+            name = dice.choice(["fifo", "round-robin", "gandiva", "tiresias", "elastic-fifo"])
+            c.cluster.service.set_policy(name, "default", {"quantum": 1} if name == "gandiva" else {})
+        case "fault":
+            c.runtime.fail_next(dice.choice(["observe", "start", "stop", "remove", "pause", "resume"]))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     """Random submissions, ends, losses, cancels, policy switches and engine faults, then calm until all have ended."""
@@ -309,36 +338,13 @@ def test_whatever_happens_no_gpu_is_given_twice_and_every_job_comes_to_an_end(tm
     with FakeCluster(tmp_path, gpus=8) as c:
         jobs: list[str] = []
         for _ in range(100):
-            running = c.runtime.tasks(TaskState.RUNNING)
-            match dice.choice(["submit", "submit", "end", "end", "lose", "cancel", "policy", "fault"]):
-                case "submit":
-                    jobs += c.submit(spec(gpus=dice.randint(1, 8), max_restarts=dice.randint(0, 2)))
-                case "end" if running:
-                    try:
-                        c.runtime.finish(dice.choice(running).task_id, dice.choice([0, 0, 1]))
-                    except AssertionError:
-                        pass  # it ended meanwhile
-                case "lose" if running:
-                    c.runtime.vanish(dice.choice(running).task_id) if dice.random() < 0.3 else None
-                case "cancel" if jobs:
-                    try:
-                        c.cluster.service.cancel(dice.choice(jobs))
-                    except ConflictError:
-                        pass
-                case "policy":
-                    name = dice.choice(["fifo", "round-robin", "gandiva", "tiresias", "elastic-fifo"])
-                    c.cluster.service.set_policy(name, "default", {"quantum": 1} if name == "gandiva" else {})
-                case "fault":
-                    c.runtime.fail_next(dice.choice(["observe", "start", "stop", "remove", "pause", "resume"]))
+            happen(c, dice, jobs)
             c.runtime.check()
 
         def all_ended() -> bool:
             c.cluster.agent.poke()
             for task in c.runtime.tasks(TaskState.RUNNING):
-                try:
-                    c.runtime.finish(task.task_id, 0)
-                except (AssertionError, KeyError):
-                    pass
+                end_one(c, task.task_id, 0)
             return all(c.state(job) in ("succeeded", "failed", "cancelled") for job in jobs)
 
         wait_for(all_ended, seconds=60, what=f"all of {len(jobs)} jobs to end")

@@ -21,7 +21,8 @@ class LearningRate:
 
     def follow(self, noise: NoiseScale, batch: int, share: float) -> None:
         """A step was made, whose gradient has this share in Adam's second moment; 0: the optimizer has none."""
-        self.second_moment += share * (1.0 / max(1.0, noise.gain(batch)) - self.second_moment)
+        if share > 0:
+            self.second_moment += share * (1.0 / max(1.0, noise.gain(batch)) - self.second_moment)
 
     def target(self, rule: str, noise: NoiseScale, batch: int) -> float:
         """By what the learning rate should be multiplied in a step of `batch` samples."""

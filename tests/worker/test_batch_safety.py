@@ -85,7 +85,7 @@ class Slope(Run):
         assert self.instruments is not None
         for epoch in self.loop(epochs):
             while not self.is_trained(self.batch.total):
-                order = permutation(0, epoch, self.samples, self.epoch_end)[self.position :]
+                order = permutation(0, epoch, self.samples, self.epoch_end(self.batch.total))[self.position :]
                 this = next(iter(steps(order, 0, 0, 1, *self.batch.shape)))
                 self.begin_pass(this)
                 gradient = self._gradient(this.samples)

@@ -38,7 +38,7 @@ def test_with_a_fixed_batch_an_epoch_is_one_pass_over_the_data() -> None:
     place = place_of(100, epochs=2)
     for batch in (64, 36):
         assert not place.is_trained(64)
-        assert place.epoch_end == 100
+        assert place.epoch_end(64) == 100
         place.count_step(batch)
     assert place.is_trained(64)
     assert (place.progress, place.fraction) == (1.0, 0.5)
@@ -51,9 +51,10 @@ def test_samples_that_are_worth_less_make_an_epoch_longer(worth: float) -> None:
     place = place_of(10_000)
     place.tell_worth(worth)
     while not place.is_trained(128):
-        place.count_step(min(128, place.epoch_end - place.position))
-    assert place.position == pytest.approx(10_000 / worth, rel=2 * GRAIN)
-    assert place.progress == pytest.approx(1, abs=1e-3)
+        assert (place.epoch_end(128) - place.position) % 128 == 0, "no small step at its end"
+        place.count_step(128)
+    assert 10_000 / worth <= place.position <= 10_000 / (worth - GRAIN) + 128
+    assert 1 <= place.progress <= 1 + 128 / 10_000
 
 
 @given(
@@ -69,8 +70,8 @@ def test_no_training_gets_less_than_its_epochs_whatever_samples_are_worth(
         while not place.is_trained(steps[number % len(steps)][0]):
             batch, told = steps[number % len(steps)]
             place.tell_worth(told)
-            taken = min(batch, place.epoch_end - place.position)
-            assert taken > 0
+            taken = min(batch, place.epoch_end(batch) - place.position)
+            assert taken == batch or place.lost == 0
             place.count_step(taken)
             worth += taken * place.worth
             served += taken
@@ -78,7 +79,7 @@ def test_no_training_gets_less_than_its_epochs_whatever_samples_are_worth(
         assert place.position >= samples, "each sample at least once an epoch"
         place.end_epoch(steps[number % len(steps)][0])
     assert worth >= epochs * samples, "what an epoch owed, the last one has made up for"
-    assert served <= epochs * (samples / LEAST_WORTH + 1), "bounded"
+    assert served <= epochs * (samples / LEAST_WORTH + 700), "bounded"
 
 
 def test_what_is_worth_nothing_or_is_not_a_number_has_bounds() -> None:
@@ -102,7 +103,7 @@ def test_less_than_half_a_step_is_left_to_the_next_epoch_but_not_by_the_last_one
     place.count_step(72)
     assert place.trained == 98
     assert not place.is_trained(64)
-    assert place.epoch_end - place.position == 3
+    assert place.epoch_end(64) - place.position == 64
 
 
 def test_an_epoch_that_the_script_left_owes_nothing() -> None:
@@ -121,7 +122,7 @@ def test_training_that_was_thrown_away_is_made_up_for() -> None:
     place.go_back(0.9)
     assert place.trained == -100
     assert place.progress == 0.9
-    assert place.epoch_end == 1400
+    assert place.epoch_end(100) == 1400
 
 
 def test_a_checkpoint_of_before_samples_had_a_worth_goes_on() -> None:

@@ -40,7 +40,8 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         run = self.run
         while not run.is_trained(run.batch.total):
-            yield from self._until_change(permutation(run.seed, run.epoch, run.samples, run.epoch_end))
+            end = run.epoch_end(run.batch.total)
+            yield from self._until_change(permutation(run.seed, run.epoch, run.samples, end))
 
     def _until_change(self, order: Any) -> Iterator[Any]:
         run = self.run

@@ -14,7 +14,8 @@ LEAST_WORTH = 0.25
 class Place:
     """An epoch is the progress that the first batch makes in one pass over the data. A sample in a larger batch is
     worth less than one in the first. So an epoch goes on, through the data in another order, until the worth of its
-    samples adds up to the whole data set. With a fixed batch each sample counts whole, and an epoch is one pass."""
+    samples adds up to the whole data set, in whole steps: a small one at its end would do harm (batch normalisation).
+    With a fixed batch each sample counts whole, and an epoch is one pass."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -54,11 +55,12 @@ class Place:
         is_last = self.total_epochs is None or self.epoch + 1 >= self.total_epochs
         return not is_last and 2 * left < batch * self.worth
 
-    @property
-    def epoch_end(self) -> int:
-        """The position at which the epoch ends, if the worth of a sample stays what it is."""
-        left, each = round((self.samples - self.trained) / GRAIN), round(self.worth / GRAIN)
-        return self.position + max(0, -(-left // each))
+    def epoch_end(self, batch: int) -> int:
+        """The position at which the epoch ends at the latest, if the worth of a sample stays what it is."""
+        if self.lost == 0 and self.worth == 1:
+            return self.samples
+        left, each = round((self.samples - self.trained) / GRAIN), round(batch * self.worth / GRAIN)
+        return self.position + batch * max(1, -(-left // each))
 
     def count_step(self, samples: int) -> None:
         """A step of so many was done."""

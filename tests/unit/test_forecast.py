@@ -309,7 +309,7 @@ def test_a_larger_batch_brings_a_job_nearer_to_its_end_only_by_what_its_samples_
     choice = noisy.best(1, 1)
     assert float(choice.goodput) < float(choice.throughput)
     assert pace(noisy) == progress_speed(noisy, 1, 1) == float(choice.goodput)
-    row = SimpleNamespace(epoch=3, epochs=10, position=500, epoch_samples=1000)
+    row = JobProgress("j", epoch=3, epochs=10, position=500, epoch_samples=1000)
     assert by_progress(row, 0.0, noisy, 1) == Length(pytest.approx(6500 / float(choice.goodput)), Basis.PROGRESS)
     fixed = replace(noisy, bounds=BatchBounds(64, 64, min_local=32))
     assert progress_speed(fixed, 1, 4) == float(fixed.best(1, 4).throughput), "in a fixed batch each counts whole"

@@ -95,10 +95,10 @@ class Text:
 class Resnet:
     def __init__(self):
         self._example = _example("resnet")
-        self.train, self.test = self._example.images(1024), self._example.images(512, seed=1)
+        self.train, self.test = self._example.images(2048), self._example.images(1024, seed=1)
 
     def model(self):
-        return self._example.ResNet18(width=8)
+        return self._example.ResNet18(width=4)
 
     loss, accuracy = Digits.loss, Digits.accuracy
 
@@ -125,7 +125,7 @@ def train(example, optimizer_name, max_batch, epochs, seed):
     if run.workers.size > 1:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = run.optimizer(_optimizer(optimizer_name, model.parameters()), model)
-    seconds, batches, course = 0.0, [], []
+    seconds, served, batches, course = 0.0, 0, [], []
     for _ in run.epochs(epochs, model=model):
         model.train()
         for x, y in loader:
@@ -134,6 +134,7 @@ def train(example, optimizer_name, max_batch, epochs, seed):
             loss.backward()
             optimizer.step()
             seconds += float(MODEL.iter_time(1, run.workers.size, len(x)))
+            served += run.current.samples
             if not batches or batches[-1][1] != run.batch.total:
                 batches.append((run.step, run.batch.total, run.batch.why))
         run.log(loss=loss.item())
@@ -142,7 +143,7 @@ def train(example, optimizer_name, max_batch, epochs, seed):
             course.append((round(loss.item(), 4), round(example.accuracy(model), 4)))
     return {
         "seed": seed, "accuracy": course[-1][1], "gpu_seconds": seconds, "batches": batches, "course": course,
-        "retreats": run.guard.state()["retreats"],
+        "retreats": run.guard.state()["retreats"], "passes": served / len(example.train) / epochs,
     }  # fmt: skip
 
 

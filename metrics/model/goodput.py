@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
 _AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
-SAFE_EFFICIENCY = 0.9  # of a batch that a job whose epochs are fixed may grow to: what it loses there is never made up
+SAFE_EFFICIENCY = 0.9  # of a batch that a live job may grow to: its epochs become longer by no more than a ninth
 
 
 @dataclass(frozen=True)

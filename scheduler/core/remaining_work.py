@@ -83,11 +83,20 @@ def by_family(total: float | None, attained_gpu_seconds: float) -> Length | None
     return Length(max(total - attained_gpu_seconds, 0.05 * total), Basis.FAMILY)
 
 
+def progress_speed(goodput: Goodput, nodes: int, gpus: int, gpu_type: str | None = None) -> float:
+    """Samples' worth of progress a second at the best batch, as the worker SDK counts it: samples in a batch larger
+    than the first are worth less, but in a fixed batch each counts whole."""
+    choice = goodput.best(nodes, gpus, gpu_type)
+    adapts = goodput.bounds.max_batch > goodput.bounds.init_batch
+    return float(choice.goodput if adapts else choice.throughput)
+
+
 def pace(goodput: Goodput, min_gpus: int = 1) -> float:
-    """Samples a second on one GPU; of a job that can't run on one, a GPU's part of them on the fewest that it can."""
+    """Samples' worth of progress a second on one GPU; of a job that can't run on one, a GPU's part of them on the
+    fewest that it can."""
     for gpus in (1, min_gpus):
-        if (throughput := float(goodput.best(1, gpus).throughput)) > 0:
-            return throughput / gpus
+        if (speed := progress_speed(goodput, 1, gpus)) > 0:
+            return speed / gpus
     return 1.0
 
 

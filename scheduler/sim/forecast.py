@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.scheduler.core.model import RESTART_S, Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.remaining_work import Basis, guessed, pace
+from schedulearn.scheduler.core.remaining_work import Basis, guessed, pace, progress_speed
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Run
@@ -119,7 +119,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
     if known is not None:
         unit = pace(known, view.min_gpus)
         if left is None:
-            here = float(known.best(max(1, len(view.allocation)), max(view.gpus, view.min_gpus)).throughput)
+            here = progress_speed(known, max(1, len(view.allocation)), max(view.gpus, view.min_gpus))
             left = guessed(view.run_seconds) * here / unit
         work = left * unit / known.bounds.init_batch
         application = Application(view.id, next(iter(known.models.values())), known.bounds, max(work, 1e-9))

@@ -14,6 +14,7 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
+from schedulearn.scheduler.core.remaining_work import progress_speed
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application, Running, TraceJob
 
 NO_TYPE = "gpu"
@@ -262,7 +263,7 @@ class Training:
             self.rate = min(1.0, self.gpus / self.job.required_gpus)
             return
         if self.known is not None:
-            samples = float(self.known.best(len(self.allocation), self.gpus, self.gpu_type).throughput)
+            samples = progress_speed(self.known, len(self.allocation), self.gpus, self.gpu_type)
             self.rate = samples / self.application.bounds.init_batch
             return
         nodes, gpus = len(self.allocation), self.gpus

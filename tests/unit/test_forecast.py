@@ -14,7 +14,7 @@ from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.cluster_state import JobProgress
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace
+from schedulearn.scheduler.core.remaining_work import AT_LEAST_S, Basis, Length, by_progress, pace, progress_speed
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
 
@@ -301,6 +301,19 @@ def test_lengths_come_from_reports_of_progress() -> None:
     assert by_progress(None, 700.0, LINEAR, 1) is None
     assert by_progress(row._replace(epochs=None), 700.0, LINEAR, 1) is None
     assert by_progress(row._replace(epoch=0, position=0), 700.0, None, 1) is None
+
+
+def test_a_larger_batch_brings_a_job_nearer_to_its_end_only_by_what_its_samples_are_worth() -> None:
+    """As the worker SDK counts them: an epoch is one pass's worth of progress (worker_images/sdk/place.py)."""
+    eager = {"gpu": StepTimeModel(0.05, 0.001, 0, 0, 0, 0, 1)}
+    noisy = Goodput(eager, 640.0, BatchBounds(64, 128), min_efficiency=0.5)
+    choice = noisy.best(1, 1)
+    assert float(choice.goodput) < float(choice.throughput)
+    assert pace(noisy) == progress_speed(noisy, 1, 1) == float(choice.goodput)
+    row = JobProgress("j", epoch=3, epochs=10, position=500, epoch_samples=1000)
+    assert by_progress(row, 0.0, noisy, 1) == Length(pytest.approx(6500 / float(choice.goodput)), Basis.PROGRESS)
+    fixed = replace(noisy, bounds=BatchBounds(64, 64, min_local=32))
+    assert progress_speed(fixed, 1, 4) == float(fixed.best(1, 4).throughput), "in a fixed batch each counts whole"
 
 
 def test_a_job_that_cannot_run_on_one_gpu_is_paced_by_the_fewest_that_it_can() -> None:

@@ -84,8 +84,8 @@ class Slope(Run):
     def train(self, epochs: int) -> Slope:
         assert self.instruments is not None
         for epoch in self.loop(epochs):
-            while self.position < self.samples:
-                order = permutation(0, epoch, self.samples)[self.position :]
+            while not self.is_trained(self.batch.total):
+                order = permutation(0, epoch, self.samples, self.epoch_end(self.batch.total))[self.position :]
                 this = next(iter(steps(order, 0, 0, 1, *self.batch.shape)))
                 self.begin_pass(this)
                 gradient = self._gradient(this.samples)
@@ -115,7 +115,7 @@ def test_where_a_larger_learning_rate_does_harm_the_batch_goes_back(capsys: pyte
     assert max(adaptive.batches) > 64, "it never grew: nothing is tested"
     assert max(after / before for before, after in pairwise(adaptive.batches)) <= 2
     assert abs(adaptive.across) < 1
-    assert adaptive.along.mean() > 0.9 * fixed.along.mean()
+    assert adaptive.along.mean() > 0.98 * fixed.along.mean()
     log = capsys.readouterr().out
     assert "the gradient grew" in log
     assert "no larger one for 500 steps" in log
@@ -126,7 +126,7 @@ def test_weights_that_are_lost_are_those_from_before_the_batch_grew(capsys: pyte
     run = Slope(128, broken_at=110).train(4)
     assert "the gradients are not finite" in capsys.readouterr().out
     assert np.isfinite(run.along).all()
-    assert run.along.mean() > 0.5 * Slope(64).train(4).along.mean()
+    assert run.along.mean() > 0.98 * Slope(64).train(4).along.mean(), "what was lost with the weights is trained again"
 
 
 def test_the_learning_rate_never_leaps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,9 @@ class CostlyPairs(Norms):
 
 
 def test_alone_a_pair_is_paced_by_what_both_halves_cost() -> None:
-    run: Any = SimpleNamespace(workers=Alone(), flags=lambda: [0.0, 0.0, 0.0])
+    run: Any = SimpleNamespace(
+        workers=Alone(), flags=lambda: [0.0, 0.0, 0.0], told_worth=lambda: 1.0, tell_worth=lambda worth: None
+    )
     instruments = Instruments(run, meter := CostlyPairs(32))
     measured = 0
     for _ in range(300):
@@ -115,7 +117,8 @@ class Recorded(Norms):
 def steps_of_twins(step_s: float, flags: Iterable[list[float]]) -> tuple[list[list[float]], Recorded, Twins]:
     """What each step ends with; in step n this worker's |g|^2 is n, that of the average 10 n, the samples 100 n."""
     workers, asked = Twins(), iter(flags)
-    run: Any = SimpleNamespace(workers=workers, flags=lambda: next(asked))
+    worth = {"told_worth": lambda: 0.5, "tell_worth": lambda worth: None}
+    run: Any = SimpleNamespace(workers=workers, flags=lambda: next(asked), **worth)
     instruments = Instruments(run, meter := Recorded())
     heard = []
     for number, _ in enumerate(flags):
@@ -168,7 +171,7 @@ class Numbers(Run):
     def train(self, epochs: int, stop_at: int | None = None) -> list[tuple[int, int]]:
         done = []
         for epoch in self.loop(epochs):
-            while self.position < self.samples:
+            while not self.is_trained(self.batch.total):
                 order = permutation(0, epoch, 12)[self.position :]
                 this = next(iter(steps(order, 0, 0, 1, *self.batch.shape)))
                 self.begin_pass(this)

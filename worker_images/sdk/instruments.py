@@ -67,7 +67,8 @@ class Instruments:
     def message(self) -> list[float]:
         """All of it but |g|^2 of this worker, which comes last."""
         spent = time.perf_counter() - self._began
-        return [*self._run.flags(), float(self.meter.measuring), self.meter.cost, spent]
+        told = [self._run.told_worth(), float(self.meter.measuring), self.meter.cost, spent]
+        return [*self._run.flags(), *told]
 
     def finish_step(self) -> list[float]:
         """The sums of what the workers told each other, by `Run.flags`: in this step, or in the one before where steps
@@ -80,7 +81,8 @@ class Instruments:
         if message is None:  # the script made no step, or it is the first quick one
             return [0.0, 0.0, 0.0]
         size = self._workers.size
-        *flags, measured, cost, step, local_sqr = message.sums()
+        *flags, worth, measured, cost, step, local_sqr = message.sums()
+        self._run.tell_worth(worth)
         if message.measuring:
             self.meter.finish(local_sqr, message.total_sqr, measured, size, message.samples)
         # Others have told what the measurement before this one cost; alone, a pair's second half costs far more.

@@ -167,7 +167,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             of_all = run.workers.gather(mine)
             logs.update({name: float(np.mean([each[name] for each in of_all])) for name in mine})
             run.log(**logs)
-        run.end_epoch()
+        run.end_epoch(run.batch.total)
 
 
 def _batches(run: Run, data: tuple[Any, ...]) -> Any:

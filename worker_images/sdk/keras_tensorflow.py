@@ -32,10 +32,10 @@ class Averaging:
         self._measured = run.env is not None
         self._weight = tf.Variable(1.0, trainable=False)
         self._known_weight = 1.0
-        self._told = tf.Variable(tf.zeros(6, tf.float64), trainable=False)
+        self._told = tf.Variable(tf.zeros(7, tf.float64), trainable=False)
         """As `Instruments.message`, but with the time of the step's beginning in place of the seconds since."""
-        self._found = tf.Variable(tf.zeros(10, tf.float64), trainable=False)
-        """The seven sums over the workers, |g|^2 of the averaged gradients, seconds of waiting and of measuring."""
+        self._found = tf.Variable(tf.zeros(11, tf.float64), trainable=False)
+        """The eight sums over the workers, |g|^2 of the averaged gradients, seconds of waiting and of measuring."""
 
     def begin(self, weight: float) -> None:
         """Before a step: by what this worker's gradient is multiplied."""
@@ -61,11 +61,11 @@ class Averaging:
 
     def _measure(self, present: list[Any]) -> list[Any]:
         told = self._told.read_value()
-        measuring = told[3] > 0
+        measuring = told[4] > 0
         with tf.control_dependencies(present):
             computed = tf.timestamp()
         local = tf.cond(measuring, lambda: _squared(present), lambda: tf.zeros((), tf.float64))
-        sums = tf.concat([told[:5], [computed - told[5], local]], 0)
+        sums = tf.concat([told[:6], [computed - told[6], local]], 0)
         if isinstance(self._workers, HorovodWorkers) and self._workers.size > 1:
             sums = self._workers.hvd.allreduce(sums, op=self._workers.hvd.Sum, name="schedulearn.control")
         averaged = [self._mean(g, index) for index, g in enumerate(present)]
@@ -87,10 +87,10 @@ class Averaging:
 class GraphInstruments(Instruments):
     def found(self, values: list[float]) -> None:
         """What the last step left in the variable."""
-        self.told(lambda: values[:7])
-        self.meter.total_sqr, self.sync_s = values[7], values[8]
+        self.told(lambda: values[:8])
+        self.meter.total_sqr, self.sync_s = values[8], values[9]
         if self.meter.measuring:
-            self.meter.cost = 2 * values[9]  # the local gradients took as long as the averaged ones
+            self.meter.cost = 2 * values[10]  # the local gradients took as long as the averaged ones
 
 
 def _times(gradient: Any, factor: Any) -> Any:

@@ -35,13 +35,13 @@ class Loader:
 
     def __len__(self) -> int:
         """Steps of a whole epoch at the batch of now."""
-        return max(1, self.run.samples // self.run.batch.total)
+        return max(1, int(self.run.samples / self.run.worth) // self.run.batch.total)
 
     def __iter__(self) -> Iterator[Any]:
         run = self.run
-        order = permutation(run.seed, run.epoch, run.samples)
-        while run.position < len(order):
-            yield from self._until_change(order)
+        while not run.is_trained(run.batch.total):
+            end = run.epoch_end(run.batch.total)
+            yield from self._until_change(permutation(run.seed, run.epoch, run.samples, end))
 
     def _until_change(self, order: Any) -> Iterator[Any]:
         run = self.run
@@ -60,7 +60,8 @@ class Loader:
             run.begin_pass(this)
             yield data
             run.end_pass(this, time.perf_counter() - began)
-            if this.last and (workers is not run.workers or shape != run.batch.shape):
+            changed = workers is not run.workers or shape != run.batch.shape
+            if this.last and (changed or run.is_trained(run.batch.total)):
                 return
             self.settle()
             began = time.perf_counter()

@@ -57,6 +57,11 @@ class NoiseMeter:
         return min(self.noise.sure_phi, LARGEST * self.noise.init_batch) or None
 
     @property
+    def share(self) -> float:
+        """Of the newest gradient in the optimizer's second moment, if it keeps one by which the noise is measured."""
+        return 0.0
+
+    @property
     def due(self) -> bool:
         """Whether the next step is measured; the same on all workers."""
         return self._wait <= 0 or self._previous is not None

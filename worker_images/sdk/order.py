@@ -1,4 +1,5 @@
-"""Which samples come when, and to which worker: the same everywhere, each once an epoch, for any number of workers."""
+"""Which samples come when, and to which worker: the same everywhere, each once an epoch, for any number of workers. An
+epoch that takes more than all samples goes through them again, in another order."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Indices = npt.NDArray[np.int64]
+
+
+ROUND = 2_654_435_761  # between the seeds of an epoch's rounds: far from those of other epochs
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,13 @@ class Pass:
     """Of the whole step, over all workers and passes."""
 
 
-def permutation(seed: int, epoch: int, size: int) -> Indices:
-    """The order of an epoch; all `size` indices once."""
-    return np.random.RandomState((seed * 1_000_003 + epoch) % (1 << 32)).permutation(size).astype(np.int64)
+def permutation(seed: int, epoch: int, size: int, length: int | None = None) -> Indices:
+    """The order of an epoch: all `size` indices once, or the first `length` of as many rounds as that takes, each in an
+    order of its own."""
+    rounds = 1 if length is None else max(1, -(-length // size))
+    first = seed * 1_000_003 + epoch
+    orders = [np.random.RandomState((first + each * ROUND) % (1 << 32)).permutation(size) for each in range(rounds)]
+    return np.concatenate(orders)[:length].astype(np.int64)
 
 
 def step_size(left: int, batch: int, workers: int) -> int:

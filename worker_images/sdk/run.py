@@ -23,6 +23,7 @@ from schedulearn.worker.environment import Environment
 from schedulearn.worker.instruments import Instruments
 from schedulearn.worker.measurements import Measurements
 from schedulearn.worker.order import Pass
+from schedulearn.worker.place import Place
 from schedulearn.worker.reporter import Reporter
 from schedulearn.worker.workers import Alone
 
@@ -30,7 +31,7 @@ WARM_UP = 2  # steps that are not measured, when workers or batch are new
 SAVING_SHARE = 20  # a checkpoint that takes t seconds is made every 20 t at most
 
 
-class Run:
+class Run(Place):
     """One training run, over all its attempts. What a framework has of its own is in the methods from `capture` on.
 
     Bounds of the batch and the number of epochs that the job itself was given win over those of the script."""
@@ -41,6 +42,7 @@ class Run:
     """Whether its workers may come and go while it trains."""
 
     def __init__(self, workers: Alone, bounds: BatchBounds, scaling: str | None, seed: int) -> None:
+        super().__init__()
         self.env = Environment.read()
         self.workers = workers
         if self.env is not None:
@@ -54,14 +56,6 @@ class Run:
         self.seed = seed
         self.scaling = scaling
         """Of the learning rate with the batch; None: by the optimizer."""
-        self.epoch = 0
-        self.total_epochs: int | None = None
-        self.position = 0
-        """Samples of this epoch that all workers have done."""
-        self.samples = 0
-        """Of an epoch."""
-        self.step = 0
-        """Optimizer steps so far, over all attempts."""
         self.current: Pass | None = None
         self.stopping = False
         self.instruments: Instruments | None = None
@@ -96,7 +90,7 @@ class Run:
         try:
             while self.epoch < (self.total_epochs or 0):
                 yield self.epoch
-                self.end_epoch()
+                self.end_epoch(self.batch.total)
         finally:
             self.close()
 
@@ -111,17 +105,6 @@ class Run:
                 number = float(value)
                 if np.isfinite(number):
                     self._measurements.add_metric(name, self.step, number)
-
-    @property
-    def progress(self) -> float:
-        """Epochs done, with the part of this one: what a schedule of the learning rate should go by, since the number
-        of steps in an epoch changes with the batch."""
-        return self.epoch + (self.position / self.samples if self.samples else 0.0)
-
-    @property
-    def fraction(self) -> float:
-        """Of all epochs that are done, 0 to 1."""
-        return min(1.0, self.progress / self.total_epochs) if self.total_epochs else 0.0
 
     def learning_rate_factor(self) -> float:
         """By what the script's learning rate is multiplied in this step."""
@@ -138,10 +121,6 @@ class Run:
         if self._reporter is not None:
             self._reporter.start()
 
-    def end_epoch(self) -> None:
-        self.epoch += 1
-        self.position = 0
-
     def close(self) -> None:
         if self._reporter is not None:
             self._reporter.close()
@@ -154,8 +133,7 @@ class Run:
     def end_pass(self, this: Pass, seconds: float) -> None:
         """After all that the script did with the pass. The only place where the run saves, changes or ends."""
         if this.last:
-            self.position += this.samples
-            self.step += 1
+            self.count_step(this.samples)
         if self.instruments is None:
             return
         if not this.last:
@@ -177,7 +155,7 @@ class Run:
         self._look_at_answer()
         # Not between the last step of an epoch and what the script does after it: an attempt that began there would
         # meet an epoch without a step. The next one's first step is soon enough, and at the very end none is needed.
-        if self.position < self.samples:
+        if not self.is_trained(self.batch.total):
             if told > 0 and self.all_are_to_stop(told):
                 self._preempt()
             if save > 0:
@@ -193,6 +171,10 @@ class Run:
         due = max(self.env.checkpoint_interval if self.env else 0.0, SAVING_SHARE * self._saving_s)
         save = self.workers.rank == 0 and self._checkpoints is not None and time.monotonic() - self._saved_at >= due
         return [float(self.stopping), float(save), float(self._changes.pending)]
+
+    def told_worth(self) -> float:
+        """What this worker tells all others of the worth of a sample: rank 0's counts, so that all have the same."""
+        return self._changes.worth() if self.workers.rank == 0 else 0.0
 
     def save(self, stopping: bool = False) -> None:
         """Saves a checkpoint; all workers call it at the same step. `stopping`: it is the last thing they do."""
@@ -232,10 +214,11 @@ class Run:
         meter = self.instruments.meter if self.instruments is not None else None
         return {
             **self.capture(),
-            "place": {"epoch": self.epoch, "position": self.position, "step": self.step, "samples": self.samples},
+            "place": self.place(),
             "batch": self.batch.chosen,
             "why": self.batch.why,
             "guard": self.guard.state(),
+            "second_moment": self._changes.rate.second_moment,
             "noise": meter.noise.averages() if meter else None,
             "answer": self._answer,
             "random": random_states,
@@ -262,14 +245,14 @@ class Run:
         if whole is None:
             return
         self.apply(whole)
-        place = whole["place"]
-        self.epoch, self.position, self.step = place["epoch"], place["position"], place["step"]
+        self.restore_place(whole["place"])
         self._answer = whole["answer"]
         self._stopped_at = whole["stopped_at"]
         if self.instruments is not None and whole["noise"] is not None:
             self.instruments.meter.noise.restore(whole["noise"])
         if "guard" in whole:  # else from a version that had none
             self.guard.restore(whole["guard"])
+        self._changes.rate.second_moment = whole.get("second_moment", 1.0)
         self.batch.choose(whole["batch"], whole["why"])
         self.guard.begin(self.batch.total)
         self._choose()
@@ -323,7 +306,9 @@ class Run:
 
     def _report(self) -> dict[str, Any]:
         phi = self.instruments.meter.sure_phi if self.instruments is not None else None
-        place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": self.position, "steps": self.step}
+        # In samples of the first batch: what they are worth is what the service reckons with too.
+        done = max(0, int(self.trained))
+        place = {"epoch": self.epoch, "epochs": self.total_epochs, "position": done, "steps": self.step}
         assert self.env is not None
         return {
             "attempt": self.env.attempt,

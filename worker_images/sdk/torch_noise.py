@@ -21,12 +21,30 @@ class TorchNoiseMeter(NoiseMeter):
         """Not in Adam's first steps, which it scales by what it has hardly seen."""
         return super().due and (self.optimizer is None or not self._begins())
 
+    @property
+    def share(self) -> float:
+        """Adam corrects its second moment for its start from nothing: at first each gradient weighs more."""
+        if self.optimizer is None:
+            return 0.0
+        group, state = self._first_state()
+        if "exp_avg_sq" not in state or "adam" not in type(self.optimizer).__name__.lower():
+            return 0.0
+        if group.get("amsgrad"):  # it never forgets the largest
+            return 1e-12
+        decay = float(group["betas"][1])
+        return float((1 - decay) / (1 - decay ** max(1.0, float(state["step"]))))
+
     def _begins(self) -> bool:
-        group = self.optimizer.param_groups[0]
+        group, state = self._first_state()
         if "betas" not in group:
             return False
-        state = self.optimizer.state.get(group["params"][0], {})
         return float(state.get("step", 0)) < FIRST_STEPS
+
+    def _first_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A group of the optimizer, and what it remembers of a parameter that it has trained."""
+        group = self.optimizer.param_groups[0]
+        states = (self.optimizer.state.get(parameter) for parameter in group["params"])
+        return group, next((state for state in states if state), {})
 
     def norms(self, gradients: Sequence[torch.Tensor]) -> float:
         if not gradients:

@@ -1,7 +1,6 @@
 """What reports mean for policies, and what becomes of a job's checkpoints when it has ended."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,8 @@ import pytest
 from builders import report
 from clusters import FakeCluster, spec, wait_for
 
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.reports import profiles as profiles_module
 from schedulearn.scheduler.reports.fitting import blended, make_profile
@@ -67,11 +68,16 @@ def test_a_job_of_another_pace_by_far_tells_nothing() -> None:
 def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) -> None:
     seen: list[Any] = []
     with FakeCluster(tmp_path) as c:
-        policy = c.cluster.service.current_policy()
-        allocate = policy.allocate
-        c.cluster.loop.policy = lambda: SimpleNamespace(  # type: ignore[assignment,return-value]
-            name="spy", allocate=lambda snapshot: (seen.append(snapshot), allocate(snapshot))[1]
-        )
+        chosen = c.cluster.service.current_policy()
+
+        class Spy(Policy):
+            name = "spy"
+
+            def allocate(self, snapshot: Snapshot) -> Plan:
+                seen.append(snapshot)
+                return chosen.allocate(snapshot)
+
+        c.cluster.loop.policy = Spy
         [job] = c.submit(spec(elastic=True, max_gpus=8))
         c.wait(job, "running")
         assert seen[-1].jobs[0].goodput is None

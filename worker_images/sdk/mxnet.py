@@ -19,6 +19,7 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
@@ -178,16 +179,8 @@ def _trainer_class(base: Any, run: Run) -> Any:
             meter.total((g * share for g in self._gradients()), this.samples, run.workers.size)
 
         def _update(self, ignore_stale_grad: bool = False) -> None:
-            factor = run.learning_rate_factor()
-            before = [parameter.lr_mult for parameter in self._params]
-            if factor != 1.0:
-                for parameter in self._params:
-                    parameter.lr_mult *= factor
-            try:
+            with _learning_rate_times(run.learning_rate_factor(), self._params):
                 super()._update(ignore_stale_grad)
-            finally:
-                for parameter, mult in zip(self._params, before):
-                    parameter.lr_mult = mult
             if run.instruments is not None and run.instruments.meter.measuring:
                 mx.nd.waitall()
 
@@ -196,6 +189,19 @@ def _trainer_class(base: Any, run: Run) -> Any:
             return [parameter.list_grad()[0] for parameter in self._params if parameter.grad_req != "null"]
 
     return Trainer
+
+
+@contextmanager
+def _learning_rate_times(factor: float, parameters: Sequence[Any]) -> Iterator[None]:
+    before = [parameter.lr_mult for parameter in parameters]
+    if factor != 1.0:
+        for parameter in parameters:
+            parameter.lr_mult *= factor
+    try:
+        yield
+    finally:
+        for parameter, mult in zip(parameters, before):
+            parameter.lr_mult = mult
 
 
 def _saved(save: Callable[[str], None]) -> bytes:

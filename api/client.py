@@ -236,7 +236,7 @@ class Client(Transport):
         return self._object("GET", "events:search", params={"q": q, "kind": list(kinds), "limit": limit, **given})
 
     def replay(self, limit: int = 1000) -> Json:
-        """The last jobs that ended well as a trace for `schedulearn simulate`, and the `hosts` that there are."""
+        """The last jobs that succeeded, as a trace for `schedulearn simulate`, and the `hosts` that there are."""
         return self._object("GET", "policy/replay", params={"limit": limit})
 
     def policy_history(self, limit: int = 200) -> list[Json]:

@@ -20,7 +20,7 @@ class ImageOut(AnswerModel):
     name: str
     bytes: int = Field(description="of all its layers, also those that other images have too")
     own_bytes: int = Field(description="of layers that no other image has: what its removal frees")
-    used_at: At | None = Field(description="when a job last used it there; null: none did, or one that is not over")
+    used_at: At | None = Field(description="when a job last used it there; null: none did, or an unfinished one does")
     in_use: bool = Field(description="a job that is not over names it")
 
 

@@ -85,14 +85,14 @@ def add_host(request: Request, body: HostSpec) -> HostOut:
 
 @router.delete("/hosts/{host_id}", status_code=204, responses=problems(404, 409, 422))
 def remove_host(request: Request, host_id: str, force: bool = False) -> Response:
-    """Forgets a host. `force`: although jobs have containers there; they start again elsewhere."""
+    """Removes a host. `force`: even if jobs have containers there; they start again elsewhere."""
     cluster_of(request).fleet.remove(host_id, force=force)
     return Response(status_code=204)
 
 
 @router.post("/hosts/{host_id}/cordon", responses=problems(404))
 def cordon(request: Request, host_id: str) -> HostOut:
-    """Its jobs go on; no others come."""
+    """Its jobs go on; no new ones start."""
     cluster_of(request).fleet.set_state(host_id, "cordoned")
     return _host(cluster_of(request), host_id)
 

@@ -167,7 +167,7 @@ def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response
 
 @router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
 def cancel(request: Request, job_id: str) -> Response:
-    """Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens."""
+    """Ends a job: SIGTERM to its containers, SIGKILL after the grace period. Repeating it changes nothing."""
     cluster = cluster_of(request)
     return cluster.service.cancel(job_id, _answer(cluster))
 

@@ -63,7 +63,7 @@ class NamedTokens:
         return answered
 
     def revoke(self, db: Database, token_id: int) -> None:
-        """It opens nothing any more, and what it has opened ends. Raises NotFoundError."""
+        """Revokes the token; its open streams end. Raises NotFoundError."""
         now = time.time()
         db.write(lambda connection: store.remove_token(connection, token_id, now))
         self._ids = {digest: known for digest, known in self._ids.items() if known != token_id}

@@ -44,7 +44,7 @@ router = APIRouter(prefix="/api/v1", tags=["policy"])
 
 @router.get("/policy")
 def get_policy(request: Request) -> PolicyOut:
-    """The policy in force, and all that there are with their parameters."""
+    """The policy in force, and all available ones with their parameters."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
         choice = chosen_policy(db)
@@ -101,7 +101,7 @@ async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, 
 
 @router.get("/policy/replay")
 def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> ReplayOut:
-    """The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
+    """The last jobs that succeeded, as a trace for `schedulearn simulate`.
     Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""
     with cluster_of(request).db.read() as db:
         past = load_finished_jobs(db, limit)

@@ -57,7 +57,7 @@ def list_tokens(request: Request) -> TokenList:
 
 @router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(409, 422))
 def create_token(request: Request, body: TokenIn) -> Response:
-    """A token that may do what the service's own may. The answer is the only place where it ever stands."""
+    """A token that may do what the service's own may. Only this answer shows the token."""
 
     def answer(row: TokenRow, token: str) -> Response:
         made = NewToken.model_validate({**row._asdict(), "token": token})
@@ -68,7 +68,7 @@ def create_token(request: Request, body: TokenIn) -> Response:
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(404))
 def revoke_token(request: Request, token_id: RowId) -> Response:
-    """It opens nothing any more; streams that it has opened end."""
+    """Revokes the token; its open streams end."""
     _tokens_of(request).revoke(cluster_of(request).db, token_id)
     return Response(status_code=204)
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from bench.bound import Market
-from bench.price_rule import steadied
+from bench.price_rule import discount_restarts
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.goodput.allocate import WAITING
@@ -39,7 +39,7 @@ class Foresight(Policy):
         if not jobs:
             return Plan({})
         options = build_options(jobs, snapshot.hosts)
-        value = steadied(options)
+        value = discount_restarts(options)
         worth = np.array([self._worth(job, snapshot.now) for job in jobs])[:, None]
         base = np.where(value > 0, -worth * value, np.inf)
         size = options.size.astype(float)

@@ -32,7 +32,7 @@ class PriceRule(Policy):
         if not jobs:
             return Plan({})
         options = build_options(jobs, snapshot.hosts)
-        choice = _choose(options, _weights(options), steadied(options))
+        choice = _choose(options, _weights(options), discount_restarts(options))
         wants = {
             job.id: options.want(row, int(column))
             for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
@@ -59,7 +59,7 @@ def _weights(options: Options) -> Floats:
     return np.asarray(weights / weights.mean())
 
 
-def steadied(options: Options) -> Floats:
+def discount_restarts(options: Options) -> Floats:
     """(J, C): S; less where the job would restart."""
     value = options.speedup.copy()
     value[:, options.wait] = 0.0

@@ -43,13 +43,13 @@ class GpuOut(AnswerModel):
     memory_bytes: int
     simulated: bool
     state: GpuState = Field(
-        description="occupied: somebody uses it who has it not from here; unhealthy: not given until it is returned"
+        description="occupied: a process of no job uses it; unhealthy: not used until it is returned"
     )
     fault: str = Field(description="why it is unhealthy")
     occupied_by: str = Field(description="who uses it beside the jobs")
     island: int | None = Field(description="GPUs of a host with the same number reach each other by NVLink")
     numa: int | None
-    utilization: float | None = Field(description="per cent; null where it can't be told")
+    utilization: float | None = Field(description="per cent; null if unknown")
     reading: GpuReadingOut | None = Field(description="null where none came in the last seconds")
     jobs: list[str] = Field(description="ids of the jobs that hold it")
 
@@ -64,7 +64,7 @@ class HostOut(AnswerModel):
     address: str
     runtime: str
     state: str = Field(
-        description="active; cordoned: its jobs go on, no others come; draining: they leave as well; emptying and then "
+        description="active; cordoned: its jobs go on, no new ones start; draining: they leave as well; emptying, then "
         "parked: off until the policy wants it"
     )
     drain_until: At | None = Field(description="when what still runs there is stopped")

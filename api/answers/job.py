@@ -41,7 +41,7 @@ class EtaOut(AnswerModel):
         description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
     )
     not_before: At | None = Field(
-        description="where no end is given: up to then there is none; null: it can't run, or awaits_image"
+        description="if no end is given: it does not end before this; null: it can't run, or awaits_image"
     )
     awaits_image: bool = Field(
         description="its image is being fetched, and nobody knows how long that takes: no times are given"
@@ -139,7 +139,7 @@ class JobOut(JobFields):
     gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
     allocation: dict[str, int] = Field(description="host -> GPUs held now")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
-    eta: EtaOut | None = Field(description="null for a job that has ended, and until it was looked at")
+    eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:

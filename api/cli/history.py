@@ -29,7 +29,9 @@ UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "te
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Beginning of a kind: job., host.lost.")
 @click.option("--job", default="", help="Of one job.")
 @click.option("--host", default="", help="Of one host.")
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="The newest so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Number of the newest events."
+)
 @click.option("-f", "--follow", is_flag=True, help="Everything that happens from now on, until Ctrl-C.")
 @pass_session
 def events(

@@ -17,7 +17,7 @@ def hosts() -> None:
 @hosts.command("ls")
 @pass_session
 def list_hosts(session: Session) -> None:
-    """Lists hosts: state, GPUs in use, and what is wrong where something is.
+    """Lists hosts: state, GPUs in use, and problems.
 
     \b
     Example:
@@ -60,8 +60,13 @@ def _of_gpus(host: Json) -> list[str]:
 @hosts.command("add")
 @click.argument("address")
 @click.option("--name", default="", help="Its id.  [default: the host name in the address]")
-@click.option("--simulate-gpus", type=click.IntRange(0, 1024), metavar="N", help="So many pretended GPUs.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="May be given often.")
+@click.option(
+    "--simulate-gpus",
+    type=click.IntRange(0, 1024),
+    metavar="N",
+    help="Number of simulated GPUs, in place of those that are there.",
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Repeatable.")
 @click.option(
     "--tls", default="", metavar="FOLDER", help="With ca.pem, cert.pem and key.pem, on the service's machine."
 )
@@ -112,10 +117,10 @@ def add(
 
 @hosts.command("rm")
 @click.argument("host")
-@click.option("--force", is_flag=True, help="Although jobs have containers there: they start again elsewhere.")
+@click.option("--force", is_flag=True, help="Even if jobs have containers there: they start again elsewhere.")
 @pass_session
 def remove(session: Session, host: str, force: bool) -> None:
-    """Forgets a host. Drain it first.
+    """Removes a host. Drain it first.
 
     \b
     Example:
@@ -150,7 +155,7 @@ def drain(session: Session, host: str, deadline: str) -> None:
 @click.argument("host")
 @pass_session
 def cordon(session: Session, host: str) -> None:
-    """Takes a host out of service: its jobs go on, no others come.
+    """Takes a host out of service: its jobs go on, no new ones start.
 
     \b
     Example:

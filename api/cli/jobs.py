@@ -37,7 +37,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 @click.option("--user", help="Only jobs of this user.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number.")
 @pass_session
 def ls(
     session: Session,
@@ -182,7 +182,9 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
 
 
 @click.command(cls=Command)
-@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the job has ended; end as it did.")
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Go on until the job has ended; exit with its exit code."
+)
 @click.argument("job")
 @pass_session
 def logs(session: Session, following: bool, job: str) -> int:

@@ -14,13 +14,13 @@ from schedulearn.api.client import Json
 
 @click.group(cls=Group)
 def policy() -> None:
-    """Which policy decides who gets how many GPUs."""
+    """The scheduling policy."""
 
 
 @policy.command("get")
 @pass_session
 def get_policy(session: Session) -> None:
-    """Shows the policy in force, and all that there are with their metrics and parameters.
+    """Shows the policy in force, and all available ones with their metrics and parameters.
 
     \b
     Example:
@@ -32,10 +32,12 @@ def get_policy(session: Session) -> None:
 @policy.command("set")
 @click.argument("algorithm")
 @click.option("--metric", default="default", show_default=True, help="What it optimises for.")
-@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="JSON where it is that, else text.")
+@click.option(
+    "--param", "params", multiple=True, metavar="KEY=VALUE", help="Read as JSON if it is valid JSON, else as text."
+)
 @pass_session
 def set_policy(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
-    """Changes the policy from the next decision on. Running jobs run on; it is kept over restarts.
+    """Changes the policy from the next decision on. Running jobs run on. The choice survives restarts.
 
     \b
     Examples:
@@ -66,12 +68,14 @@ def history(session: Session) -> None:
 @policy.command("preview")
 @click.argument("algorithm")
 @click.option("--metric", default="default", show_default=True, help="What it optimises for.")
-@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="JSON where it is that, else text.")
+@click.option(
+    "--param", "params", multiple=True, metavar="KEY=VALUE", help="Read as JSON if it is valid JSON, else as text."
+)
 @pass_session
 def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
     """Shows what another policy would change: at once, and until all jobs that there are have ended.
 
-    Nothing is changed. Lengths of jobs that tell nothing of themselves are guessed.
+    Nothing is changed. Unknown lengths of jobs are guessed.
 
     \b
     Example:

@@ -24,13 +24,20 @@ from schedulearn.api.cli.common import Session, pass_session
     type=click.Choice(["auto", "docker", "process"]),
     help="auto: Docker Engine where one answers, else local processes.  [default: auto]",
 )
-@click.option("--simulate-gpus", type=click.IntRange(0, 1024), metavar="N", help="So many pretended GPUs.")
-@click.option("--token", help="Asked of every client; SCHEDULEARN_TOKEN keeps it out of the list of processes.")
+@click.option(
+    "--simulate-gpus",
+    type=click.IntRange(0, 1024),
+    metavar="N",
+    help="Number of simulated GPUs, in place of those that are there.",
+)
+@click.option(
+    "--token", help="Token that every client must send; SCHEDULEARN_TOKEN keeps it out of the list of processes."
+)
 @click.option(
     "--interval", type=float, metavar="SECONDS", help="Between decisions when nothing happens.  [default: 60]"
 )
 @click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings; flags go before it."
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings; flags override it."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @pass_session

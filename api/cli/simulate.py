@@ -38,7 +38,7 @@ SECONDS = click.FloatRange(0, 1e6)
     help="As this service works, or as OSDI 2021 simulated: 60 s ticks, 30 s restarts, nothing known of a new job.",
 )  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0.1, 1e6), metavar="SECONDS", help="Between decisions.")
-@click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also bring a decision.")
+@click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also cause a decision.")
 @click.option("--restart", type=SECONDS, metavar="SECONDS", help="Sets the three below at once.")
 @click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="From the first GPUs to the first step.")
 @click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Lost when a job grows, moves or comes back.")
@@ -47,7 +47,7 @@ SECONDS = click.FloatRange(0, 1e6)
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(
-    "--after", metavar="TRACE", help="Play this one first, so that its applications are known.  [default: none is]"
+    "--after", metavar="TRACE", help="Simulate this trace first, so that its applications are known.  [default: none]"
 )
 @click.option(
     "--lengths",
@@ -58,9 +58,7 @@ SECONDS = click.FloatRange(0, 1e6)
     "--length-error", type=click.FloatRange(1, 100), metavar="FACTOR", help="Declared lengths are wrong by that."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of made-up arrivals and errors.")
-@click.option(
-    "--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of what there is to train."
-)
+@click.option("--applications", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of applications.")
 @click.option(
     "--scaling",
     is_flag=True,
@@ -84,9 +82,9 @@ def simulate(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Plays a trace of jobs under several policies: who would have been done when, on how many GPUs.
+    """Plays a trace of jobs under several policies: when each job would have ended, on how many GPUs.
 
-    TRACE is a CSV or JSON file; or `history`, the jobs that ended well in your own service; or made up:
+    TRACE is a CSV or JSON file; or `history`, the jobs that succeeded in your own service; or generated:
     poisson:JOBS@PER_HOUR, diurnal:JOBS@PER_HOUR, bursts:JOBSxTIMES[@SECONDS]. docs/simulator.md describes formats,
     conditions and the report.
 

@@ -115,7 +115,7 @@ def submit(
     """Submits a job and follows it: its log on stdout, its exit code at the end. Ctrl-C leaves it running.
 
     FILE holds one job as JSON, or a list of jobs (all or none, not followed); `-` is stdin. It takes every key of
-    POST /jobs; flags go before what it says. With --json the finished job is printed (with -d: the stored one).
+    POST /jobs; flags override it. With --json the finished job is printed (with -d: the stored one).
 
     \b
     Examples:

@@ -57,7 +57,7 @@ def add(session: Session, name: str) -> None:
 @click.argument("token", type=int)
 @pass_session
 def remove(session: Session, token: int) -> None:
-    """Revokes a token, given by the ID that `ls` shows. What it has opened ends.
+    """Revokes a token, given by the ID that `ls` shows. Its open streams end.
 
     \b
     Example:

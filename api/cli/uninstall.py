@@ -21,7 +21,9 @@ _SHOWN = 8  # names of a kind
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data folder.  [default: .]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as of serve.")
-@click.option("--everybody", is_flag=True, help="What any Schedulearn has on this machine's Docker Engine.")
+@click.option(
+    "--everybody", is_flag=True, help="Remove what any Schedulearn service has left on this machine's Docker Engine."
+)
 @click.option("--keep-images", is_flag=True, help="Leave the worker images, which take long to build.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_session

@@ -10,10 +10,8 @@ from schedulearn.api.cli.times import ago
 
 @click.command()
 @click.option("--since", default="30d", metavar="TIME", help="How far back: 12h, 7d.  [default: 30d]")
-@click.option(
-    "--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="May be given often.  [default: user]"
-)
-@click.option("--label", default="", metavar="NAME", help="The label that --by label goes by.")
+@click.option("--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="Repeatable.  [default: user]")
+@click.option("--label", default="", metavar="NAME", help="The label to group by.")
 @click.option("--price", type=click.FloatRange(0), default=0.0, metavar="NUMBER", help="Of one GPU-hour.")
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV.")
 @pass_session

@@ -13,7 +13,7 @@ from schedulearn.api.client import Json
 
 @click.group(cls=Group)
 def webhooks() -> None:
-    """URLs that are told when jobs end, hosts are lost, GPUs fail."""
+    """URLs that get events when jobs end, hosts are lost, GPUs fail."""
 
 
 @webhooks.command("ls")
@@ -45,11 +45,11 @@ def _row(hook: Json) -> list[Cell]:
 
 @webhooks.command("add")
 @click.argument("receiver", metavar="URL")
-@click.option("--event", "events", multiple=True, metavar="NAME", help="May be given often; see the list below.")
+@click.option("--event", "events", multiple=True, metavar="NAME", help="Repeatable; see the list below.")
 @click.option("--signed", is_flag=True, help="Sign with the secret in SCHEDULEARN_WEBHOOK_SECRET, or one asked for.")
 @pass_session
 def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) -> None:
-    """Has a URL told of events as JSON, from now on.
+    """Sends events as JSON to a URL, from now on.
 
     Events: job.running, job.ended, job.failed, host.lost, host.back, gpu.unhealthy, policy.changed. By default
     job.ended, host.lost and gpu.unhealthy.
@@ -128,7 +128,7 @@ def test(session: Session, webhook: int) -> int:
 @click.argument("webhook", type=int)
 @pass_session
 def remove(session: Session, webhook: int) -> None:
-    """Removes a webhook: its URL is told nothing any more.
+    """Removes a webhook.
 
     \b
     Example:

@@ -68,11 +68,11 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     )
 
 
-def follow(db: Database, images: Images, decision: Decision, standing: Set[str], now: float) -> None:
+def follow(db: Database, images: Images, decision: Decision, in_service: Set[str], now: float) -> None:
     """Begins the looks and fetches that `decision` asks for, and goes on with those under way on hosts that are
-    neither closed nor lost, `standing`."""
+    neither closed nor lost, `in_service`."""
     images.look(sorted(decision.look))
-    hosts = fetch_hosts(images.jobs, decision.fetch, standing, images.is_there, images.is_fetching)
+    hosts = fetch_hosts(images.jobs, decision.fetch, in_service, images.is_there, images.is_fetching)
     moving = [job for job in images.jobs.values() if job.status in WAITS and _changes(job, hosts.get(job.id, ()))]
     if moving:
         db.write(lambda conn: _write(conn, images, moving, hosts, now))

@@ -151,19 +151,19 @@ def _host_with_image(
 def fetch_hosts(
     jobs: Mapping[str, Job],
     decided: Mapping[str, tuple[str, ...]],
-    standing: Set[str],
+    in_service: Set[str],
     is_there: IsThere,
     is_fetching: Callable[[str, str], bool],
 ) -> dict[str, tuple[str, ...]]:
     """For each waiting job the hosts that fetch its image. A fetch that has begun goes on where it is, whatever the
-    next plans say, until the image is there or that host is not `standing`: closed or lost. `jobs`: all that have
-    not ended; `decided`: what the plan of this turn would have."""
+    next plans say, until the image is there or that host is not `in_service`: closed or lost.
+    `jobs`: all that have not ended; `decided`: what the plan of this turn would have."""
     found = {}
     for job in jobs.values():
         if job.status not in WAITS:
             continue
         wanted = decided.get(job.id, ())
-        begun = tuple(h for h in job.fetch_hosts if h in standing and not is_there(job.id, h))
+        begun = tuple(h for h in job.fetch_hosts if h in in_service and not is_there(job.id, h))
         if begun and (not wanted or wanted == begun or any(is_fetching(job.id, host) for host in begun)):
             found[job.id] = begun
         elif wanted:

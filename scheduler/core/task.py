@@ -35,7 +35,7 @@ class TaskSpec:
     host_network: bool = False
     """Share the host's network: the containers of a job over several hosts find each other there."""
     simulated_gpus: bool = False
-    """The GPUs exist only in the books: pin by the environment, ask the engine for no device."""
+    """The GPUs exist only in the database: pin by the environment, ask the engine for no device."""
 
     @property
     def task_id(self) -> str:

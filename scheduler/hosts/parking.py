@@ -85,9 +85,9 @@ class Parking:
     def turn(self) -> None:
         """Looks once, and does what is to be done."""
         with self._db.read() as db:
-            books = load_cluster_state(db)
-        address = {host.id: host.address for host in books.hosts}
-        for host_id, step in steps(self._host_loads(books), self._decision.desired_hosts):
+            state = load_cluster_state(db)
+        address = {host.id: host.address for host in state.hosts}
+        for host_id, step in steps(self._host_loads(state), self._decision.desired_hosts):
             now = self._clock()
             if self._not_before.get(host_id, 0.0) > now or (step == "close" and now < self._settled_at):
                 continue
@@ -103,13 +103,13 @@ class Parking:
     def _note(self, host_id: str, step: Step, now: float) -> None:
         self._db.write(lambda db: hosts.set_parking(db, host_id, step, now))
 
-    def _host_loads(self, books: ClusterState) -> list[HostLoad]:
+    def _host_loads(self, state: ClusterState) -> list[HostLoad]:
         reachable, now = self._reachable(), self._clock()
         held: Counter[str] = Counter()
-        for task in books.tasks:
+        for task in state.tasks:
             held[task.host_id] += len(task.gpu_uuids)
-        with_gpus = {gpu.host_id for gpu in books.gpus}
-        rigid = {t.host_id for t in books.tasks if t.job_id not in books.jobs or not books.jobs[t.job_id].elastic}
+        with_gpus = {gpu.host_id for gpu in state.gpus}
+        rigid = {t.host_id for t in state.tasks if t.job_id not in state.jobs or not state.jobs[t.job_id].elastic}
         return [
             HostLoad(
                 host.id,
@@ -119,7 +119,7 @@ class Parking:
                 held=held[host.id],
                 bound=host.origin == "embedded" or host.id in rigid,
             )
-            for host in books.hosts
+            for host in state.hosts
             if host.id in with_gpus and (host.state == "active" or host.parking)
         ]
 

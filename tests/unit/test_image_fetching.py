@@ -129,7 +129,7 @@ def row(status: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("fetch", "decided", "standing", "there", "fetching", "expected"),
+    ("fetch", "decided", "in_service", "there", "fetching", "expected"),
     [
         ((), ("h1",), "h1 h2", "", "", ("h1",)),
         (("h1",), ("h2",), "h1 h2", "", "h1", ("h1",)),  # it goes on where it began
@@ -144,7 +144,7 @@ def row(status: str = "pulling", fetch: tuple[str, ...] = ("h1",)) -> dict[str, 
 def test_where_an_image_is_fetched(
     fetch: tuple[str, ...],
     decided: tuple[str, ...],
-    standing: str,
+    in_service: str,
     there: str,
     fetching: str,
     expected: tuple[str, ...] | None,
@@ -152,7 +152,7 @@ def test_where_an_image_is_fetched(
     found = fetch_hosts(
         row("pulling" if fetch else "queued", fetch),
         {"j": decided} if decided else {},
-        set(standing.split()),
+        set(in_service.split()),
         lambda job, host: host in there.split(),
         lambda job, host: host in fetching.split(),
     )

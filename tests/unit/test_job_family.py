@@ -67,7 +67,7 @@ def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_ow
         c.wait(first, "running")
         c.cluster.db.write(lambda db: store_report(db, first, report((1, 2, 4)), 1.0))
         profiles.touch(first)
-        wait_for(lambda: found(early, 4), what="what a job that waited learns from its kin")
+        wait_for(lambda: found(early, 4), what="what a job that waited learns from its relative")
         [later, stranger] = c.submit(spec(elastic=True, family="f"), spec(elastic=True, family="g"))
         wait_for(lambda: found(later, 4), what="the profile of the family")
         assert profiles.get(stranger) is None
@@ -76,7 +76,7 @@ def test_a_new_job_starts_with_the_profile_of_its_family_and_then_goes_by_its_ow
         profiles.touch(later)
         wait_for(lambda: speeds(profiles.get(later))[0] < 0.6 * before[0], what="its own pace")
         now = speeds(profiles.get(later))
-        assert found(later, 4), "what it has not tried is known from its kin"
+        assert found(later, 4), "what it has not tried is known from its relative"
         assert now == pytest.approx([speed / 2 for speed in before], rel=0.1)
 
 

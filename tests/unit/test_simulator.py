@@ -1,4 +1,4 @@
-"""The simulator keeps its books: what is held, done, lost by restarts; and says what is wrong with a trace."""
+"""What the simulator keeps account of: what is held, done, lost by restarts; and says what is wrong with a trace."""
 
 import itertools
 import json

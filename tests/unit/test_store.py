@@ -110,7 +110,7 @@ def _task(db: Connection, name: str, **fields: Any) -> None:
 
 
 @pytest.fixture
-def books(database: Database) -> Database:
+def stored(database: Database) -> Database:
     def fill(db: Connection) -> None:
         db.execute(insert(Host).values(id="h", address="", runtime="fake", state="active", labels={}, position=0))
         db.execute(
@@ -126,38 +126,38 @@ def books(database: Database) -> Database:
     return database
 
 
-def test_the_database_refuses_a_second_lease_of_a_slot(books: Database) -> None:
+def test_the_database_refuses_a_second_lease_of_a_slot(stored: Database) -> None:
     lease = insert(Lease).values(gpu_uuid="g", slot=0, task_id="t1", claimed_at=0.0)
-    books.write(lambda db: db.execute(lease))
+    stored.write(lambda db: db.execute(lease))
     with pytest.raises(IntegrityError):
-        books.write(lambda db: db.execute(lease))
+        stored.write(lambda db: db.execute(lease))
 
 
-def test_the_database_refuses_a_lease_of_a_gpu_or_for_a_task_that_is_not_there(books: Database) -> None:
+def test_the_database_refuses_a_lease_of_a_gpu_or_for_a_task_that_is_not_there(stored: Database) -> None:
     for wrong in ({"gpu_uuid": "x", "task_id": "t1"}, {"gpu_uuid": "g", "task_id": "x"}):
         with pytest.raises(IntegrityError):
-            books.write(lambda db, wrong=wrong: db.execute(insert(Lease).values(slot=0, claimed_at=0.0, **wrong)))
+            stored.write(lambda db, wrong=wrong: db.execute(insert(Lease).values(slot=0, claimed_at=0.0, **wrong)))
 
 
-def test_the_database_refuses_a_second_live_task_of_a_rank(books: Database) -> None:
+def test_the_database_refuses_a_second_live_task_of_a_rank(stored: Database) -> None:
     with pytest.raises(IntegrityError):
-        books.write(lambda db: _task(db, "t2", attempt=2))
-    books.write(lambda db: db.execute(text("UPDATE task SET state = 'ended'")))
-    books.write(lambda db: _task(db, "t2", attempt=2))
+        stored.write(lambda db: _task(db, "t2", attempt=2))
+    stored.write(lambda db: db.execute(text("UPDATE task SET state = 'ended'")))
+    stored.write(lambda db: _task(db, "t2", attempt=2))
 
 
-def test_pauses_count_neither_as_run_time_nor_as_service(books: Database) -> None:
+def test_pauses_count_neither_as_run_time_nor_as_service(stored: Database) -> None:
     def live(db: Connection) -> Any:
         return tasks_of(db, ["j"], live=True)[0]
 
-    books.write(lambda db: _task(db, "t2", rank=1, state="running", started_at=100.0, gpu_uuids=["g"]))
-    books.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=100.0))  # t1, which never ran
-    books.write(lambda db: repository.mark_paused(db, live(db), 110.0))
-    books.write(lambda db: repository.mark_paused(db, live(db), 112.0))  # again: nothing happens
-    books.write(lambda db: repository.mark_resumed(db, live(db), 130.0))
-    books.write(lambda db: repository.mark_paused(db, live(db), 150.0))
-    books.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=160.0))
-    with books.read() as db:
+    stored.write(lambda db: _task(db, "t2", rank=1, state="running", started_at=100.0, gpu_uuids=["g"]))
+    stored.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=100.0))  # t1, which never ran
+    stored.write(lambda db: repository.mark_paused(db, live(db), 110.0))
+    stored.write(lambda db: repository.mark_paused(db, live(db), 112.0))  # again: nothing happens
+    stored.write(lambda db: repository.mark_resumed(db, live(db), 130.0))
+    stored.write(lambda db: repository.mark_paused(db, live(db), 150.0))
+    stored.write(lambda db: repository.end_task(db, live(db), outcome="cancelled", now=160.0))
+    with stored.read() as db:
         assert repository.get_job(db, "j").gpu_seconds == 30.0
 
 
@@ -165,9 +165,9 @@ def test_pauses_count_neither_as_run_time_nor_as_service(books: Database) -> Non
     "change",
     ["status = 'dreaming'", "status = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = 0"],
 )
-def test_the_database_refuses_a_job_that_cannot_be(books: Database, change: str) -> None:
+def test_the_database_refuses_a_job_that_cannot_be(stored: Database, change: str) -> None:
     with pytest.raises(IntegrityError):
-        books.write(lambda db: db.execute(text(f"UPDATE job SET {change}")))
+        stored.write(lambda db: db.execute(text(f"UPDATE job SET {change}")))
 
 
 def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
@@ -254,29 +254,29 @@ def test_averages_are_kept_for_a_time_once_a_minute_and_go_with_their_host(datab
     assert left() == []
 
 
-def test_energy_goes_to_the_tasks_that_held_a_gpu_while_they_held_it(books: Database) -> None:
+def test_energy_goes_to_the_tasks_that_held_a_gpu_while_they_held_it(stored: Database) -> None:
     def prepare(db: Connection) -> None:
         _task(db, "early", gpu_uuids=["a"], state="ended", started_at=0.0, finished_at=50.0, attempt=2)
         _task(db, "whole", gpu_uuids=["a", "b"], state="running", started_at=90.0, rank=1)
         _task(db, "beside", gpu_uuids=["b"], state="running", started_at=110.0, rank=2)
 
     def energy() -> dict[str, float]:
-        with books.read() as db:
+        with stored.read() as db:
             return {task.id: task.energy_joules for task in db.execute(select(Task))}
 
     def joules(uuid: str, since: float, until: float) -> float:
         return 10 * (until - since)
 
-    books.write(prepare)
-    with books.read() as db:
+    stored.write(prepare)
+    with stored.read() as db:
         before = gpus.live_tasks(db)
     assert set(before.ids) == {"t1", "whole", "beside"}
-    seen = books.write(lambda db: gpus.add_energy(db, joules, 100.0, 120.0, before))
+    seen = stored.write(lambda db: gpus.add_energy(db, joules, 100.0, 120.0, before))
     assert {name: energy()[name] for name in ("early", "whole", "beside")} == {
         "early": 0.0, "whole": 300.0, "beside": 50.0
     }  # fmt: skip
     change = update(Task).where(col(Task.id) == "whole").values(state="ended", finished_at=130.0)
-    books.write(lambda db: db.execute(change))
-    books.write(lambda db: gpus.add_energy(db, joules, 120.0, 180.0, seen))
+    stored.write(lambda db: db.execute(change))
+    stored.write(lambda db: gpus.add_energy(db, joules, 120.0, 180.0, seen))
     assert energy()["whole"] == 300.0 + 100.0 + 50.0
     assert energy()["beside"] == 50.0 + 300.0

@@ -40,8 +40,8 @@ def cluster(jobs: list[Job], tasks: list[Task], *, gpus: int = 4, state: str = "
     return cluster_state(jobs=known, tasks=tasks, hosts=[home], gpus=found, leases=leases)
 
 
-def look(books: ClusterState, **fields: Any) -> Snapshot:
-    return build_snapshot(books, {"h1"}, lambda uuid: None, NOW, caps_growth=False, **fields)
+def look(state: ClusterState, **fields: Any) -> Snapshot:
+    return build_snapshot(state, {"h1"}, lambda uuid: None, NOW, caps_growth=False, **fields)
 
 
 def seen(found: Snapshot, job_id: str) -> JobView:
@@ -51,8 +51,8 @@ def seen(found: Snapshot, job_id: str) -> JobView:
 def test_a_job_that_is_stopped_for_a_resize_stands_there_with_what_it_will_hold() -> None:
     """Else the others would take its place: one was stopped and started again at the size that it had."""
     stopping = row("a", "resizing", target={"h1": 1}, resized_at=990.0)
-    books = cluster([stopping, row("b")], [on("a", 0, 1, stop=True), on("b", 2, 3)])
-    for found in (look(books), look(books, settled=True)):
+    state = cluster([stopping, row("b")], [on("a", 0, 1, stop=True), on("b", 2, 3)])
+    for found in (look(state), look(state, settled=True)):
         assert seen(found, "a").allocation == {"h1": 1}
         assert seen(found, "a").held_seconds == 0.0, "it has not run on it yet"
         assert seen(found, "b").allocation == {"h1": 2}
@@ -60,8 +60,8 @@ def test_a_job_that_is_stopped_for_a_resize_stands_there_with_what_it_will_hold(
         assert host.gpus == 4
         assert sorted(host.gpu_jobs) == [0, 1, 1, 1]
         assert seen(found, "a").gpu_indices == {"h1": (0,)}
-    assert look(books).hosts[0].gpu_leaving == (True, True, False, False)
-    assert look(books, settled=True).hosts[0].leaving == 0
+    assert look(state).hosts[0].gpu_leaving == (True, True, False, False)
+    assert look(state, settled=True).hosts[0].leaving == 0
 
 
 def test_one_that_has_stopped_and_not_begun_again_keeps_its_place_too() -> None:
@@ -80,8 +80,8 @@ def test_one_that_has_stopped_and_not_begun_again_keeps_its_place_too() -> None:
 )
 def test_what_is_not_there_any_more_is_not_promised(target: dict[str, int], state: str, taken: int) -> None:
     waiting = row("a", "queued", target=target)
-    books = cluster([waiting, row("b")], [on("b", *range(taken))] if taken else [], state=state)
-    assert seen(look(books), "a").allocation == {}
+    found = look(cluster([waiting, row("b")], [on("b", *range(taken))] if taken else [], state=state))
+    assert seen(found, "a").allocation == {}
 
 
 def test_gpus_that_a_job_is_about_to_leave_are_no_reason_to_say_that_there_are_none() -> None:
@@ -107,8 +107,8 @@ def test_how_long_a_job_has_run_on_what_it_holds() -> None:
 
 
 def test_no_decision_is_made_on_a_new_job_before_its_familys_profile_is_there() -> None:
-    books = cluster([row("a"), row("new", "queued", attempt=0)], [on("a", 0)])
-    found = look(books, awaited={"a", "new"})
+    state = cluster([row("a"), row("new", "queued", attempt=0)], [on("a", 0)])
+    found = look(state, awaited={"a", "new"})
     assert [(job.id, job.held_seconds) for job in found.jobs] == [("a", 0.0)], "and a running one is left as it is"
 
 
@@ -140,9 +140,9 @@ def test_jobs_that_wait_only_for_each_other_are_stopped_together() -> None:
 
 def test_what_a_stopped_job_does_not_hold_yet_is_promised_to_it() -> None:
     jobs = [row("a", "resizing", target={"h1": 3}), row("b")]
-    books = cluster(jobs, [on("a", 0, stop=True), on("b", 1)])
-    assert promised(books, Plan({"a": {"h1": 3}, "b": {"h1": 1}})) == {"a": {"h1": 2}}
-    assert promised(books, Plan({"b": {"h1": 1}})) == {}, "the plan gives it nothing any more"
+    state = cluster(jobs, [on("a", 0, stop=True), on("b", 1)])
+    assert promised(state, Plan({"a": {"h1": 3}, "b": {"h1": 1}})) == {"a": {"h1": 2}}
+    assert promised(state, Plan({"b": {"h1": 1}})) == {}, "the plan gives it nothing any more"
 
 
 def test_one_gpu_is_not_called_gpus() -> None:

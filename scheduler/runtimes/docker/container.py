@@ -81,7 +81,7 @@ def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_real_gpus(inspected: Mapping[str, Any]) -> bool:
-    """Whether the container was given GPUs that are more than a number in the books."""
+    """Whether the container was given GPUs that are more than a number in the database."""
     env = dict(entry.partition("=")[::2] for entry in inspected["Config"].get("Env") or ())
     return bool(env.get("CUDA_VISIBLE_DEVICES"))
 

@@ -171,7 +171,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Host
-         * @description Forgets a host. `force`: although jobs have containers there; they start again elsewhere.
+         * @description Removes a host. `force`: even if jobs have containers there; they start again elsewhere.
          */
         delete: operations["remove_host_api_v1_hosts__host_id__delete"];
         options?: never;
@@ -190,7 +190,7 @@ export interface paths {
         put?: never;
         /**
          * Cordon
-         * @description Its jobs go on; no others come.
+         * @description Its jobs go on; no new ones start.
          */
         post: operations["cordon_api_v1_hosts__host_id__cordon_post"];
         delete?: never;
@@ -418,7 +418,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel
-         * @description Ends a job: SIGTERM to its containers, SIGKILL after a grace. Again: nothing more happens.
+         * @description Ends a job: SIGTERM to its containers, SIGKILL after the grace period. Repeating it changes nothing.
          */
         post: operations["cancel_api_v1_jobs__job_id__cancel_post"];
         delete?: never;
@@ -517,7 +517,7 @@ export interface paths {
         };
         /**
          * Get Policy
-         * @description The policy in force, and all that there are with their parameters.
+         * @description The policy in force, and all available ones with their parameters.
          */
         get: operations["get_policy_api_v1_policy_get"];
         /**
@@ -582,7 +582,7 @@ export interface paths {
         };
         /**
          * Replay
-         * @description The last jobs that ended well as a trace for `schedulearn simulate`: what would another policy have made of them?
+         * @description The last jobs that succeeded, as a trace for `schedulearn simulate`.
          *     Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran.
          */
         get: operations["replay_api_v1_policy_replay_get"];
@@ -691,7 +691,7 @@ export interface paths {
         put?: never;
         /**
          * Create Token
-         * @description A token that may do what the service's own may. The answer is the only place where it ever stands.
+         * @description A token that may do what the service's own may. Only this answer shows the token.
          */
         post: operations["create_token_api_v1_tokens_post"];
         delete?: never;
@@ -712,7 +712,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Token
-         * @description It opens nothing any more; streams that it has opened end.
+         * @description Revokes the token; its open streams end.
          */
         delete: operations["revoke_token_api_v1_tokens__token_id__delete"];
         options?: never;
@@ -1117,7 +1117,7 @@ export interface components {
             latest: string | null;
             /**
              * Not Before
-             * @description where no end is given: up to then there is none; null: it can't run, or awaits_image
+             * @description if no end is given: it does not end before this; null: it can't run, or awaits_image
              */
             not_before: string | null;
             /** Start */
@@ -1225,7 +1225,7 @@ export interface components {
             simulated: boolean;
             /**
              * State
-             * @description occupied: somebody uses it who has it not from here; unhealthy: not given until it is returned
+             * @description occupied: a process of no job uses it; unhealthy: not used until it is returned
              * @enum {string}
              */
             state: "free" | "used" | "occupied" | "unhealthy";
@@ -1233,7 +1233,7 @@ export interface components {
             type: string;
             /**
              * Utilization
-             * @description per cent; null where it can't be told
+             * @description per cent; null if unknown
              */
             utilization: number | null;
             /** Uuid */
@@ -1390,7 +1390,7 @@ export interface components {
             runtime: string;
             /**
              * State
-             * @description active; cordoned: its jobs go on, no others come; draining: they leave as well; emptying and then parked: off until the policy wants it
+             * @description active; cordoned: its jobs go on, no new ones start; draining: they leave as well; emptying, then parked: off until the policy wants it
              */
             state: string;
             /**
@@ -1468,7 +1468,7 @@ export interface components {
             own_bytes: number;
             /**
              * Used At
-             * @description when a job last used it there; null: none did, or one that is not over
+             * @description when a job last used it there; null: none did, or an unfinished one does
              */
             used_at: string | null;
         };
@@ -1522,7 +1522,7 @@ export interface components {
              * @description in place of the training script's
              */
             epochs: number | null;
-            /** @description null for a job that has ended, and until it was looked at */
+            /** @description null for a job that has ended, and one that is not yet predicted */
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
@@ -1727,7 +1727,7 @@ export interface components {
              * @description in place of the training script's
              */
             epochs: number | null;
-            /** @description null for a job that has ended, and until it was looked at */
+            /** @description null for a job that has ended, and one that is not yet predicted */
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;

@@ -47,4 +47,4 @@ for check in lint api:check test; do (cd ui && ../scripts/node.sh ../.venv npm r
 step tests
 # Two workers: most tests wait more than they compute. tests/conftest.py says which must not run beside each other.
 # Later arguments win: `make test ARGS="-n 0 --pdb"` is one process.
-"$bin/pytest" -n 2 --dist loadgroup --no-loadscope-reorder "$@"
+"$bin/pytest" -n 2 --dist loadscope --no-loadscope-reorder "$@"

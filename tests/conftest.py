@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the service sets it
@@ -30,34 +36,44 @@ def _running_engine() -> str:
     return found.stdout.strip().removeprefix("DOCKER_HOST=") if found.returncode == 0 else ""
 
 
-BRIDGED = {"docker_url", "engine_url", "worker_image", "project"}
-TRAINING = {"horovod_env", "environment_of"}
+@cache
+def _file_shares(path: str) -> str:
+    text = (ROOT / path).read_text() if (ROOT / path).is_file() else ""
+    if re.search(r"mark\.browser|mark\.docker|docker_url|engine_url|worker_image|\bcontainers\b", text):
+        return "network"
+    return "training" if re.search(r"horovod_env|environment_of|mark\.horovod", text) else path
 
 
-def _shares(item: pytest.Item) -> str:
+def _shares(nodeid: str) -> str:
     """What a test has in common with others, so that they run one after another, in one worker of `pytest -n 2`.
 
     Each container brings a network interface with it, and Chromium cuts off its requests whenever one comes or goes
     (ERR_NETWORK_CHANGED). So browsers do not run beside containers. Training takes all processors that it can get: two
     at a time would only wait for each other. All others share at most what their file has.
     """
-    needs = set(getattr(item, "fixturenames", ()))
-    if needs & BRIDGED or any(item.get_closest_marker(name) for name in ("docker", "browser")):
-        return "network"
-    if needs & TRAINING or item.get_closest_marker("horovod"):
-        return "training"
-    return item.nodeid.partition("::")[0]
+    path, _, name = nodeid.partition("::")
+    return "network" if "[docker" in name else _file_shares(path)
+
+
+_FIRST = {"network": 0, "training": 1}  # the long ones begin at once and beside each other; files fill the rest
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not os.environ.get("PYTEST_XDIST_WORKER"):
-        return
-    first = {"network": 0, "training": 1}  # the long ones begin at once and beside each other; files fill the rest
-    groups = {item: _shares(item) for item in items}
-    items.sort(key=lambda item: first.get(groups[item], 2))
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        items.sort(key=lambda item: _FIRST.get(_shares(item.nodeid), 2))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    # By hand: xdist 3.8 finds no group of a test under pytest 9.2.
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWhatTheyShare(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _shares(nodeid)
+
+    return ByWhatTheyShare(config, log)
 
 
 @pytest.fixture(scope="session")

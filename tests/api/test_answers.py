@@ -59,7 +59,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             return found
 
         wait_for(lambda: len(gpus()) == 3 and all(gpu["reading"] for gpu in gpus()), what="readings")
-        api.runtime.images = {FIVE_KEYS["container_image"]}
+        api.runtime.images.present = {FIVE_KEYS["container_image"]}
         api.runtime.fetchable = {"new:1": [ImageProgress(50.0, "half")]}
         done = api.submit(required_gpus=1)
         api.wait(done, "running")

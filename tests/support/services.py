@@ -86,6 +86,7 @@ class Service:
         self._stderr = data.with_name(f"{data.name}.stderr")
         self._stderr.touch()
         self._began_at = 0
+        self._is_ready = False
         self.http = httpx.Client(timeout=10, trust_env=False)
         if token:
             self.use_token(token)
@@ -105,6 +106,7 @@ class Service:
 
     def start(self, *, wait: bool = True) -> None:
         where = ("--data", str(self.data), "--port", str(self.port))
+        self._is_ready = False
         with self._stderr.open("a") as stderr:
             self._began_at = stderr.tell()
             self.process = subprocess.Popen(
@@ -115,7 +117,9 @@ class Service:
             self.wait_ready()
 
     def wait_ready(self) -> None:
-        """It says so by one line."""
+        """It says so by one line. Does nothing where that was read already."""
+        if self._is_ready:
+            return
         assert self.process is not None
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -123,6 +127,7 @@ class Service:
         self.url = json.loads(line)["url"]
         self.port = int(self.url.rpartition(":")[2])
         self.http.base_url = httpx.URL(self.url)
+        self._is_ready = True
 
     def kill(self) -> None:
         """kill -9, as a crash would."""

@@ -152,7 +152,9 @@ class Task(SQLModel, table=True):
     """Of the job's workers, with which it was to begin; 0: its job is not resized in place in this attempt."""
     host_id: str
     gpu_uuids: list[str] = Field(sa_column=json_column())
-    state: TaskStatus = Field(default=TaskStatus.WANTED, sa_column=Column(EnumColumn(TaskStatus), nullable=False))
+    state: TaskStatus = Field(
+        default=TaskStatus.WANTED, sa_column=Column(EnumColumn(TaskStatus), nullable=False, default=TaskStatus.WANTED)
+    )
     stop: bool = False
     created_at: float = Field(sa_type=InstantColumn)
     started_at: float | None = Field(default=None, sa_type=InstantColumn)
@@ -180,7 +182,9 @@ class Host(SQLModel, table=True):
     id: str = Field(primary_key=True)
     address: str
     runtime: str
-    state: HostState = Field(default=HostState.ACTIVE, sa_column=Column(EnumColumn(HostState), nullable=False))
+    state: HostState = Field(
+        default=HostState.ACTIVE, sa_column=Column(EnumColumn(HostState), nullable=False, default=HostState.ACTIVE)
+    )
     labels: dict[str, str] = Field(sa_column=json_column())
     position: int
     """Hosts are served in this order by policies that go by order."""
@@ -197,7 +201,8 @@ class Host(SQLModel, table=True):
     drain_until: float | None = Field(default=None, sa_type=InstantColumn)
     """It is being drained: what still runs there then is stopped. Its state is `cordoned` meanwhile."""
     parking: Parking = Field(
-        default=Parking.NONE, sa_column=Column(EnumColumn(Parking), nullable=False, server_default="")
+        default=Parking.NONE,
+        sa_column=Column(EnumColumn(Parking), nullable=False, default=Parking.NONE, server_default=""),
     )
     """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
     lost_at: float | None = Field(default=None, sa_type=InstantColumn)

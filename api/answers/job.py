@@ -181,8 +181,9 @@ class JobOut(JobFields):
 without_bounds(JobOut)
 _STORED_OTHERWISE = {"env", "deadline", "shm_size", "memory"}
 _AS_STORED = (
-    *(JobFields.model_fields.keys() - _STORED_OTHERWISE),
-    *("id", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
+    "id",
+    *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),
+    *("pull_percent", "attempt", "restarts", "retries", "exit_code"),
 )
 
 

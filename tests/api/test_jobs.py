@@ -11,6 +11,7 @@ def test_the_five_keys_are_a_complete_job(api: Api) -> None:
     answer = api.http.post("/api/v1/jobs", json=FIVE_KEYS)
     assert answer.status_code == 201
     job = answer.json()
+    assert list(job)[:2] == ["id", "name"], "always in the same order"
     assert {key: job[key] for key in FIVE_KEYS} == FIVE_KEYS
     assert (job["state"], job["priority"], job["launcher"], job["shm_size"]) == ("queued", 50, "horovod", 1 << 30)
     api.wait(job["id"], "running")

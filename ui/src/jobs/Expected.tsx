@@ -12,8 +12,8 @@ export function Starts({ eta }: { eta: Eta | null }) {
 
 const BASIS = {
   progress: "by the progress that it reports",
-  family: "by how long its kin took",
-  guess: "a guess: it reports no progress and has no kin",
+  family: "by how long other jobs of its family took",
+  guess: "a guess: it reports no progress, and no job of its family has ended",
 };
 
 /** When a job is expected to end, between which bounds, and on what that rests. */

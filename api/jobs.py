@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -239,11 +239,6 @@ def _detail(cluster: Cluster, db: Connection, job_id: str) -> JobDetail:
     return JobDetail.of(values, now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])])
 
 
-def _why_it_waits(row: Row[Any], now: float, waiting: Mapping[str, str]) -> tuple[str, str] | None:
-    why = why_resting(row, now) or why_waiting(waiting, row.id)
-    return (why.code, str(why)) if why is not None else None
-
-
 def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> list[JobOut]:
     return [JobOut.of(values, now) for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)]
 
@@ -265,7 +260,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
         eta = etas.jobs.get(row.id)
         yield JobNow(
             gpus=gpus.get(row.id, ()),
-            waiting=_why_it_waits(row, now, waiting),
+            waiting=why_resting(row, now) or why_waiting(waiting, row.id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
             served=served.get(row.id, Service()),
             silent=silent.get(row.id),

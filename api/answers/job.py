@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, PlainSerializer
 from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
+from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.specs.job import JobFields, without_bounds
@@ -98,8 +99,8 @@ class JobNow:
     """What is known of a job beside its row."""
 
     gpus: Sequence[GpuRef] = ()
-    waiting: tuple[str, str] | None = None
-    """(code, sentence) of the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
+    waiting: Explanation | None = None
+    """By the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
     eta: EtaOut | None = None
     served: Service = _UNSERVED
     """By its live tasks."""
@@ -149,9 +150,9 @@ class JobOut(JobFields):
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
         status, message = JobStatus(job["status"]), job["message"]
         told = {"reason": job["reason"], "message": message}
-        if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting[0], status) in _PAUSES):
+        if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting.code, status) in _PAUSES):
             late = late_deadline(job["deadline"], job["submitted_at"])
-            told = {"reason": now.waiting[0], "message": f"{now.waiting[1]} {late}".rstrip()}
+            told = {"reason": now.waiting.code, "message": f"{now.waiting} {late}".rstrip()}
         elif now.silent is not None and status == JobStatus.RUNNING:
             told["message"] = f"{message} {now.silent}"
         return unchecked(

@@ -12,10 +12,9 @@ from sqlalchemy.exc import IntegrityError
 
 from schedulearn.scheduler.control.waiting_reasons import code_of
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
-from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.gang import Place, in_order, place_of
 from schedulearn.scheduler.core.in_place import IN_PLACE, WorkerChange, in_place, next_generation, settled, step_to
-from schedulearn.scheduler.core.model import Allocation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.placement import GpuState, LeaseClaim, Placement, place
 from schedulearn.scheduler.core.snapshot import host_of, parts
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
@@ -231,13 +230,9 @@ def _stop_for_resize(conn: Connection, resize: Resize, plan: Plan, now: float) -
     decided = {"decision": code_of(message), "allocation": target}
     if repository.move_job(
         conn, job, Reason.RESIZE_REQUESTED, message, now, data=decided,
-        **_resized(resize.view.allocation, now, target or None),
+        target=target or None, resized_at=now, resized_from=dict(resize.view.allocation),
     ):  # fmt: skip
         repository.stop_tasks(conn, job.id)
-
-
-def _resized(before: Allocation, now: float, target: dict[str, int] | None) -> JobChanges:
-    return JobChanges(resized_at=now, resized_from=dict(before), target=target)
 
 
 def _by_host(placement: Placement) -> Placement:

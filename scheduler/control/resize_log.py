@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy import update
 from sqlalchemy.engine import Connection
@@ -15,6 +14,7 @@ from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, gpu_count
 from schedulearn.scheduler.core.snapshot import UNREPORTED_S
 from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.reports.records import MeasuredPasses
 from schedulearn.scheduler.reports.store import STALL, metrics_of, observations_of
 from schedulearn.scheduler.store import models as tables
 from schedulearn.scheduler.store import repository
@@ -23,19 +23,6 @@ from schedulearn.scheduler.store.db import Database
 KIND = "job.resized"
 MEASURED, UNMEASURED = "measured", "unmeasured"
 _ALIKE = 0.01  # of speed: below that it says that nothing has changed
-
-
-class Measured(Protocol):
-    """Steps of a job that were measured, on one kind of allocation."""
-
-    @property
-    def num_gpus(self) -> int: ...
-    @property
-    def atomic_batch(self) -> int: ...
-    @property
-    def iter_time(self) -> float: ...
-    @property
-    def at(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,7 @@ def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView]
 
 
 def outcome(
-    job: Job, view: JobView, seen: Sequence[Measured], stalls: Sequence[Sequence[float]]
+    job: Job, view: JobView, seen: Sequence[MeasuredPasses], stalls: Sequence[Sequence[float]]
 ) -> ResizeOutcome | None:
     """Of the last resize of `job`; None: it was not resized, or it is too early to tell. `stalls`: [step, seconds,
     time] of each time that it stood still for a resize."""
@@ -103,7 +90,7 @@ def outcome(
     return ResizeOutcome(before, after, stood_still, message, ratio)
 
 
-def _speed(seen: Sequence[Measured], gpus: int, since: float = 0.0) -> float | None:
+def _speed(seen: Sequence[MeasuredPasses], gpus: int, since: float = 0.0) -> float | None:
     """Samples a second on so many GPUs, as measured last; None if never since then."""
     rows = [row for row in seen if row.num_gpus == gpus and row.at >= since]
     newest = max(rows, key=lambda row: row.at, default=None)

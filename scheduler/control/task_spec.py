@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, StartDetails, Task
 from schedulearn.scheduler.core.command import (
@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.command import (
 from schedulearn.scheduler.core.gang import Member, member_argv, member_env, place_of
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.in_place import members
-from schedulearn.scheduler.core.job_image import NamesImage, image_named
+from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.limits import data_variables, limits, sources
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.runtimes.recipes import recipe_path
@@ -29,10 +29,10 @@ class HostResources:
     """What a task's host has."""
 
     gpus: int
-    facts: HostFacts | None = None
-    data_sets: Mapping[str, str] = field(default_factory=dict)
+    facts: HostFacts | None
+    data_sets: Mapping[str, str]
     """Name -> folder there."""
-    image_of: Callable[[NamesImage], str] = image_named
+    image_of: Callable[[NamesImage], str]
     """What a job runs in there."""
 
 

@@ -105,7 +105,7 @@ def why_waiting(reasons: Mapping[str, str], job_id: str) -> Explanation | None:
     why = reasons.get(job_id)
     if why is None:
         return None
-    return Explanation(code_of(why), str(why))
+    return why if isinstance(why, Explanation) else Explanation(code_of(why), why)
 
 
 def _insert(conn: Connection, news: Mapping[str, str], now: float) -> None:

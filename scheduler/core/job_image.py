@@ -10,7 +10,3 @@ class NamesImage(Protocol):
     def container_image(self) -> str: ...
     @property
     def launcher(self) -> str: ...
-
-
-def image_named(job: NamesImage) -> str:
-    return job.container_image

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.reports.fitting import make_profile
 from schedulearn.scheduler.reports.records import BatchLimits, MetricPoint
 from schedulearn.scheduler.reports.relatives import REMEMBERED
 from schedulearn.scheduler.reports.store import NOISE, STALL, last_reports, observations_of
 from schedulearn.scheduler.sim.replay import FinishedJob, JobKind, noise_curve
-from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.cluster_state import succeeded_jobs, tasks_of
 from schedulearn.scheduler.store.models import Metric
-
-
-class _Job(Protocol):
-    @property
-    def id(self) -> str: ...
 
 
 class _KindKey(NamedTuple):
@@ -34,7 +28,7 @@ class _KindKey(NamedTuple):
 
 def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
     """The last jobs that ended well, by time of submission, with all that tells how they went."""
-    jobs = repository.list_succeeded(conn, limit)
+    jobs = succeeded_jobs(conn, limit)
     ids = [job.id for job in jobs]
     tasks: dict[str, list[Task]] = {}
     for task in tasks_of(conn, ids):
@@ -51,7 +45,7 @@ def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
     ]
 
 
-def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[_Job], JobKind | None]:
+def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[Job], JobKind | None]:
     """A finished job -> what its kind's newest profile tells. A kind: one family with the same limits of the batch."""
     found: dict[_KindKey, JobKind] = {}
     of_job: dict[str, _KindKey] = {}
@@ -67,7 +61,7 @@ def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[_Job], Job
             name = job.name if number == 1 else f"{job.name} ({number})"
             found[key] = JobKind(name, make_profile(report, passes).goodput, noise_curve(finished.noise))
 
-    def kind_of(job: _Job) -> JobKind | None:
+    def kind_of(job: Job) -> JobKind | None:
         key = of_job.get(job.id)
         return None if key is None else found.get(key)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from schedulearn.scheduler.core.cluster_state import Job, Task
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
@@ -23,54 +25,12 @@ Curve = Sequence[tuple[float, float]]
 """(fraction of the training done, gradient noise scale in samples), by rising fraction."""
 
 
-class JobRecord(Protocol):
-    """What is read of a stored job."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def family(self) -> str | None: ...
-    @property
-    def submitted_at(self) -> float: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def weight(self) -> float: ...
-    @property
-    def elastic(self) -> bool: ...
-    @property
-    def required_gpus(self) -> int: ...
-    @property
-    def min_gpus(self) -> int: ...
-    @property
-    def max_gpus(self) -> int: ...
-    @property
-    def run_seconds(self) -> float: ...
-    @property
-    def gpu_seconds(self) -> float: ...
-
-
-class TaskRecord(Protocol):
-    """What is read of a stored task."""
-
-    @property
-    def host_id(self) -> str: ...
-    @property
-    def gpu_uuids(self) -> Sequence[str]: ...
-    @property
-    def started_at(self) -> float | None: ...
-    @property
-    def finished_at(self) -> float | None: ...
-
-
 @dataclass(frozen=True)
 class FinishedJob:
     """One job that ended well, and what it reported."""
 
-    job: JobRecord
-    tasks: Sequence[TaskRecord]
+    job: Job
+    tasks: Sequence[Task]
     noise: Sequence[tuple[float, float, float]] = ()
     """(step, gradient noise scale in samples, seconds since the epoch)"""
     stalls: float = 0.0
@@ -96,7 +56,7 @@ class JobKind:
     noise: Curve = field(default_factory=tuple)
 
 
-def trace(past: Sequence[FinishedJob], kind_of: Callable[[JobRecord], JobKind | None]) -> dict[str, object]:
+def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None]) -> dict[str, object]:
     """The JSON trace of docs/simulator.md. `kind_of`: a row of `job` to what is known of its kind, or None."""
     begin = min((each.job.submitted_at for each in past), default=0.0)
     kinds: dict[str, JobKind] = {}
@@ -140,7 +100,7 @@ def work(past: FinishedJob, kind: JobKind) -> float:
     return max(1e-6, steps * _worked(total, past.stalls) / max(total, 1e-9))
 
 
-def stretches(tasks: Iterable[TaskRecord]) -> list[AllocationSpan]:
+def stretches(tasks: Iterable[Task]) -> list[AllocationSpan]:
     """From the tasks of a job, however many it had at a time: one a gang's host, or one a worker."""
     ran = [(t.started_at, t.finished_at, t) for t in tasks if t.started_at is not None and t.finished_at is not None]
     times = sorted({at for started_at, finished_at, _ in ran for at in (started_at, finished_at)})

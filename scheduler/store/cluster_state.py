@@ -11,7 +11,7 @@ from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
-from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, TaskStatus
+from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskStatus
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
 
 
@@ -20,7 +20,8 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
     return select(*(col(getattr(table, name)) for name in fields))
 
 
-_JOBS = _columns(Job, records.Job._fields).where(col(Job.status).not_in([status.value for status in TERMINAL]))
+_ALL_JOBS = _columns(Job, records.Job._fields)
+_JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
 _STARTS = _columns(Job, records.StartDetails._fields)
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
 _LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
@@ -66,6 +67,13 @@ def load_gpu_leases(conn: Connection) -> GpuLeases:
         leases.setdefault(uuid, {})[slot] = task_id
     hosts = [records.Host._make(row) for row in conn.execute(_HOSTS)]
     return GpuLeases(hosts, [records.Gpu._make(row) for row in conn.execute(_GPUS)], leases)
+
+
+def succeeded_jobs(conn: Connection, limit: int) -> list[records.Job]:
+    """The last jobs that ended well, by time of submission."""
+    query = _ALL_JOBS.where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.run_seconds) > 0)
+    newest = conn.execute(query.order_by(col(Job.submitted_at).desc()).limit(limit)).all()
+    return [records.Job._make(row) for row in reversed(newest)]
 
 
 def tasks_of(conn: Connection, job_ids: Sequence[str], *, live: bool = False) -> list[records.Task]:

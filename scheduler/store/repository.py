@@ -109,12 +109,6 @@ def list_jobs(
     return list(db.execute(query))
 
 
-def list_succeeded(db: Connection, limit: int) -> list[JobRow]:
-    """The last jobs that ended well, by time of submission."""
-    query = select(Job).where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.run_seconds) > 0)
-    return list(db.execute(query.order_by(col(Job.submitted_at).desc()).limit(limit)))[::-1]
-
-
 def count_jobs(db: Connection) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
     rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))

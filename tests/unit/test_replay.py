@@ -1,13 +1,13 @@
 """One's own past as a trace: played on the same GPUs, jobs take as long as they took."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import host
+from builders import host, job_record, task_record
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
+from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.sim.replay import (
@@ -27,16 +27,17 @@ MODEL = StepTimeModel(0.02, 0.001, 0.02, 0.002, 0.1, 0.01, 2.0)
 KIND = JobKind("digits", Goodput({"a": MODEL}, 400.0, BatchBounds(64, 1024)), ((0.0, 400.0), (1.0, 400.0)))
 
 
-def job(**fields: Any) -> SimpleNamespace:
+def job(**fields: Any) -> Job:
     defaults: dict[str, Any] = {
         "id": "one", "submitted_at": 1000.0, "priority": 50, "weight": 1.0, "elastic": True, "required_gpus": 2,
         "min_gpus": 1, "max_gpus": 8, "run_seconds": 610.0, "gpu_seconds": 1220.0,
     }  # fmt: skip
-    return SimpleNamespace(**{**defaults, **fields})
+    return job_record(**{**defaults, **fields})
 
 
-def task(begin: float, end: float, gpus: int = 1, host_id: str = "h1") -> SimpleNamespace:
-    return SimpleNamespace(started_at=begin, finished_at=end, gpu_uuids=[str(n) for n in range(gpus)], host_id=host_id)
+def task(begin: float, end: float, gpus: int = 1, host_id: str = "h1") -> Task:
+    uuids = [str(n) for n in range(gpus)]
+    return task_record(started_at=begin, finished_at=end, gpu_uuids=uuids, host_id=host_id)
 
 
 class Replayed(Policy):
@@ -55,7 +56,7 @@ class Replayed(Policy):
 
 def test_stretches_add_up_what_several_tasks_hold() -> None:
     tasks = [task(0, 100, 2), task(50, 100, 1, "h2"), task(120, 200), task(200, 210), task(300, 400, 4)]
-    tasks[-1].started_at = None  # it never ran
+    tasks[-1] = tasks[-1]._replace(started_at=None)  # it never ran
     assert stretches(tasks) == [
         AllocationSpan(0, 50, 1, 2),
         AllocationSpan(50, 100, 2, 3),

@@ -1,6 +1,5 @@
 """What a resize gained and cost, as its job's events tell it."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from builders import job as view_of
@@ -8,20 +7,13 @@ from builders import job_record
 
 from schedulearn.scheduler.control.resize_log import MEASURED, UNMEASURED, outcome
 from schedulearn.scheduler.core.snapshot import UNREPORTED_S
+from schedulearn.scheduler.reports.records import MeasuredPasses
 
 RESIZED = job_record("a", resized_from={"h1": 1}, resized_at=100.0)
 
 
-@dataclass
-class Steps:
-    num_gpus: int
-    atomic_batch: int
-    iter_time: float
-    at: float
-
-
-def seen(gpus: int, step: float, at: float, batch: int = 32) -> Steps:
-    return Steps(gpus, batch, step, at)
+def seen(gpus: int, step: float, at: float, batch: int = 32) -> MeasuredPasses:
+    return MeasuredPasses("a100", 1, gpus, batch, passes=9, grad_time=step / 2, iter_time=step, at=at)
 
 
 def tell(*rows: Any, held: float = 50.0, stalls: Any = (), job: Any = RESIZED, on: Any = None) -> Any:

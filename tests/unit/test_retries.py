@@ -60,7 +60,9 @@ def test_tries_are_apart_and_others_have_the_gpu_meanwhile_and_the_loop_wakes_by
                 break
             c.runtime.finish(c.task(job, attempt), 3)
             waits = c.wait(job, "queued")
-            assert waits.not_before > time.time()
+            ended = starts(c, job)[attempt - 1][1]
+            assert ended is not None
+            assert waits.not_before >= ended + attempt  # not by our clock now: a busy machine looks late
             assert "job.waiting" not in c.events(job)
             if attempt == 1:
                 [other] = c.submit(spec())

@@ -12,7 +12,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
-from schedulearn.api import (
+from schedulearn.api import openapi, problems
+from schedulearn.api.answers.health import Health, SessionOut
+from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.problem import Problem
+from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.last_resort import LastResort
+from schedulearn.api.named_tokens import NamedTokens
+from schedulearn.api.reach import find_report_url
+from schedulearn.api.routes import (
     data_sets,
     disk,
     events,
@@ -20,10 +28,8 @@ from schedulearn.api import (
     jobs,
     legacy,
     metrics,
-    openapi,
     page,
     policy,
-    problems,
     reports,
     telemetry,
     timeline,
@@ -31,14 +37,7 @@ from schedulearn.api import (
     usage,
     webhooks,
 )
-from schedulearn.api.answers.health import Health, SessionOut
-from schedulearn.api.answers.model import Answer
-from schedulearn.api.answers.problem import Problem
-from schedulearn.api.auth import COOKIE, Guard, same_token
-from schedulearn.api.last_resort import LastResort
-from schedulearn.api.named_tokens import NamedTokens
-from schedulearn.api.page import CSP
-from schedulearn.api.reach import find_report_url
+from schedulearn.api.routes.page import CSP
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster, MakeHost

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from schedulearn.api.answers.host import GpuOut
-from schedulearn.api.hosts import show_hosts
+from schedulearn.api.routes.hosts import show_hosts
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.store import repository
 

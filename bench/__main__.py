@@ -7,21 +7,22 @@ import importlib
 import os
 import sys
 
-NAMES = (
-    "footprint", "decisions", "submissions", "load", "start_latency", "sdk", "hosts", "telemetry", "page", "simulation",
-    "allocation", "forecasts", "accuracy",
-)  # fmt: skip
+MODULES = {
+    "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
+    "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
+    "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
+}  # fmt: skip
 
 
 def main() -> int:
-    chosen = [each.partition("=") for each in sys.argv[1:] or NAMES]
-    if unknown := {name for name, _, _ in chosen} - set(NAMES):
-        print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
+    chosen = [each.partition("=") for each in sys.argv[1:] or MODULES]
+    if unknown := {name for name, _, _ in chosen} - set(MODULES):
+        print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
     kept = True
     for name, _, seconds in chosen:
-        module = importlib.import_module(f"bench.{name}")
+        module = importlib.import_module(f"bench.{MODULES[name]}.{name}")
         print(f"{name}: {(module.__doc__ or '').splitlines()[0]}", flush=True)
         kept = (module.main(float(seconds)) if seconds else module.main()) and kept
     return 0 if kept else 1

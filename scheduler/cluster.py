@@ -20,7 +20,7 @@ from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.webhooks import Webhooks
-from schedulearn.scheduler.core.limits import check_data_sets
+from schedulearn.scheduler.core.planning.limits import check_data_sets
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory

@@ -12,21 +12,21 @@ import sys
 import click
 
 import schedulearn
-from schedulearn.api.cli.backup import backup, restore
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.policy import policy
-from schedulearn.api.cli.serve import serve
+from schedulearn.api.cli.service.backup import backup, restore
+from schedulearn.api.cli.service.serve import serve
+from schedulearn.api.cli.service.uninstall import uninstall
 from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.tokens import tokens
 from schedulearn.api.cli.top import top
-from schedulearn.api.cli.uninstall import uninstall
 from schedulearn.api.cli.usage import usage
 from schedulearn.api.cli.webhooks import webhooks
-from schedulearn.api.client import ClientError
+from schedulearn.api.client.client import ClientError
 
 __all__ = ["cli", "main"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedulearn.api.client import ApiError, Client, ClientError, Json
+from schedulearn.api.client.client import ApiError, Client, ClientError, Json
 from schedulearn.scheduler.core.states import JobStatus
 
 if TYPE_CHECKING:

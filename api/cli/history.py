@@ -18,7 +18,7 @@ from schedulearn.api.cli.common import (
     print_table,
 )
 from schedulearn.api.cli.times import ago, show_seconds, show_time
-from schedulearn.api.client import Json
+from schedulearn.api.client.client import Json
 
 UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "temperature": (1.0, " °C"),
          "power_w": (1.0, " W")}  # fmt: skip

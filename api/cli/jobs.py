@@ -24,7 +24,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
-from schedulearn.api.client import ClientError, Json
+from schedulearn.api.client.client import ClientError, Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]

@@ -24,7 +24,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow, wait
 from schedulearn.api.cli.times import parse_instant, parse_seconds
-from schedulearn.api.client import Json
+from schedulearn.api.client.client import Json
 
 _WORDS = "schedulearn.submit.words"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from schedulearn.api.client import Json
+from schedulearn.api.client.client import Json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")

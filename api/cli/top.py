@@ -22,7 +22,7 @@ from schedulearn.api.cli.common import (
     rich_table,
 )
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
-from schedulearn.api.client import Json, UnreachableError
+from schedulearn.api.client.client import Json, UnreachableError
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
 if TYPE_CHECKING:

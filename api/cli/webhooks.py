@@ -8,7 +8,7 @@ import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
 from schedulearn.api.cli.times import show_time
-from schedulearn.api.client import Json
+from schedulearn.api.client.client import Json
 
 
 @click.group(cls=Group)

@@ -13,10 +13,17 @@ from sqlalchemy.exc import IntegrityError
 from schedulearn.scheduler.control.waiting_reasons import code_of
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
 from schedulearn.scheduler.core.gang import Place, in_order, place_of
-from schedulearn.scheduler.core.in_place import IN_PLACE, WorkerChange, in_place, next_generation, settled, step_to
 from schedulearn.scheduler.core.model import JobView, Plan, Snapshot, gpu_count
-from schedulearn.scheduler.core.placement import GpuState, LeaseClaim, Placement, place
-from schedulearn.scheduler.core.snapshot import host_of, parts
+from schedulearn.scheduler.core.outcomes.in_place import (
+    IN_PLACE,
+    WorkerChange,
+    in_place,
+    next_generation,
+    settled,
+    step_to,
+)
+from schedulearn.scheduler.core.planning.placement import GpuState, LeaseClaim, Placement, place
+from schedulearn.scheduler.core.planning.snapshot import host_of, parts
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.core.task import task_id
 from schedulearn.scheduler.hosts.agent import HostAgent

@@ -13,9 +13,9 @@ from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.model import JobView, Snapshot
+from schedulearn.scheduler.core.planning.remaining_work import by_family
+from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.core.remaining_work import by_family
-from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.errors import PolicyFault
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.specs.job import JobSpec

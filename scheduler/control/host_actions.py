@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 from schedulearn.scheduler.control.task_spec import HostResources, known_spec, task_spec
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
-from schedulearn.scheduler.core.observations import Observation
-from schedulearn.scheduler.core.reconcile import DesiredTask, diff
+from schedulearn.scheduler.core.outcomes.observations import Observation
+from schedulearn.scheduler.core.planning.reconcile import DesiredTask, diff
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.hosts.agent import HostAgent

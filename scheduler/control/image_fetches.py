@@ -12,9 +12,15 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.cluster_state import Job
-from schedulearn.scheduler.core.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.image_fetching import SOON_S, Decision, fetch_hosts, refused_fetches, seconds_left
 from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
+from schedulearn.scheduler.core.planning.image_fetching import (
+    SOON_S,
+    Decision,
+    fetch_hosts,
+    refused_fetches,
+    seconds_left,
+)
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.store import repository

@@ -20,20 +20,20 @@ from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.control.write_findings import evict, write_findings
 from schedulearn.scheduler.core.cluster_state import ClusterState, Task, run_seconds
-from schedulearn.scheduler.core.evictions import evictions, faults_of, next_deadlines
-from schedulearn.scheduler.core.findings import Finding, JobMoved
-from schedulearn.scheduler.core.host_liveness import Silence, liveness_changes
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
-from schedulearn.scheduler.core.image_fetching import decide
 from schedulearn.scheduler.core.model import Plan, Snapshot
-from schedulearn.scheduler.core.observations import Observation
-from schedulearn.scheduler.core.outcomes import outcomes_of
+from schedulearn.scheduler.core.outcomes.cluster_outcomes import outcomes_of
+from schedulearn.scheduler.core.outcomes.findings import Finding, JobMoved
+from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_changes
+from schedulearn.scheduler.core.outcomes.observations import Observation
+from schedulearn.scheduler.core.outcomes.retries import next_tries
+from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
+from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
+from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.reconcile import is_fenced
+from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.reconcile import is_fenced
-from schedulearn.scheduler.core.retries import next_tries
-from schedulearn.scheduler.core.snapshot import build_snapshot
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
-from schedulearn.scheduler.core.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles

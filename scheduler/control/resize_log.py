@@ -12,7 +12,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import JobView, gpu_count
-from schedulearn.scheduler.core.snapshot import UNREPORTED_S
+from schedulearn.scheduler.core.planning.snapshot import UNREPORTED_S
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.records import MeasuredPasses
 from schedulearn.scheduler.reports.store import STALL, metrics_of, observations_of

@@ -17,9 +17,9 @@ from schedulearn.scheduler.core.command import (
 )
 from schedulearn.scheduler.core.gang import Member, member_argv, member_env, place_of
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.in_place import members
 from schedulearn.scheduler.core.job_image import NamesImage
-from schedulearn.scheduler.core.limits import data_variables, limits, sources
+from schedulearn.scheduler.core.outcomes.in_place import members
+from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 

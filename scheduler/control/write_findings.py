@@ -7,8 +7,15 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.core.evictions import Eviction
-from schedulearn.scheduler.core.findings import Finding, JobMoved, TaskEnded, TaskPaused, TaskResumed, TaskStarted
+from schedulearn.scheduler.core.outcomes.findings import (
+    Finding,
+    JobMoved,
+    TaskEnded,
+    TaskPaused,
+    TaskResumed,
+    TaskStarted,
+)
+from schedulearn.scheduler.core.planning.evictions import Eviction
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.errors import IllegalTransitionError
 from schedulearn.scheduler.store import repository

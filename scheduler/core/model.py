@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
-    from schedulearn.scheduler.core.remaining_work import Basis
 
 Allocation = Mapping[str, int]
 """host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
@@ -22,6 +22,19 @@ RESTART_S = 20.0
 starts, and the script imports and loads its checkpoint again. `python -m bench sdk` measures it."""
 IN_PLACE_S = 1.0
 """The same for a job that is resized in place."""
+
+
+class Basis(StrEnum):
+    """What a predicted length rests on, the most trustworthy first."""
+
+    PROGRESS = "progress"
+    FAMILY = "family"
+    GUESS = "guess"
+
+    @property
+    def spread(self) -> float:
+        """The true length is expected within this factor of the predicted one, either way."""
+        return {"progress": 1.15, "family": 1.5, "guess": 3.0}[self.value]
 
 
 def gpu_count(number: int) -> str:

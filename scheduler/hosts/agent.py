@@ -14,8 +14,8 @@ from functools import partial
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import NamesImage
-from schedulearn.scheduler.core.observations import Refusal
-from schedulearn.scheduler.core.reconcile import (
+from schedulearn.scheduler.core.outcomes.observations import Refusal
+from schedulearn.scheduler.core.planning.reconcile import (
     Action,
     ActionKey,
     FetchCheckpoints,

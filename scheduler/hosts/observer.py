@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from schedulearn.scheduler.background import Background, delay_after
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.observations import Observation, Outage, through_outages
+from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, through_outages
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.hosts.host_images import HostImages

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schedulearn.scheduler.background import delay_after
-from schedulearn.scheduler.core.reconcile import Goal
+from schedulearn.scheduler.core.planning.reconcile import Goal
 
 BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 

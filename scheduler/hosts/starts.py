@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Set
 
-from schedulearn.scheduler.core.observations import Refusal
+from schedulearn.scheduler.core.outcomes.observations import Refusal
 
 
 class Starts:

@@ -12,20 +12,20 @@ from pydantic import TypeAdapter, ValidationError
 from schedulearn.scheduler.core.policy import MinimalPolicy, Policy
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError, UnknownPolicyError
-from schedulearn.scheduler.policies.afs_l import AfsL
-from schedulearn.scheduler.policies.edf import EarliestDeadlineFirst
-from schedulearn.scheduler.policies.elastic_fifo import ElasticFifo
-from schedulearn.scheduler.policies.elastic_srtf import ElasticShortestRemainingTimeFirst
-from schedulearn.scheduler.policies.elastic_tiresias import ElasticTiresias
-from schedulearn.scheduler.policies.ffdl import FfDL
-from schedulearn.scheduler.policies.fifo import Fifo
-from schedulearn.scheduler.policies.gandiva import Gandiva
+from schedulearn.scheduler.policies.classic.afs_l import AfsL
+from schedulearn.scheduler.policies.classic.edf import EarliestDeadlineFirst
+from schedulearn.scheduler.policies.classic.elastic_fifo import ElasticFifo
+from schedulearn.scheduler.policies.classic.elastic_srtf import ElasticShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.classic.elastic_tiresias import ElasticTiresias
+from schedulearn.scheduler.policies.classic.ffdl import FfDL
+from schedulearn.scheduler.policies.classic.fifo import Fifo
+from schedulearn.scheduler.policies.classic.gandiva import Gandiva
+from schedulearn.scheduler.policies.classic.las import LeastAttainedService
+from schedulearn.scheduler.policies.classic.priority import Priority
+from schedulearn.scheduler.policies.classic.round_robin import RoundRobin
+from schedulearn.scheduler.policies.classic.srtf import ShortestRemainingTimeFirst
+from schedulearn.scheduler.policies.classic.tiresias import Tiresias
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
-from schedulearn.scheduler.policies.las import LeastAttainedService
-from schedulearn.scheduler.policies.priority import Priority
-from schedulearn.scheduler.policies.round_robin import RoundRobin
-from schedulearn.scheduler.policies.srtf import ShortestRemainingTimeFirst
-from schedulearn.scheduler.policies.tiresias import Tiresias
 
 POLICIES: dict[str, type[Policy]] = {
     "afs-l": AfsL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from schedulearn.scheduler.core.planning.remaining_work import samples_of
 from schedulearn.scheduler.core.profile import JobProfile
-from schedulearn.scheduler.core.remaining_work import samples_of
 from schedulearn.scheduler.reports.records import JobHistory, LastReport, MeasuredPasses, Relative
 from schedulearn.scheduler.sim.replay import noise_at, noise_curve
 

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.cluster_state import Task
-from schedulearn.scheduler.core.findings import JobChanges
-from schedulearn.scheduler.core.in_place import members
+from schedulearn.scheduler.core.outcomes.findings import JobChanges
+from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.store import Strict

@@ -15,7 +15,10 @@ from pathlib import Path
 
 from schedulearn.scheduler.errors import StartRefused
 
-PACKAGES = ("schedulearn", "schedulearn.metrics", "schedulearn.metrics.model", "schedulearn.worker")
+PACKAGES = (
+    "schedulearn", "schedulearn.metrics", "schedulearn.metrics.model",
+    "schedulearn.worker", "schedulearn.worker.batch", "schedulearn.worker.keras", "schedulearn.worker.torch",
+)  # fmt: skip
 _SERVICE_ONLY = ("schedulearn/policy.py",)
 
 
@@ -30,10 +33,14 @@ def sdk_files() -> Mapping[str, bytes]:
 
 def package_files(packages: Iterable[str]) -> dict[str, bytes]:
     """Path -> content of the modules of packages: neither those of the packages below them, nor what only the service
-    needs. Raises ModuleNotFoundError for one that is not installed."""
+    needs. None is imported: Keras may be missing here. Raises ModuleNotFoundError for one that is not installed."""
     found: dict[str, bytes] = {}
     for package in packages:
-        for entry in importlib.resources.files(package).iterdir():
+        top, *below = package.split(".")
+        folder = importlib.resources.files(top).joinpath(*below)
+        if not folder.is_dir():
+            raise ModuleNotFoundError(f"no package {package}", name=package)
+        for entry in folder.iterdir():
             path = f"{package.replace('.', '/')}/{entry.name}"
             if entry.is_file() and path.endswith(".py") and path not in _SERVICE_ONLY:
                 found[path] = entry.read_bytes()

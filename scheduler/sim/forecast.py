@@ -11,9 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
-from schedulearn.scheduler.core.model import RESTART_S, Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.model import (
+    RESTART_S,
+    Allocation,
+    Basis,
+    Explanation,
+    JobView,
+    Plan,
+    Snapshot,
+    gpu_count,
+)
+from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.remaining_work import Basis, guessed, pace, progress_speed
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Run

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.planning.remaining_work import pace
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.remaining_work import pace
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
 from schedulearn.scheduler.sim.switching import HostSwitch

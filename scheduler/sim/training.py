@@ -14,7 +14,7 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
-from schedulearn.scheduler.core.remaining_work import progress_speed
+from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.workload import SEGMENTS, Application, Running, TraceJob
 
 NO_TYPE = "gpu"

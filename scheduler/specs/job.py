@@ -16,8 +16,8 @@ from pydantic_core import PydanticUndefined
 
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
-from schedulearn.scheduler.core.job_family import MOST, family_of
-from schedulearn.scheduler.core.limits import check_target
+from schedulearn.scheduler.core.planning.job_family import MOST, family_of
+from schedulearn.scheduler.core.planning.limits import check_target
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.texts import Pairs, Text

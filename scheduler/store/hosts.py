@@ -9,7 +9,7 @@ from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.host_liveness import LivenessChange
+from schedulearn.scheduler.core.outcomes.host_liveness import LivenessChange
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository

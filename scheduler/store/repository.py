@@ -12,10 +12,10 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import run_seconds
-from schedulearn.scheduler.core.conclusions import PREEMPTED
-from schedulearn.scheduler.core.findings import JobChanges
 from schedulearn.scheduler.core.gang import free_port
 from schedulearn.scheduler.core.host_facts import FoundGpu
+from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
+from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.models import (

@@ -10,7 +10,7 @@ from functools import partial
 
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
 from schedulearn.scheduler.background import Background, delay_after, start_once
-from schedulearn.scheduler.core.gpu_health import Known, judge
+from schedulearn.scheduler.core.outcomes.gpu_health import Known, judge
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.store import gpus as store

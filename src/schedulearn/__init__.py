@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedulearn.api.client import Client
+    from schedulearn.api.client.client import Client
 
 __all__ = ["Client", "__version__"]
 __version__ = "0.1.0"
@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> object:
     if name == "Client":
-        from schedulearn.api.client import Client
+        from schedulearn.api.client.client import Client
 
         return Client
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.policies.queueing import Room, keep_running
+from schedulearn.scheduler.policies.classic.queueing import Room, keep_running
 from schedulearn.scheduler.policies.registry import make_policy
 
 __all__ = [

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from apis import FIVE_KEYS, Api, openapi, serve_api
 from clusters import wait_for
-from probes import FakeProbe
+from gpu_probes.memory import FakeProbe
 from schemas import check_answer, faults
 
 from schedulearn.scheduler.runtimes.contract import ImageProgress

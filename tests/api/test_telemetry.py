@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
-from probes import FakeProbe
+from gpu_probes.memory import FakeProbe
 from services import run
 from sqlalchemy import insert
 
 from schedulearn.metrics.probe.readings import GpuProcess
-from schedulearn.scheduler.core import gpu_health
+from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import ClusterMinute, GpuMinute
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.api.cli.common import clean, exit_code
 from schedulearn.api.cli.times import parse_seconds, show_seconds
-from schedulearn.api.client_transport import ClientError, Event, base_url, parse_events, part
+from schedulearn.api.client.transport import ClientError, Event, base_url, parse_events, part
 
 STREAM = (
     b': connected\n\nid: 3\nevent: log\ndata: {"text":"a"}\n\n: alive\n\ndata: {}\r\n\r\nid: 4\nevent: log\ndata: {"te'

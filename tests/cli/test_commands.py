@@ -52,7 +52,7 @@ def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service
 
 
 def test_all_goes_through_every_page(service: Service) -> None:
-    from schedulearn.api import client
+    from schedulearn.api.client import client
 
     with client.Client(service.url) as api:
         every = [job["id"] for job in api.all_jobs()["items"]]

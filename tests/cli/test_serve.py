@@ -16,7 +16,7 @@ import pytest
 from clusters import wait_for
 from services import COMMAND, IMAGE, Service, run
 
-from schedulearn.api.cli.server import start_lines
+from schedulearn.api.cli.service.server import start_lines
 from schedulearn.api.settings import Settings
 
 Start = Callable[..., Service]
@@ -209,7 +209,8 @@ def test_in_a_container_the_start_says_what_to_open_and_how_to_see_the_token(tmp
 
 def test_it_brings_along_nothing_that_it_does_not_need_and_stays_small(start_service: Callable[..., Service]) -> None:
     service = start_service()  # an idle one: with jobs there are predictions, which need NumPy
-    code = "import schedulearn.api.cli.server, sys; print([m for m in ('httpx', 'rich', 'numpy') if m in sys.modules])"
+    server = "schedulearn.api.cli.service.server"
+    code = f"import {server}, sys; print([m for m in ('httpx', 'rich', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     status = Path(f"/proc/{service.process.pid}/status").read_text()

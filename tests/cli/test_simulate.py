@@ -155,7 +155,9 @@ def test_a_wrong_trace_is_named_with_line_and_field(trace: Path) -> None:
 
 def test_a_policy_of_ones_own_takes_part(trace: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
-    file.write_text("from schedulearn.scheduler.policies.fifo import Fifo\nclass Mine(Fifo):\n    name = 'mine'\n")
+    file.write_text(
+        "from schedulearn.scheduler.policies.classic.fifo import Fifo\nclass Mine(Fifo):\n    name = 'mine'\n"
+    )
     arguments = ("--own", f"{file}:Mine", "--applications", str(trace.with_name("applications.json")))
     found = run("simulate", str(trace), "--policy", "mine,fifo", "--jobs", "2", "--json", *arguments).json["policies"]
     assert found[0]["policy"] == "mine"

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,3 +50,10 @@ def test_the_walk_has_an_answer_a_line() -> None:
     lines = re.findall(r"^\| .*\? \| `[\w/]+/` \| (.*) \|$", section("A stranger's walk"), re.M)
     assert len(lines) >= 7
     assert all(re.search(r"`[\w/]+\.py: \w+", line) for line in lines)
+
+
+def test_no_folder_has_more_files_than_can_be_taken_in_at_a_glance() -> None:
+    """About 15. Migrations are a list that only grows."""
+    files = [f for f in tracked() if f.suffix == ".py" and f.name != "__init__.py" and f.parent.name != "versions"]
+    counts = Counter(str(file.parent) for file in files)
+    assert {folder: count for folder, count in counts.items() if count > 16} == {}

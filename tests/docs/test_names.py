@@ -128,11 +128,11 @@ def test_make_targets_exist(page: Path) -> None:
 
 @every_page
 def test_measurements_exist(page: Path) -> None:
-    [listed] = re.findall(r"^NAMES = \((.*?)^\)", (ROOT / "bench/__main__.py").read_text(), re.M | re.S)
-    known = set(re.findall(r'"(\w+)"', listed)) | {"NAME"}
+    [listed] = re.findall(r"^MODULES = \{(.*?)^\}", (ROOT / "bench/__main__.py").read_text(), re.M | re.S)
+    known = set(re.findall(r'"(\w+)":', listed)) | {"NAME"}
     calls = re.findall(r"python -m bench ([\w =]+)|make bench ARGS=(\w+)", page.read_text())
     assert {word.partition("=")[0] for a, b in calls for word in (a or b).split()} <= known
-    for module in re.findall(r"python -m (bench\.\w+)", page.read_text()):
+    for module in re.findall(r"python -m (bench\.[\w.]+\w)", page.read_text()):
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
 
 

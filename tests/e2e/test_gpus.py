@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from clusters import wait_for
+from gpu_probes.nvml_library import build_library
 from lease_checks import check_intervals, check_leases
-from nvml_library import build_library
 from services import Service, run
 
 UUID = "GPU-00000000-0000-0000-0000-00000000000{}"

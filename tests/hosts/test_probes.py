@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from clusters import wait_for
 from engines import Lab
-from probe_images import ENVIRONMENT, image_with_gpus
+from gpu_probes.probe_images import ENVIRONMENT, image_with_gpus
 
 from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault

@@ -30,7 +30,7 @@ def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
 ) -> None:
     tools = tools_image()
     old = registry.put("moving", tools, version="1")
-    image = f"{registry.address}/image:moving"
+    image = registry.image("moving")
 
     def ran(served: Service) -> str:
         job = served.wait(served.submit("true", container_image=image), "succeeded", "failed")
@@ -48,10 +48,10 @@ def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
         return found
 
     with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": engine_url}) as served:
-        assert ran(served) == f"{registry.address}/image@{old}"
+        assert ran(served) == f"{registry.address}/{registry.repository}@{old}"
         new = registry.put("moving", tools, version="2")
         asked = registry.pulls
-        assert ran(served) == f"{registry.address}/image@{old}"
+        assert ran(served) == f"{registry.address}/{registry.repository}@{old}"
         assert registry.pulls == asked, "a job takes what is there"
         wait_for(lambda: not pull(served) and registry.pulls > asked, "the pull")
-        wait_for(lambda: ran(served) == f"{registry.address}/image@{new}", "the new image")
+        wait_for(lambda: ran(served) == f"{registry.address}/{registry.repository}@{new}", "the new image")

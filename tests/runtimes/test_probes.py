@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from benches import IMAGE, wait_for
-from probe_images import ENVIRONMENT, WITH_GPUS, image_with_gpus
-from probes import FakeProbe
+from gpu_probes.memory import FakeProbe
+from gpu_probes.probe_images import ENVIRONMENT, WITH_GPUS, image_with_gpus
 
 from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.cluster import Cluster

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from benches import IMAGE, tools_image
 from clusters import FakeCluster, spec, wait_for
-from registries import Registry
+from registry import Registry
 
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
@@ -111,39 +111,41 @@ def test_a_job_without_a_launcher_runs_in_the_services_own_environment_and_is_to
 
 @pytest.mark.docker
 def test_other_jobs_have_the_gpu_while_an_engine_pulls_an_image(tmp_path: Path, engine_url: str) -> None:
-    name = f"schedulearn-test/pulled-{uuid.uuid4().hex[:8]}:1"
     engine = Engine(engine_url)
-    with Registry(name, own_layer()) as registry:
+    with Registry(f"schedulearn-test/pulled-{uuid.uuid4().hex[:8]}", held=True) as registry:
+        registry.put("1", own_layer())
+        image = registry.image("1")
         runtime = DockerRuntime("local", engine_url, tmp_path / "data", uuid.uuid4().hex)
         try:
             with Cluster(tmp_path / "data", gpus=1, runtime=runtime) as c:  # type: ignore[arg-type]
-                [waits] = c.submit(spec(container_image=registry.image, command="sh -c 'cat < /dev/null; echo hi'"))
-                assert registry.asked.wait(30)
+                [waits] = c.submit(spec(container_image=image, command="sh -c 'cat < /dev/null; echo hi'"))
+                assert registry.wanted.wait(30)
                 [other] = c.submit(spec(container_image=IMAGE))
                 ended = c.wait(other, "succeeded")
                 assert (c.state(waits), c.leases(), c.job(waits).fetch_hosts) == ("pulling", [], ["local"])
-                registry.open()
+                registry.release()
                 wait_for(lambda: c.state(waits) == "succeeded", seconds=30)
                 with c.cluster.db.read() as db:
                     [task] = tasks_of(db, [waits])
                 assert task.created_at >= ended.finished_at
-                [missing] = c.submit(spec(container_image=f"{registry.image}-not"))
+                [missing] = c.submit(spec(container_image=f"{image}-not"))
                 assert c.wait(missing, "failed").reason == "image_unavailable"
         finally:
-            if DockerImages(engine).has(registry.image):
-                engine.api.remove_image(registry.image)
+            if DockerImages(engine).has(image):
+                engine.api.remove_image(image)
             engine.close()
 
 
 @pytest.mark.docker
 def test_a_pull_that_nobody_needs_any_more_ends(tmp_path: Path, engine_url: str) -> None:
-    name = f"schedulearn-test/left-{uuid.uuid4().hex[:8]}:1"
-    with Registry(name, own_layer()) as registry:
+    with Registry(f"schedulearn-test/left-{uuid.uuid4().hex[:8]}", held=True) as registry:
+        registry.put("1", own_layer())
+        image = registry.image("1")
         runtime = DockerRuntime("local", engine_url, tmp_path / "data", uuid.uuid4().hex)
         with Cluster(tmp_path / "data", gpus=1, runtime=runtime) as c:  # type: ignore[arg-type]
-            [job] = c.submit(spec(container_image=registry.image))
-            assert registry.asked.wait(30)
+            [job] = c.submit(spec(container_image=image))
+            assert registry.wanted.wait(30)
             c.cluster.service.cancel(job)
             assert c.state(job) == "cancelled"
             wait_for(lambda: not c.cluster.agent.fetches(), seconds=30, what="the end of the pull")
-            assert not runtime.images.has(registry.image)
+            assert not runtime.images.has(image)

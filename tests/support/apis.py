@@ -15,7 +15,7 @@ import httpx
 import uvicorn
 from clusters import wait_for
 from fastapi import FastAPI
-from probes import FakeProbe
+from gpu_probes.memory import FakeProbe
 
 from schedulearn.api.app import create_app
 from schedulearn.api.settings import load_settings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probes import FakeProbe
+from gpu_probes.memory import FakeProbe
 from sqlalchemy import select
 from sqlmodel import col
 

@@ -1,4 +1,5 @@
-"""A registry of container images that an engine on this machine can pull from: just what a pull asks for."""
+"""A registry of container images that an engine on this machine can pull from: just what a pull asks for. It can hold
+layers back until a test lets them go."""
 
 from __future__ import annotations
 
@@ -15,10 +16,17 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
 class Registry:
-    """`with Registry() as registry:` then `put` images; `pulls` counts the requests for manifests."""
+    """`with Registry() as registry:` then `put` images of `repository`; `pulls` counts the requests for manifests. With
+    `held`, layers come once `release` is called; `wanted` is set when somebody asks for one."""
 
-    def __init__(self) -> None:
+    def __init__(self, repository: str = "image", *, held: bool = False) -> None:
         self.pulls = 0
+        self.repository = repository
+        self.wanted = threading.Event()
+        self._released = threading.Event()
+        self._layers: set[str] = set()
+        if not held:
+            self._released.set()
         self._blobs: dict[str, bytes] = {}
         self._manifests: dict[str, bytes] = {}
         registry = self
@@ -47,12 +55,19 @@ class Registry:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
+    def release(self) -> None:
+        self._released.set()
+
+    def image(self, tag: str) -> str:
+        return f"{self.address}/{self.repository}:{tag}"
+
     def put(self, tag: str, layer: bytes, **labels: str) -> str:
-        """An image of one layer, a tar archive, under this tag of the repository `image`; returns its digest."""
+        """An image of one layer, a tar archive, under this tag; returns its digest."""
         packed = gzip.compress(layer, mtime=0)
         config = json.dumps(
             {
@@ -64,6 +79,7 @@ class Registry:
             {"mediaType": kind, "size": len(blob), "digest": self._keep(blob)}
             for kind, blob in ((_CONFIG, config), (_LAYER, packed))
         ]
+        self._layers.add(described[1]["digest"])
         manifest = json.dumps(
             {"schemaVersion": 2, "mediaType": _MANIFEST, "config": described[0], "layers": described[1:]}
         ).encode()
@@ -84,14 +100,19 @@ class Registry:
             self.pulls += 1
         if parts == ["v2"]:
             found = b"{}"
+        if name in self._layers:
+            self.wanted.set()
+            self._released.wait(60)
         content = b"" if found is None else found
         request.send_response(404 if found is None else 200)
         request.send_header("Content-Type", _MANIFEST if kind == "manifests" else "application/octet-stream")
         request.send_header("Content-Length", str(len(content)))
         request.send_header("Docker-Content-Digest", _digest(content))
         request.end_headers()
-        if body:
-            request.wfile.write(content)
+        try:
+            request.wfile.write(content if body else b"")
+        except ConnectionError:
+            pass  # the engine gave up
 
 
 def _digest(content: bytes) -> str:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import schedulearn.worker.torch as worker
-from schedulearn.worker import noise_meter
+from schedulearn.worker.batch import noise_meter
 
 noise_meter.BUDGET = 1e9  # measure every step: time is not what this is about
 kind, batch = sys.argv[1], int(sys.argv[2])

@@ -22,7 +22,7 @@ else:
     import horovod.tensorflow as hvd
 
 import schedulearn.worker.keras as worker
-from schedulearn.worker import noise_meter
+from schedulearn.worker.batch import noise_meter
 
 parser = argparse.ArgumentParser()
 parser.add_argument("out")

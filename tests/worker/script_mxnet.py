@@ -16,7 +16,7 @@ from mxnet import autograd, gluon
 from sklearn.datasets import load_digits
 
 import schedulearn.worker.mxnet as worker
-from schedulearn.worker import noise_meter
+from schedulearn.worker.batch import noise_meter
 
 parser = argparse.ArgumentParser()
 parser.add_argument("out")

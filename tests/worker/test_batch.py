@@ -12,15 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.metrics.model.goodput import BatchBounds, efficiency
-from schedulearn.worker.batch import Batch
-from schedulearn.worker.batch_guard import (
-    FIRST_PAUSE,
-    MIN_MEASURED,
-    MIN_STEPS,
-    RAMP_STEPS,
-    TRIAL_STEPS,
-    BatchGuard,
-)
+from schedulearn.worker.batch.choice import Batch
+from schedulearn.worker.batch.guard import FIRST_PAUSE, MIN_MEASURED, MIN_STEPS, RAMP_STEPS, TRIAL_STEPS, BatchGuard
 
 MODEL = {"alpha_grad": 0.02, "beta_grad": 1e-4, "alpha_local": 0.02, "beta_local": 1e-3, "alpha_node": 0.1,
          "beta_node": 0.01, "gamma": 1.5}  # fmt: skip

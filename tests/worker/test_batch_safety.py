@@ -14,9 +14,9 @@ import pytest
 from environments import Python
 
 from schedulearn.metrics.model.goodput import BatchBounds
-from schedulearn.worker import noise_meter
+from schedulearn.worker.batch import noise_meter
+from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.instruments import Instruments
-from schedulearn.worker.noise_meter import NoiseMeter
 from schedulearn.worker.order import permutation, steps
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone
@@ -140,7 +140,7 @@ def test_digits_with_a_batch_that_may_become_16_times_as_large_are_learnt_as_wel
 ) -> None:
     """SGD at 0.1 on one GPU: the noise scale can't be told there, and a batch that went by it ended at 79 %."""
     python = Python(horovod_env, tmp_path)
-    script = str(Path(__file__).parents[2] / "bench/accuracy_train.py")
+    script = str(Path(__file__).parents[2] / "bench/training/accuracy_train.py")
     found = {}
     for most in (64, 1024):
         output = python.run("alone", 1, script, "digits", "sgd", str(most), "25", "0", SCHEDULEARN_JOB_ID="j")

@@ -12,8 +12,8 @@ import pytest
 
 from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import PREEMPTED
+from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.instruments import Instruments
-from schedulearn.worker.noise_meter import NoiseMeter
 from schedulearn.worker.order import Pass, permutation, steps
 from schedulearn.worker.run import Run
 from schedulearn.worker.workers import Alone

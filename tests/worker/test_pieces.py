@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reports import ReportTaker
 
 from schedulearn.metrics.model.goodput import BatchBounds
-from schedulearn.scheduler.core.conclusions import PREEMPTED as WHAT_THE_SERVICE_READS
+from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED as WHAT_THE_SERVICE_READS
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.worker import PREEMPTED
 from schedulearn.worker.checkpoints import Checkpoints
@@ -35,7 +35,7 @@ def test_worker_and_service_agree_on_the_exit_code() -> None:
 def test_the_sdk_is_imported_with_numpy_alone(tmp_path: Path) -> None:
     path = unpack_sdk(tmp_path)
     script = (
-        "import sys, schedulearn.worker.reporter, schedulearn.worker.batch, schedulearn.worker.checkpoints, "
+        "import sys, schedulearn.worker.reporter, schedulearn.worker.batch.choice, schedulearn.worker.checkpoints, "
         "schedulearn.worker.order, schedulearn.worker.launch, schedulearn.worker.run, schedulearn.worker.loader; "
         "mine = {'numpy', 'schedulearn'} | set(sys.stdlib_module_names); "
         "print({m.partition('.')[0] for m in sys.modules if not m.startswith('_')} - mine)"

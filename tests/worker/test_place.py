@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.metrics.model.noise_scale import NoiseScale
+from schedulearn.worker.batch.learning_rate import LearningRate
+from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.instruments import Instruments
-from schedulearn.worker.learning_rate import LearningRate
 from schedulearn.worker.loader import Batches, Loader
-from schedulearn.worker.noise_meter import NoiseMeter
 from schedulearn.worker.order import permutation
 from schedulearn.worker.place import GRAIN, LEAST_WORTH, Place
 from schedulearn.worker.run import Run

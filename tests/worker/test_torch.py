@@ -67,7 +67,7 @@ def test_outside_schedulearn_nothing_is_written_and_the_optimizer_is_horovods_ow
 
 def test_workers_end_the_longer_epochs_of_a_larger_batch_together(python: Python) -> None:
     """They would wait for each other for ever otherwise."""
-    script = str(HERE.parents[1] / "bench/accuracy_train.py")
+    script = str(HERE.parents[1] / "bench/training/accuracy_train.py")
     output = python.run("horovod", 2, script, "digits", "sgd", "1024", "12", "0", SCHEDULEARN_JOB_ID="j")
     found = json.loads(output[output.index('{"seed"') :].splitlines()[0])
     assert max(total for _, total, _ in found["batches"]) > 64, "it never grew: nothing is tested"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from schedulearn.worker.noise_meter import NoiseMeter
+from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.order import Pass
 from schedulearn.worker.workers import Finish
 

@@ -28,8 +28,8 @@ import mxnet as mx
 from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import loader as common_loader
 from schedulearn.worker import run as common
+from schedulearn.worker.batch.noise_meter import NoiseMeter
 from schedulearn.worker.instruments import Instruments
-from schedulearn.worker.noise_meter import NoiseMeter
 from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
 
 

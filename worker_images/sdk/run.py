@@ -15,9 +15,9 @@ import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds
 from schedulearn.worker import PREEMPTED
-from schedulearn.worker.batch import Batch
-from schedulearn.worker.batch_changes import BatchChanges
-from schedulearn.worker.batch_guard import BatchGuard
+from schedulearn.worker.batch.changes import BatchChanges
+from schedulearn.worker.batch.choice import Batch
+from schedulearn.worker.batch.guard import BatchGuard
 from schedulearn.worker.checkpoints import Checkpoints
 from schedulearn.worker.environment import Environment
 from schedulearn.worker.instruments import Instruments

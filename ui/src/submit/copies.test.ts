@@ -13,7 +13,7 @@ test("the command reads the job from a document that no job can end early", () =
 
 test("Python has its own words for true and null, and strings keep their quotes", () => {
   expect(asPython({ name: 'a"b', elastic: true, env: {}, labels: { team: "x" } }, "http://h")).toBe(
-    `from schedulearn.api.client import Client
+    `from schedulearn.api.client.client import Client
 
 with Client("http://h") as client:
     job = client.submit({

@@ -13,7 +13,7 @@ export function asCommand(body: JobBody, origin: string): string {
 
 export function asPython(body: JobBody, origin: string): string {
   return [
-    "from schedulearn.api.client import Client",
+    "from schedulearn.api.client.client import Client",
     "",
     `with Client(${JSON.stringify(origin)}) as client:`,
     `    job = client.submit(${literal(body, "    ")})`,

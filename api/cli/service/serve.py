@@ -1,0 +1,60 @@
+"""serve: the options; `server.py` does it, and is imported only then because it brings the whole service along."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import click
+
+from schedulearn.api.cli.common import Session, pass_session
+
+
+@click.command()
+@click.option(
+    "--host", metavar="ADDRESS", help="Where to listen; any but loopback needs a token.  [default: 127.0.0.1]"
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="0: any free one, which is printed.  [default: 8000]")
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), help="Folder of schedulearn.db and logs.  [default: .]"
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["auto", "docker", "process"]),
+    help="auto: Docker Engine where one answers, else local processes.  [default: auto]",
+)
+@click.option(
+    "--simulate-gpus",
+    type=click.IntRange(0, 1024),
+    metavar="N",
+    help="Number of simulated GPUs, in place of those that are there.",
+)
+@click.option(
+    "--token", help="Token that every client must send; SCHEDULEARN_TOKEN keeps it out of the list of processes."
+)
+@click.option(
+    "--interval", type=float, metavar="SECONDS", help="Between decisions when nothing happens.  [default: 60]"
+)
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings; flags override it."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+@pass_session
+def serve(session: Session, /, config: Path | None, verbose: bool, **flags: object) -> int:
+    """Runs the service: API, scheduler and page. Stopping it stops no job: the next one finds them again.
+
+    Each setting is also a key of the YAML file and a variable SCHEDULEARN_... of the environment.
+
+    \b
+    Examples:
+      schedulearn serve
+      schedulearn serve --data ~/cluster --simulate-gpus 8 --runtime process
+      schedulearn serve --host 0.0.0.0        (makes a token and says where it is)
+    """
+    # Our matrices are tiny: threads for them would only spin, and a decision is one of many things on this machine.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()  # while some hundred modules are imported nothing becomes garbage; looking for it takes 0.2 s
+    from schedulearn.api.cli.service.server import run
+
+    return run(config, flags, verbose=verbose, as_json=session.as_json)

@@ -1,0 +1,285 @@
+"""The API as methods, synchronous: what the command line is made of, and handy in a script.
+
+Answers are the API's JSON as it is; `schedulearn.api.answers` describes it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedulearn.api.client.transport import (
+    ApiError,
+    ClientError,
+    Event,
+    Json,
+    Transport,
+    UnreachableError,
+    check,
+    checked_json,
+    part,
+)
+from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+
+__all__ = ["ApiError", "Client", "ClientError", "Event", "Json", "LogPiece", "UnreachableError"]
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """`offset`: of the byte after `text` in the whole log; following resumes from there."""
+
+    offset: int
+    text: str
+
+
+class Client(Transport):
+    """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
+
+    Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
+    """
+
+    # --- jobs ---
+
+    def submit(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> Json:
+        """The job as stored. A lost answer is asked for again; the key keeps that from making a second job."""
+        return self._object("POST", "jobs", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
+
+    def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
+        """`{"items": [...]}`; all jobs or none."""
+        body = [dict(spec) for spec in specs]
+        return self._object("POST", "jobs:batch", json=body, key=idempotency_key or uuid.uuid4().hex)
+
+    def jobs(
+        self,
+        states: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        q: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Json:
+        """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
+        must have."""
+        pairs = [f"{name}={value}" for name, value in (labels or {}).items()]
+        given = {"state": list(states), "user": user, "q": q, "label": pairs, "cursor": cursor, "limit": limit}
+        return self._object("GET", "jobs", params={key: value for key, value in given.items() if value})
+
+    def all_jobs(
+        self,
+        states: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        q: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Json:
+        """The same, with the items of all pages."""
+        states = list(states)
+        page = self.jobs(states, user=user, q=q, labels=labels, limit=_PAGE)
+        items = page["items"]
+        while page["next"]:
+            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=_PAGE)
+            items += page["items"]
+        return {**page, "items": items}
+
+    def job(self, job_id: str) -> Json:
+        return self._object("GET", f"jobs/{part(job_id)}")
+
+    def cancel(self, job_id: str) -> Json:
+        return self._object("POST", f"jobs/{part(job_id)}/cancel")
+
+    def set_priority(self, job_id: str, priority: int) -> Json:
+        return self._object("PATCH", f"jobs/{part(job_id)}", json={"priority": priority})
+
+    def profile(self, job_id: str) -> Json:
+        """What was measured of a job, and what follows from it."""
+        return self._object("GET", f"jobs/{part(job_id)}/profile")
+
+    def job_events(self, job_id: str, after: int = 0, limit: int = 500) -> Json:
+        return self._object("GET", f"jobs/{part(job_id)}/events", params={"after": after, "limit": limit})
+
+    def logs(self, job_id: str, offset: int = 0) -> Iterator[str]:
+        """What there is now, in pieces."""
+        import httpx
+
+        try:
+            with self._http.stream("GET", f"/api/v1/jobs/{part(job_id)}/logs", params={"offset": offset}) as response:
+                check(response, self.url)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def follow_logs(
+        self, job_id: str, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
+    ) -> Iterator[LogPiece]:
+        """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice.
+
+        `on_gap` is told when the service has gone for a while. Raises UnreachableError after `PATIENCE_S` of that.
+        """
+        for event in self._follow(f"/api/v1/jobs/{part(job_id)}/logs", offset, on_gap):
+            if event.name == "log":
+                yield LogPiece(event.id or 0, event.data["text"])
+            elif event.name == "end" and self._has_ended(job_id):
+                return
+
+    def _has_ended(self, job_id: str) -> bool:
+        """A service that stops ends its streams too: only the job's state tells."""
+        try:
+            return JobStatus(self.job(job_id)["state"]) in TERMINAL
+        except UnreachableError:
+            return False
+
+    # --- the rest of the cluster ---
+
+    def health(self) -> Json:
+        health: Json = checked_json(self._request("GET", "/healthz"), self.url)
+        return health
+
+    def hosts(self) -> list[Json]:
+        return self._list("GET", "hosts")
+
+    def host(self, host_id: str) -> Json:
+        return self._object("GET", f"hosts/{part(host_id)}")
+
+    def cordon(self, host_id: str) -> Json:
+        return self._object("POST", f"hosts/{part(host_id)}/cordon")
+
+    def uncordon(self, host_id: str) -> Json:
+        return self._object("POST", f"hosts/{part(host_id)}/uncordon")
+
+    def return_gpu(self, host_id: str, gpu: str) -> Json:
+        """Gives an unhealthy GPU, by index or UUID, back to service."""
+        return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/return")
+
+    def data_sets(self) -> list[Json]:
+        """What jobs may name in `mounts`."""
+        return self._list("GET", "data-sets")
+
+    def disk(self, host_id: str) -> Json:
+        """What takes room on a host."""
+        return self._object("GET", f"hosts/{part(host_id)}/disk")
+
+    def fetch_image(self, host_id: str, image: str) -> None:
+        """Begins to fetch an image there."""
+        check(self._request("POST", f"/api/v1/hosts/{part(host_id)}/images", json={"image": image}), self.url)
+
+    def add_host(self, spec: Mapping[str, Any]) -> Json:
+        return self._object("POST", "hosts", json=dict(spec))
+
+    def remove_host(self, host_id: str, *, force: bool = False) -> None:
+        self._delete(f"hosts/{part(host_id)}", params={"force": force})
+
+    def drain(self, host_id: str, deadline_s: float) -> Json:
+        return self._object("POST", f"hosts/{part(host_id)}/drain", json={"deadline_s": deadline_s})
+
+    def gpus(self) -> list[Json]:
+        return self._list("GET", "gpus")
+
+    def cluster(self) -> Json:
+        """Totals, and the cluster's utility."""
+        return self._object("GET", "cluster")
+
+    def policy(self) -> Json:
+        return self._object("GET", "policy")
+
+    def set_policy(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> Json:
+        body = {"algorithm": algorithm, "metric": metric, "params": dict(params or {})}
+        return self._object("PUT", "policy", json=body)
+
+    def expect(self, spec: Mapping[str, Any]) -> Json:
+        """When such a job would start and end if it were submitted now; stores nothing."""
+        return self._object("POST", "jobs:preview", json=dict(spec))
+
+    def preview(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> Json:
+        """What another policy would do; changes nothing."""
+        query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {}))}
+        return self._object("GET", "policy/preview", params=query)
+
+    def events(self, after: int | None = None, limit: int = 200) -> Json:
+        """The newest, or those after an id; oldest first."""
+        return self._object("GET", "events", params={"limit": limit, **({} if after is None else {"after": after})})
+
+    def follow_events(self, after: int = 0, on_gap: Callable[[str], None] = lambda why: None) -> Iterator[Json]:
+        """Everything that happened after the event with this id, then what happens, without end."""
+        for event in self._follow("/api/v1/events", after, on_gap):
+            yield event.data
+
+    def metrics(self) -> str:
+        """In Prometheus' format."""
+        return self._text("/metrics")
+
+    # --- what was ---
+
+    def host_telemetry(self, host_id: str, since: str | None = None, until: str | None = None) -> Json:
+        """Readings of a host's GPUs; times are ISO 8601, the last ten minutes by default."""
+        return self._object("GET", f"hosts/{part(host_id)}/telemetry", params=_span("from", since, "to", until))
+
+    def job_telemetry(self, job_id: str, since: str | None = None, until: str | None = None) -> Json:
+        """Readings of the GPUs that a job held, while it held them."""
+        return self._object("GET", f"jobs/{part(job_id)}/telemetry", params=_span("from", since, "to", until))
+
+    def utility(self, since: str | None = None, until: str | None = None) -> Json:
+        """The cluster's utility and its thresholds over time; the last day by default."""
+        return self._object("GET", "cluster/utility", params=_span("from", since, "to", until))
+
+    def timeline(self, since: str | None = None, until: str | None = None, limit: int = 5000) -> Json:
+        """Who had which GPU when; the last day by default."""
+        return self._object("GET", "timeline", params={**_span("since", since, "until", until), "limit": limit})
+
+    def search_events(self, q: str = "", *, kinds: Iterable[str] = (), limit: int = 100, **given: Any) -> Json:
+        """Events that match all of it, newest first. `given`: `job`, `host`, `before`."""
+        return self._object("GET", "events:search", params={"q": q, "kind": list(kinds), "limit": limit, **given})
+
+    def replay(self, limit: int = 1000) -> Json:
+        """The last jobs that succeeded, as a trace for `schedulearn simulate`, and the `hosts` that there are."""
+        return self._object("GET", "policy/replay", params={"limit": limit})
+
+    def policy_history(self, limit: int = 200) -> list[Json]:
+        """Since when which policy was in force, oldest first."""
+        return self._list("GET", "policy/history", params={"limit": limit})
+
+    def usage(self, **given: Any) -> list[Json]:
+        """Rows of `GET /api/v1/usage`; `given` are its parameters."""
+        return self._list("GET", "usage", params=given)
+
+    def usage_csv(self, **given: Any) -> str:
+        return self._text("/api/v1/usage", params={**given, "format": "csv"})
+
+    # --- who is told, and who may ask ---
+
+    def webhooks(self) -> Json:
+        """`{"events": {name: meaning}, "items": [...]}`."""
+        return self._object("GET", "webhooks")
+
+    def add_webhook(self, spec: Mapping[str, Any]) -> Json:
+        return self._object("POST", "webhooks", json=dict(spec))
+
+    def set_webhook(self, webhook_id: int, *, active: bool) -> Json:
+        return self._object("PATCH", f"webhooks/{webhook_id}", json={"active": active})
+
+    def remove_webhook(self, webhook_id: int) -> None:
+        self._delete(f"webhooks/{webhook_id}")
+
+    def test_webhook(self, webhook_id: int) -> Json:
+        """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
+        return self._object("POST", f"webhooks/{webhook_id}/test")
+
+    def tokens(self) -> Json:
+        """`{"required", "items": [...]}`, without the tokens themselves."""
+        return self._object("GET", "tokens")
+
+    def add_token(self, name: str) -> Json:
+        """With `token`, which is shown this once."""
+        return self._object("POST", "tokens", json={"name": name})
+
+    def revoke_token(self, token_id: int) -> None:
+        self._delete(f"tokens/{token_id}")
+
+
+def _span(first: str, since: str | None, second: str, until: str | None) -> dict[str, str]:
+    return {name: at for name, at in ((first, since), (second, until)) if at is not None}

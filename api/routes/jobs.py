@@ -1,0 +1,282 @@
+"""Jobs: submit, list, look at, cancel, change the priority of, and read the logs of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, TypeAdapter
+from sqlalchemy import Row, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+from starlette.responses import Response, StreamingResponse
+
+from schedulearn.api.answers.event import EventPage
+from schedulearn.api.answers.job import Batch, EtaOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
+from schedulearn.api.answers.log import LogEnd, LogText
+from schedulearn.api.answers.model import Answer, values_of
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.log_stream import log_chunks
+from schedulearn.api.problems import parse_body, refuse_unknown
+from schedulearn.api.requests import PriorityIn, RowId
+from schedulearn.api.state import Cluster, cluster_of, pulse_of
+from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
+from schedulearn.scheduler.control import service
+from schedulearn.scheduler.control.service import JobRows
+from schedulearn.scheduler.control.waiting_reasons import why_waiting
+from schedulearn.scheduler.core.outcomes.retries import why_resting
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.env_masking import with_values_of
+from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.models import Gpu
+from schedulearn.scheduler.store.usage import Service, live_service
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+_JOB, _BATCH = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec])
+_BATCH_LIMIT = 10_000
+_REFUSED = problems(409, 422)
+
+
+def json_body(model: Any) -> dict[str, Any]:
+    """Documents the request of a route that parses it by hand, for speed: submissions come in bursts."""
+    schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    key = {"type": "string", "minLength": 1, "maxLength": 200}
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": key}],
+    }
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Raises InvalidError for one that is empty or too long."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise InvalidError("an Idempotency-Key has 1 to 200 characters", field="Idempotency-Key")
+    return key
+
+
+@router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body(JobSpec))
+async def submit(
+    request: Request,
+    env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
+        None
+    ),
+) -> Response:
+    """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
+    if request.scope["query_string"]:  # by hand: see `app._submission_routes`
+        refuse_unknown(request, ["env_from"])
+        env_from = request.query_params.get("env_from")
+    spec = parse_body(_JOB, JobSpec, await request.body())
+    if env_from is not None:
+        source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
+        spec = with_values_of(spec, source._asdict())
+    return await _stored(request, [spec], lambda rows: JobOut.of(rows[0]))
+
+
+@router.post(
+    "/jobs:batch",
+    status_code=201,
+    response_model=Batch,
+    responses=_REFUSED,
+    openapi_extra=json_body(list[JobSpec]),
+)
+async def submit_batch(request: Request) -> Response:
+    """Stores many jobs, all or none."""
+    specs = parse_body(_BATCH, list[JobSpec], await request.body())
+    if not 1 <= len(specs) <= _BATCH_LIMIT:
+        raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
+    return await _stored(request, specs, lambda rows: Batch(items=[JobOut.of(row) for row in rows]))
+
+
+async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[JobRows], BaseModel]) -> Response:
+    """The answer is written before the jobs are stored: what can't be shown is not kept."""
+
+    def answer(rows: JobRows) -> Answer:
+        return Answer(show(rows), 201)
+
+    service = cluster_of(request).service
+    return await asyncio.wrap_future(service.submit(specs, idempotency_key(request), answer))
+
+
+@router.post("/jobs:preview", responses=_REFUSED)
+def preview_job(request: Request, body: JobSpec) -> EtaOut:
+    """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
+    eta, until = cluster_of(request).forecaster.predict_job(body)
+    return EtaOut.of(eta, until)
+
+
+@router.get("/jobs")
+async def list_jobs(
+    request: Request,
+    state: Annotated[list[JobStatus] | None, Query(description="only these states")] = None,
+    user: str | None = None,
+    q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
+    label: Annotated[list[str] | None, Query(max_length=20, description="KEY=VALUE that a job must have")] = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
+) -> JobPage:
+    """Newest first, or with `order=oldest` as they wait in a queue."""
+    cluster = cluster_of(request)
+    states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
+
+    def page(db: Connection) -> JobPage:
+        rows = repository.list_jobs(
+            db,
+            states=states,
+            user=user,
+            text=q,
+            labels=labels,
+            after=cursor,
+            limit=limit + 1,
+            oldest_first=order == "oldest",
+        )
+        more, rows = len(rows) > limit, rows[:limit]
+        items = show_jobs(cluster, db, rows)
+        return JobPage(items=items, next=rows[-1].id if more else None, counts=repository.count_jobs(db))
+
+    return await cluster.db.aread(page)
+
+
+def _label(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise InvalidError(f"{given!r} is not KEY=VALUE", field="label")
+    return name, value
+
+
+@router.get("/jobs/{job_id}", responses=problems(404))
+async def get_job(request: Request, job_id: str) -> JobDetail:
+    cluster = cluster_of(request)
+    return await cluster.db.aread(lambda db: _detail(cluster, db, job_id))
+
+
+@router.patch("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
+def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
+    cluster = cluster_of(request)
+    return cluster.service.set_priority(job_id, body.priority, _answer(cluster))
+
+
+@router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
+def cancel(request: Request, job_id: str) -> Response:
+    """Ends a job: SIGTERM to its containers, SIGKILL after the grace period. Repeating it changes nothing."""
+    cluster = cluster_of(request)
+    return cluster.service.cancel(job_id, _answer(cluster))
+
+
+@router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
+def delete(request: Request, job_id: str) -> Response:
+    """The same as cancel."""
+    return cancel(request, job_id)
+
+
+@router.get("/jobs/{job_id}/events", response_model=EventPage, responses=problems(404))
+async def job_events(
+    request: Request, job_id: str, after: RowId = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 500
+) -> EventPage | Response:
+    """What happened to one job, oldest first; as server-sent events if the client accepts only those."""
+    db = cluster_of(request).db
+    await db.aread(lambda connection: repository.get_job(connection, job_id))
+    if wants_sse(request):
+        return sse_response(event_stream(db, pulse_of(request), last_event_id(request, after), job_id))
+    rows = await db.aread(lambda c: repository.list_events(c, after=after, job_id=job_id, limit=limit))
+    return EventPage.of(rows)
+
+
+@router.get("/jobs/{job_id}/logs", responses=problems(404), response_class=Response)
+def job_logs(
+    request: Request,
+    job_id: str,
+    follow: bool = False,
+    offset: Annotated[RowId, Query(description="bytes of the log to leave out")] = 0,
+) -> Response:
+    """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text, then `end`) if the
+    client accepts those. The event id is the offset to resume from."""
+    cluster, pulse = cluster_of(request), pulse_of(request)
+    with cluster.db.read() as db:
+        repository.get_job(db, job_id)
+    events = wants_sse(request)
+    chunks = log_chunks(
+        cluster.logs, task_sequence(cluster, job_id), pulse, last_event_id(request, offset), follow or events
+    )
+    if events:
+        return sse_response(_log_events(chunks, pulse))
+
+    async def text() -> AsyncIterator[bytes]:
+        async for _, piece in chunks:
+            yield piece.encode("utf-8", "replace")
+
+    return StreamingResponse(
+        text(), media_type="text/plain; charset=utf-8", headers={"x-content-type-options": "nosniff"}
+    )
+
+
+async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> AsyncIterator[bytes]:
+    yield b": connected\n\n"
+    async for position, text in chunks:
+        yield sse(LogText(text=text), event="log", event_id=position) if text else b": alive\n\n"
+    if not pulse.closing:  # else the stream ends because the service does: the reader comes back for the rest
+        yield sse(LogEnd(), event="end")
+
+
+def _answer(cluster: Cluster) -> service.Answer[Response]:
+    return lambda db, job: Answer(_detail(cluster, db, job.id))
+
+
+def _detail(cluster: Cluster, db: Connection, job_id: str) -> JobDetail:
+    """Raises NotFoundError."""
+    job = repository.get_job(db, job_id)
+    [now] = _standing(cluster, db, [job])
+    [values] = values_of([job])
+    return JobDetail.of(values, now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])])
+
+
+def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> list[JobOut]:
+    return [JobOut.of(values, now) for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)]
+
+
+def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
+    now = time.time()
+    holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
+    gpus: dict[str, list[GpuRef]] = {}
+    served: dict[str, Service] = {}
+    if holders:
+        index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
+        live = tasks_of(db, holders, live=True)
+        served = live_service(live, now)
+        for task in live:
+            held = [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
+            gpus.setdefault(task.job_id, []).extend(held)
+    waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
+    for row in rows:
+        eta = etas.jobs.get(row.id)
+        yield JobNow(
+            gpus=gpus.get(row.id, ()),
+            waiting=why_resting(row, now) or why_waiting(waiting, row.id),
+            eta=EtaOut.of(eta, etas.until) if eta is not None else None,
+            served=served.get(row.id, Service()),
+            silent=silent.get(row.id),
+        )
+
+
+def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:
+    """For `log_chunks`: the tasks of a job, in order, as they come to be."""
+
+    def after(task: str | None) -> str | None:
+        with cluster.db.read() as db:
+            job = repository.get_job(db, job_id)
+            ids = [row.id for row in tasks_of(db, [job_id]) if row.started_at is not None]
+        position = ids.index(task) + 1 if task in ids else 0
+        if position < len(ids):
+            return str(ids[position])
+        return "" if JobStatus(job.status).terminal else None
+
+    return after

@@ -1,0 +1,144 @@
+"""Which policy decides; changed by one PUT, while jobs run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from schedulearn.api.answers.job import EtaOut
+from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.policy import (
+    ChangeOut,
+    ChoiceOut,
+    JobPreview,
+    PolicyKind,
+    PolicyOut,
+    PreviewOut,
+    ReplayHost,
+    ReplayOut,
+    TotalsOut,
+)
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.requests import PolicyIn
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.control.service import DEFAULT_POLICY, ChosenPolicy, chosen_policy
+from schedulearn.scheduler.core.planning.snapshot import parts
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
+from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
+from schedulearn.scheduler.sim.replay import trace
+from schedulearn.scheduler.store import history
+from schedulearn.scheduler.store.cluster_state import load_gpu_leases
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.sim.forecast import Forecast, Totals
+
+router = APIRouter(prefix="/api/v1", tags=["policy"])
+
+
+@router.get("/policy")
+def get_policy(request: Request) -> PolicyOut:
+    """The policy in force, and all available ones with their parameters."""
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        choice = chosen_policy(db)
+    return _policy_out(choice, cluster.service.policy_problem or cluster.loop.stats.policy_error)
+
+
+@router.put("/policy", response_model=PolicyOut, responses=problems(422))
+def put_policy(request: Request, body: PolicyIn) -> Response:
+    """In force at the next decision, stored, and kept over restarts. Running jobs run on."""
+    cluster = cluster_of(request)
+    return cluster.service.set_policy(
+        body.algorithm, body.metric, body.params, lambda db, choice: Answer(_policy_out(choice, problem=""))
+    )
+
+
+@router.get("/policy/preview", responses=problems(422))
+def preview(
+    request: Request,
+    algorithm: Annotated[str, Query(max_length=200)],
+    metric: Annotated[str, Query(max_length=200)] = "default",
+    params: Annotated[str, Query(max_length=10_000, description="a JSON object, as the PUT takes it")] = "{}",
+) -> PreviewOut:
+    """What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
+    seconds at most. Lengths that nobody knows are guessed: see `basis`."""
+    try:
+        given = json.loads(params)
+    except (ValueError, RecursionError) as error:
+        raise InvalidError(f"params is not JSON: {error}", field="params") from error
+    if not isinstance(given, dict):
+        raise InvalidError("params must be a JSON object", field="params")
+    found, facts = cluster_of(request).forecaster.preview(policy_of(algorithm, metric, given))
+    return PreviewOut(
+        algorithm=canonical_name(algorithm),
+        metric=metric,
+        changes=[
+            ChangeOut.model_validate({**vars(change), "name": facts[change.job].name}) for change in found.changes
+        ],
+        unchanged=found.unchanged,
+        now=_totals(found.totals_now, found.now),
+        then=_totals(found.totals_then, found.then),
+        jobs=[
+            JobPreview(job=job_id, name=about.name, now=_eta(found.now, job_id), then=_eta(found.then, job_id))
+            for job_id, about in facts.items()
+        ],
+    )
+
+
+@router.get("/policy/history")
+async def policies_in_force(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 200) -> list[ChoiceOut]:
+    """Since when which policy was in force, oldest first."""
+    rows = await cluster_of(request).db.aread(lambda db: history.policies_in_force(db, limit))
+    return [ChoiceOut.model_validate(row) for row in rows]
+
+
+@router.get("/policy/replay")
+def replay(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> ReplayOut:
+    """The last jobs that succeeded, as a trace for `schedulearn simulate`.
+    Those that reported are elastic, with the profile of their family; others are rigid, for as long as they ran."""
+    with cluster_of(request).db.read() as db:
+        past = load_finished_jobs(db, limit)
+        found = trace(past, kinds(db, past))
+        gpus = load_gpu_leases(db).gpus
+    part_of = parts(gpus)
+    types = {part_of[gpu.uuid]: gpu.type for gpu in gpus}
+    sizes = Counter(part_of[gpu.uuid] for gpu in gpus)
+    hosts = [ReplayHost(id=name, gpus=count, gpu_type=types[name]) for name, count in sorted(sizes.items())]
+    return ReplayOut(applications=found["applications"], jobs=found["jobs"], hosts=hosts)
+
+
+def _eta(forecast: Forecast, job_id: str) -> EtaOut | None:
+    eta = forecast.etas.get(job_id)
+    return EtaOut.of(eta, forecast.until) if eta is not None else None
+
+
+def _totals(totals: Totals, forecast: Forecast) -> TotalsOut:
+    until = forecast.until if math.isfinite(forecast.until) else None
+    return TotalsOut.model_validate({**vars(totals), "until": until, "cut": forecast.cut})
+
+
+def _policy_out(choice: ChosenPolicy | None, problem: str) -> PolicyOut:
+    """`choice`: of the policy in force; None: nobody has chosen one yet."""
+    return PolicyOut(
+        algorithm=choice.algorithm if choice else DEFAULT_POLICY,
+        metric=choice.metric if choice else "default",
+        params=dict(choice.params) if choice else {},
+        since=choice.at if choice else None,
+        problem=problem,
+        available=[
+            PolicyKind(
+                name=name,
+                metrics=list(cls.metrics),
+                description=(inspect.getdoc(cls) or "").partition("\n\n")[0],
+                parameters=parameters_of(cls),
+            )
+            for name, cls in sorted(POLICIES.items())
+        ],
+    )

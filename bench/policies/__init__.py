@@ -1,0 +1,1 @@
+"""Decisions, the simulator, and the goodput policy beside others."""

@@ -1,0 +1,85 @@
+"""One decision of each policy. Budgets: 15 ms for 160 jobs on 64 GPUs, 1 s for 2,000 jobs on 4,096 GPUs of 3 types.
+
+Goodputs are those of profiled applications, each job at a point of its own, so that nothing is shared or cached.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Mapping
+
+from bench.measured_service import verdict
+from schedulearn.metrics.model.goodput import Goodput
+from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
+from schedulearn.scheduler.core.policy import plan_faults
+from schedulearn.scheduler.policies.registry import POLICIES, make_policy
+from schedulearn.scheduler.sim.training import on_type
+from schedulearn.scheduler.sim.workload import Application, load_applications
+
+ONE = {"t4": 1.0}
+THREE = {"t4": 1.0, "2080ti": 1.6, "a100": 4.0}
+
+
+def main() -> bool:
+    results = []
+    for jobs, hosts, gpus, types, budget in ((160, 16, 4, ONE, 0.015), (2000, 512, 8, THREE, 1.0)):
+        for name in sorted(POLICIES):
+            policy = make_policy(name)
+            times = []
+            for seed in range(7):
+                snapshot = _snapshot(jobs, hosts, gpus, types, seed)  # new ones: a decision is measured cold
+                began = time.perf_counter()
+                plan = policy.allocate(snapshot)
+                times.append(time.perf_counter() - began)
+                if plan_faults(snapshot, plan):
+                    raise RuntimeError(f"{name} makes faulty plans")
+            took = statistics.median(times)
+            what = f"{name}, {jobs} jobs on {hosts * gpus} GPUs"
+            results.append(verdict(what, f"{took * 1e3:.1f} ms", f"<= {budget * 1e3:.0f} ms", took <= budget))
+    return all(results)
+
+
+def _goodput(application: Application, types: Mapping[str, float], dice: random.Random) -> Goodput:
+    assert application.model is not None
+    phi = application.phi(dice.randrange(50)) * dice.uniform(0.9, 1.1)
+    return Goodput(
+        {kind: on_type(application.model, speed) for kind, speed in types.items()}, phi, application.bounds, types
+    )
+
+
+def _snapshot(jobs: int, hosts: int, gpus: int, types: Mapping[str, float], seed: int) -> Snapshot:
+    """Two thirds of the cluster held by running jobs, the rest of the jobs waiting. Two in three are elastic, with
+    profiles and all kinds of lengths, and have run long enough to be moved."""
+    dice = random.Random(seed)
+    applications = [application for application in load_applications().values() if application.model is not None]
+    kinds = list(types)
+    views_of_hosts = tuple(HostView(f"h{index:03}", gpus, kinds[index % len(kinds)]) for index in range(hosts))
+    free = {f"h{index:03}": gpus for index in range(hosts)}
+    views = []
+    for index in range(jobs):
+        size = dice.choice([1, 1, 1, 2, 2, 4])
+        elastic = dice.random() < 2 / 3
+        held = next((h for h, left in free.items() if left >= size), None) if dice.random() < 0.6 else None
+        if held is not None:
+            free[held] -= size
+        run_seconds = dice.expovariate(1 / 5000) if held is not None or dice.random() < 0.3 else 0.0
+        views.append(
+            JobView(
+                str(index),
+                float(index),
+                size,
+                1 if elastic else size,
+                16 if elastic else size,
+                elastic,
+                deadline=1e6 + dice.uniform(0, 1e5),
+                priority=dice.randrange(101),
+                attained_gpu_seconds=run_seconds * size,
+                run_seconds=run_seconds,
+                allocation={held: size} if held is not None else {},
+                remaining=dice.expovariate(1 / 5000) if dice.random() < 0.7 else None,
+                goodput=_goodput(dice.choice(applications), types, dice) if elastic else None,
+            )
+        )
+    return Snapshot(20000.0, 0, views_of_hosts, tuple(views))

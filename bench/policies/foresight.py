@@ -1,0 +1,67 @@
+"""A policy that knows every arrival, length and noise scale before, to compare with: how much foresight alone is worth.
+
+What a unit of a job's work is worth is what it lowers the job's cost to its end by, at the prices that prove the lower
+bound (`bound.py`); each job takes k = argmax worth S(k) - price k, at the price of today that fits. Restarts cost it
+what they cost all others, which the bound leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from bench.policies.bound import Market
+from bench.policies.price_rule import discount_restarts
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.policies.goodput.allocate import WAITING
+from schedulearn.scheduler.policies.goodput.knapsack import assign
+from schedulearn.scheduler.policies.goodput.options import build_options
+from schedulearn.scheduler.policies.goodput.packing import pack
+from schedulearn.scheduler.policies.goodput.prices import SLACK, market_price
+from schedulearn.scheduler.sim.workload import TraceJob
+
+
+class Foresight(Policy):
+    """For elastic jobs of `trace` and one type of GPU, with lengths declared."""
+
+    name: ClassVar[str] = "foresight"
+    resizes: ClassVar[bool] = True
+
+    def __init__(self, market: Market, trace: Sequence[TraceJob]) -> None:
+        self.market = market
+        self.trace = {job.id: job for job in trace}
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        jobs = tuple(sorted(snapshot.jobs, key=lambda job: job.order))
+        if not jobs:
+            return Plan({})
+        options = build_options(jobs, snapshot.hosts)
+        value = discount_restarts(options)
+        worth = np.array([self._worth(job, snapshot.now) for job in jobs])[:, None]
+        base = np.where(value > 0, -worth * value, np.inf)
+        size = options.size.astype(float)
+        price = market_price(base, size, options, options.capacity) * SLACK
+        cost = base + price * size
+        cost[:, options.wait] = WAITING * (worth[:, 0] + price)
+        choice = assign(cost, options.gpus, options.pool, options.capacity).choice
+        wants = {
+            job.id: options.want(row, int(column))
+            for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
+            if column != options.wait
+        }
+        return Plan(pack(wants, jobs, snapshot.hosts))
+
+    def _worth(self, job: JobView, now: float) -> float:
+        """Of a second's work on one GPU, in seconds."""
+        if job.goodput is None or job.remaining is None:
+            return 1.0
+        application = self.trace[job.id].application
+        costs = self.market.costs[application.name]
+        parts = len(costs) - 1
+        one = float(job.goodput(1, 1)) / application.bounds.init_batch  # steps a second on one GPU
+        part = min(parts - 1, int((1 - job.remaining * one / application.total_steps) * parts))
+        here, after = (float(np.interp(now, self.market.clock, costs[row])) for row in (part, part + 1))
+        return max(1e-6, (here - after) * one / (application.total_steps / parts))

@@ -1,0 +1,1 @@
+"""The running service: its cost, its speed, its page."""

@@ -1,0 +1,62 @@
+"""POST to container running on an idle cluster, over a plain `docker run -d` of the same image. Budget: 1.5 x.
+
+Both are timed in turns in one run, through the same engine (DOCKER_HOST, or one that scripts/dev-engine.sh starts).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from bench.measured_service import JOB, service, verdict
+
+ROUNDS = 12
+ROOT = Path(__file__).parents[2]
+
+
+def main() -> bool:
+    engine = [ROOT / "scripts/dev-engine.sh"]
+    running = subprocess.run([*engine, "status"], capture_output=True, check=False).returncode == 0
+    started = subprocess.run([*engine, "start"], capture_output=True, text=True, check=False)
+    if started.returncode != 0:
+        print(f"  NOT MEASURED: no Docker Engine: {started.stderr.strip()}")
+        return True
+    os.environ["DOCKER_HOST"] = started.stdout.strip().splitlines()[-1].removeprefix("DOCKER_HOST=")
+    try:
+        return _compare()
+    finally:
+        if not running:
+            subprocess.run([*engine, "stop"], capture_output=True, check=False)
+
+
+def _compare() -> bool:
+    build = subprocess.run([ROOT / "worker_images/build-image.sh", "cpu"], capture_output=True, text=True, check=True)
+    image = build.stdout.strip().splitlines()[-1].removeprefix("ready ")
+    plain, ours = [], []
+    with service("--runtime", "docker", "--simulate-gpus", "4") as target:
+        for round_number in range(ROUNDS + 1):
+            began = time.perf_counter()
+            done = subprocess.run(
+                ["docker", "run", "-d", "--init", "--shm-size", "1g", image, "sleep", "60"],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            took_plain = time.perf_counter() - began
+            subprocess.run(["docker", "rm", "-f", done.stdout.strip()], capture_output=True, check=True)
+
+            began = time.perf_counter()
+            job = target.request("POST", "/jobs", {**JOB, "container_image": image, "command": "sleep 60"})["id"]
+            while target.get(f"/api/v1/jobs/{job}")["state"] != "running":
+                time.sleep(0.005)
+            took = time.perf_counter() - began
+            target.request("DELETE", f"/api/v1/jobs/{job}")
+            while target.get(f"/api/v1/jobs/{job}")["state"] != "cancelled":
+                time.sleep(0.05)
+            if round_number:  # the first warms both up
+                plain.append(took_plain)
+                ours.append(took)
+    ratio = statistics.median(ours) / statistics.median(plain)
+    print(f"  docker run -d: {statistics.median(plain):.3f} s, POST to running: {statistics.median(ours):.3f} s")
+    return verdict("start latency over docker run -d", f"{ratio:.2f} x", "<= 1.5 x", ratio <= 1.5)

@@ -1,0 +1,138 @@
+"""Durable submissions a second, over Slurm's `sbatch` on the same machine. Budget: at least 5 x.
+
+Each POST is answered once the job is flushed to disk. Slurm is Debian's slurm-wlm, set up for this run on loopback;
+without root or the package the ratio can't be told, and the run says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.measured_service import JOB, ask, raw, service, verdict
+
+SECONDS = 5.0
+CLIENTS = 32
+
+
+def main() -> bool:
+    with service("--runtime", "process", "--simulate-gpus", "1") as target:
+        # One job that holds the only GPU, so that submissions are measured and not starts.
+        target.request("POST", "/jobs", {**JOB, "command": "sleep 600"})
+        time.sleep(1)
+        one = asyncio.run(_posts(target.port, 1))
+        many = asyncio.run(_posts(target.port, CLIENTS))
+        stored = sum(target.get("/api/v1/jobs?limit=1")["counts"].values())
+        for job in target.get("/api/v1/jobs?state=running")["items"]:
+            target.request("DELETE", f"/api/v1/jobs/{job['id']}")
+    print(f"  POST /jobs: {one:.0f}/s from 1 client, {many:.0f}/s from {CLIENTS}; {stored} stored")
+    with _slurm() as ready:
+        if not ready:
+            return True
+        # As above: one job holds the only processor, so that the others wait in a queue that Slurm looks after.
+        subprocess.run(["sbatch", "-o", "/dev/null", "--wrap=sleep 600"], stdout=subprocess.DEVNULL, check=True)
+        time.sleep(2)
+        slurm = max(_sbatches(1), _sbatches(8))
+    print(f"  sbatch: {slurm:.0f}/s")
+    return verdict("submissions over sbatch", f"{many / slurm:.1f} x", ">= 5 x", many >= 5 * slurm)
+
+
+async def _posts(port: int, clients: int) -> float:
+    request = raw("POST", "/jobs", JOB)
+    end = time.perf_counter() + SECONDS
+
+    async def client() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        count = 0
+        while time.perf_counter() < end:
+            status, _ = await ask(reader, writer, request)
+            if status != 201:
+                raise RuntimeError(f"POST /jobs answered {status}")
+            count += 1
+        writer.close()
+        return count
+
+    return sum(await asyncio.gather(*[client() for _ in range(clients)])) / SECONDS
+
+
+def _sbatches(clients: int) -> float:
+    """Jobs that sbatch takes a second, from so many shells at once; the jobs stay in the queue."""
+    each = 200 // clients
+    began = time.perf_counter()
+    shells = [
+        subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                f"for i in $(seq {each}); do sbatch -o /dev/null --wrap=true >/dev/null || exit 1; done",
+            ]
+        )
+        for _ in range(clients)
+    ]
+    if any(shell.wait() for shell in shells):
+        raise RuntimeError("sbatch failed")
+    return each * clients / (time.perf_counter() - began)
+
+
+@contextmanager
+def _slurm() -> Iterator[bool]:
+    """A Slurm of one node on 127.0.0.1 with its own folders; False, and the reason printed, where there is none."""
+    if shutil.which("slurmctld") is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        print("  installing Debian's slurm-wlm and munge to compare with")
+        install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
+        command = f"apt-get update -qq; {install} slurm-wlm munge"
+        subprocess.run(["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    if shutil.which("slurmctld") is None or os.geteuid() != 0:
+        print("  NOT COMPARED: Slurm needs root and Debian's slurm-wlm")
+        yield False
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        name = subprocess.run(["hostname", "-s"], capture_output=True, text=True, check=True).stdout.strip()
+        config = home / "slurm.conf"
+        config.write_text(
+            f"""ClusterName=bench
+SlurmctldHost={name}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+StateSaveLocation={home}/state
+SlurmdSpoolDir={home}/spool
+SlurmctldPidFile={home}/slurmctld.pid
+SlurmdPidFile={home}/slurmd.pid
+SlurmctldLogFile={home}/slurmctld.log
+SlurmdLogFile={home}/slurmd.log
+MaxJobCount=100000
+NodeName={name} NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
+PartitionName=all Nodes={name} Default=YES MaxTime=INFINITE State=UP
+"""
+        )
+        (home / "state").mkdir()
+        (home / "spool").mkdir()
+        os.environ["SLURM_CONF"] = str(config)
+        Path("/run/munge").mkdir(exist_ok=True)
+        shutil.chown("/run/munge", "munge", "munge")
+        subprocess.run(["runuser", "-u", "munge", "--", "munged", "--force"], check=False)
+        daemons = [subprocess.Popen([daemon, "-D"], stderr=subprocess.DEVNULL) for daemon in ("slurmctld", "slurmd")]
+        try:
+            end = time.monotonic() + 30
+            while subprocess.run(["sinfo"], capture_output=True, check=False).returncode and time.monotonic() < end:
+                time.sleep(0.2)
+            yield True
+        finally:
+            for daemon in daemons:
+                daemon.send_signal(signal.SIGTERM)
+                daemon.wait(timeout=30)
+            subprocess.run(["pkill", "munged"], check=False)

@@ -1,0 +1,1 @@
+"""From what hosts show to what becomes of tasks, jobs, hosts and GPUs. Pure."""

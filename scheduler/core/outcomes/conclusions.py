@@ -1,0 +1,163 @@
+"""What becomes of a job once all tasks of its attempt have ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
+from schedulearn.scheduler.core.outcomes.retries import delay
+from schedulearn.scheduler.core.states import JobStatus, Reason
+
+MAX_LOSSES = 5
+"""How often a job whose containers vanish is started again: what kills them may be the job itself."""
+PREEMPTED = 75
+"""Exit code of a command that saved a checkpoint because it was told to stop: it wants to go on from there. The same as
+`schedulearn.worker.PREEMPTED` (EX_TEMPFAIL of sysexits.h)."""
+KILLED = 137
+"""Exit code of a command, or of an elastic job's launcher for one of its workers, that was ended by SIGKILL."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one task ended."""
+
+    outcome: Reason
+    exit_code: int | None = None
+    error: str = ""
+    follows: bool = False
+    """It ended only because another worker had."""
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """How all tasks of an attempt have ended, together."""
+
+    results: Sequence[Result]
+    code: int | None
+    """0: all completed; else the first code that is not 0, where there is one."""
+    now: float
+    ran_s: float
+
+    @property
+    def outcomes(self) -> set[Reason]:
+        return {result.outcome for result in self.results}
+
+    @property
+    def error(self) -> str:
+        return next((result.error for result in self.results if result.error), "")
+
+    @property
+    def detail(self) -> str:
+        return f": {self.error}" if self.error else "."
+
+    def error_of(self, outcome: Reason) -> str:
+        return next((r.error for r in self.results if r.outcome is outcome and r.error), "")
+
+
+def conclude(job: Job, results: Sequence[Result], now: float, ran_s: float) -> JobMoved:
+    """`results` of all tasks of the attempt, which ran for `ran_s`."""
+    causes = [result for result in results if not result.follows and result.outcome is not Reason.COMPLETED] or results
+    code = next((result.exit_code for result in causes if result.exit_code), None)
+    if code is None and all(result.outcome is Reason.COMPLETED for result in causes):
+        code = 0
+    ending = _Ending(causes, code, now, ran_s)
+    moved = next(moved for rule in _RULES if (moved := rule(job, ending)) is not None)
+    return replace(moved, stopped_as=_stopped_as(job, moved.reason))
+
+
+def _stopped(job: Job, ending: _Ending) -> JobMoved | None:
+    if job.status != JobStatus.STOPPING:
+        return None
+    changes = JobChanges(exit_code=ending.code, pull_percent=None)
+    if job.reason == Reason.TIME_LIMIT_REACHED:
+        return JobMoved(job, Reason.TIME_LIMIT, job.message, changes)
+    return JobMoved(job, Reason.CANCELLED, "Cancelled.", changes)
+
+
+def _completed(job: Job, ending: _Ending) -> JobMoved | None:
+    if ending.code != 0:
+        return None
+    changes = JobChanges(exit_code=0, pull_percent=None)
+    return JobMoved(job, Reason.COMPLETED, "The command ended with exit code 0.", changes)
+
+
+def _refused(job: Job, ending: _Ending) -> JobMoved | None:
+    for refused in (Reason.IMAGE_UNAVAILABLE, Reason.START_REFUSED):
+        if refused in ending.outcomes:
+            return JobMoved(job, refused, ending.error, JobChanges(pull_percent=None))
+    return None
+
+
+def _resized(job: Job, ending: _Ending) -> JobMoved | None:
+    if job.status != JobStatus.RESIZING:
+        return None
+    return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", _again(job))
+
+
+def _lost_part(job: Job, ending: _Ending) -> JobMoved | None:
+    """It is no fault of the job, and does not count against it."""
+    for part, what in ((Reason.HOST_LOST, "its host is lost"), (Reason.GPU_LOST, "its GPU is unhealthy")):
+        if part in ending.outcomes:
+            why = ending.error_of(part) or what
+            return JobMoved(job, part, f"{why[:1].upper()}{why[1:]}. It starts again.", _again(job))
+    return None
+
+
+def _image_gone(job: Job, ending: _Ending) -> JobMoved | None:
+    if Reason.IMAGE_GONE not in ending.outcomes or job.losses >= MAX_LOSSES:
+        return None
+    message = f"{ending.error_of(Reason.IMAGE_GONE)} It is fetched again."
+    return JobMoved(job, Reason.IMAGE_GONE, message, _lost_again(job))
+
+
+def _failed(job: Job, ending: _Ending) -> JobMoved | None:
+    code = ending.code
+    # Who killed a job that can go on from a checkpoint is not asked, unless it was for the memory it took.
+    lost = ending.outcomes & {Reason.LOST, Reason.CANCELLED} or (code == KILLED and job.elastic and not ending.error)
+    if Reason.COMMAND_FAILED not in ending.outcomes or lost:
+        return None
+    if code == PREEMPTED and job.losses < MAX_LOSSES:
+        message = "Its container was told to stop, not by us; it saved a checkpoint and goes on from there."
+        return JobMoved(job, Reason.PREEMPTED, message, _lost_again(job))
+    message = f"The command ended with exit code {code}{ending.detail}"
+    if job.retries < job.max_restarts:
+        changes = _again(job)
+        changes["retries"] = job.retries + 1
+        changes["not_before"] = ending.now + delay(job.retries, ending.ran_s)
+        return JobMoved(job, Reason.RETRY, f"{message} Try {job.retries + 1} of {job.max_restarts}.", changes)
+    return JobMoved(job, Reason.COMMAND_FAILED, message, JobChanges(exit_code=code, pull_percent=None))
+
+
+def _lost(job: Job, ending: _Ending) -> JobMoved:
+    losses = job.losses + 1
+    what = "It was killed" if ending.code == KILLED else "Its container was lost"
+    if losses > MAX_LOSSES:
+        message = f"{what}{ending.detail} That was the {losses}th time."
+        return JobMoved(job, Reason.TOO_MANY_LOSSES, message, JobChanges(losses=losses, pull_percent=None))
+    return JobMoved(job, Reason.LOST, f"{what}{ending.detail} It starts again.", _lost_again(job))
+
+
+_RULES: Sequence[Callable[[Job, _Ending], JobMoved | None]] = (
+    _stopped, _completed, _refused, _resized, _lost_part, _image_gone, _failed, _lost,
+)  # fmt: skip
+"""The first one that applies decides; the last one always does."""
+
+
+def _again(job: Job) -> JobChanges:
+    return JobChanges(restarts=job.restarts + 1, pull_percent=None)
+
+
+def _lost_again(job: Job) -> JobChanges:
+    return JobChanges(restarts=job.restarts + 1, pull_percent=None, losses=job.losses + 1)
+
+
+def _stopped_as(job: Job, reason: Reason) -> Reason:
+    """What became of tasks that were told to stop, if their job moves on for this reason."""
+    match reason:
+        case Reason.RESIZED:
+            return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
+        case Reason.PREEMPTED | Reason.TIME_LIMIT:
+            return reason
+    return Reason.CANCELLED

@@ -1,0 +1,123 @@
+"""What an observation means for one task: it runs, pauses, goes on, or has ended, and who is to blame. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from schedulearn.scheduler.core.cluster_state import Job, Task
+from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, TaskResumed, TaskStarted
+from schedulearn.scheduler.core.outcomes.observations import Observation, Refusal
+from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+
+LOOK_S = 1.5
+"""So long after the end of a task a look at its GPUs must be to tell whether they are to blame."""
+LOOK_AT_MOST_S = 5.0
+OUT_OF_MEMORY = "it ran out of memory and was killed; its limit is the key `memory`"
+MAX_BLIND = 2
+"""How often a job that says it can't reach its GPUs is started again: after that it is taken for its way to talk."""
+SETTLE_S = 3.0
+"""For so long after the service's start, a container that the service of before asked for may still appear."""
+
+TaskFinding = TaskStarted | TaskPaused | TaskResumed | TaskEnded
+
+
+def nobody_looks(host_id: str) -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known, at one time, of what runs."""
+
+    now: float
+    service_started: float
+    observations: Mapping[str, Observation]
+    """By host, of those that answered. One that did not changes nothing for its tasks, until it is given up."""
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By task."""
+    gone: Mapping[str, str] = field(default_factory=dict)
+    """Hosts that are given up, with the reason."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Unhealthy GPUs, and what is wrong with them."""
+    looked_at: Callable[[str], float | None] = nobody_looks
+    """Host -> when its GPUs were last looked at; None: nobody does."""
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    finding: TaskFinding | None = None
+    """None: nothing has changed."""
+    awaits_gpus: bool = False
+    """It has failed, and its GPUs are yet to be looked at."""
+
+
+def outcome_of(task: Task, evidence: Evidence) -> TaskOutcome:
+    if task.host_id in evidence.gone:
+        return TaskOutcome(TaskEnded(task, Reason.HOST_LOST, error=evidence.gone[task.host_id]))
+    observation = evidence.observations.get(task.host_id)
+    if observation is None:
+        return TaskOutcome()
+    seen = next((seen for seen in observation.tasks if seen.task_id == task.id), None)
+    finding = _unseen(task, observation, evidence) if seen is None else _seen(task, seen, observation, evidence)
+    return _blamed(finding, evidence) if isinstance(finding, TaskEnded) else TaskOutcome(finding)
+
+
+def is_blind(task: Task, job: Job, evidence: Evidence) -> bool:
+    """Whether a task says that it can't reach its GPUs any more, and a new container may help."""
+    observation = evidence.observations.get(task.host_id)
+    if observation is None or task.stop or job.losses >= MAX_BLIND:
+        return False
+    return any(seen.task_id == task.id and seen.blind for seen in observation.tasks)
+
+
+def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Evidence) -> TaskFinding | None:
+    match seen.state:
+        case TaskState.EXITED:
+            outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
+            error = seen.error or (OUT_OF_MEMORY if seen.oom_killed else "")
+            return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at, seen.image)
+        case TaskState.LOST:
+            return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at, seen.image)
+        case TaskState.RUNNING:
+            if task.wanted:
+                return TaskStarted(task, seen.started_at or evidence.now, seen.image)
+            if seen.paused and task.paused_at is None:
+                return TaskPaused(task, observation.at)
+            return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
+        case TaskState.CREATED:
+            return _refused(task, evidence)
+
+
+def _unseen(task: Task, observation: Observation, evidence: Evidence) -> TaskFinding | None:
+    if (refused := _refused(task, evidence)) is not None:
+        return refused
+    if task.running or task.id in observation.started:
+        return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
+    if task.stop and task.id not in observation.maybe_starting:
+        inherited = task.created_at < evidence.service_started
+        if not inherited or evidence.now - evidence.service_started > SETTLE_S:
+            return TaskEnded(task, Reason.CANCELLED)  # it never ran
+    return None
+
+
+def _refused(task: Task, evidence: Evidence) -> TaskEnded | None:
+    refusal = evidence.refusals.get(task.id)
+    return TaskEnded(task, refusal.reason, None, refusal.message) if refusal is not None else None
+
+
+def _blamed(ended: TaskEnded, evidence: Evidence) -> TaskOutcome:
+    """A task that failed on an unhealthy GPU did so because of it. One that has just failed, and was not told to stop,
+    waits for the next look at its GPUs: a program notices a broken one before we do."""
+    if ended.outcome is Reason.COMPLETED:
+        return TaskOutcome(ended)
+    fault = next((evidence.faults[uuid] for uuid in ended.task.gpu_uuids if uuid in evidence.faults), "")
+    if fault:
+        return TaskOutcome(replace(ended, outcome=Reason.GPU_LOST, error=fault))
+    looked_at = evidence.looked_at(ended.task.host_id)
+    if ended.finished_at is not None and looked_at is not None and not ended.task.stop:
+        since = evidence.now - ended.finished_at
+        if looked_at < ended.finished_at + LOOK_S and 0 <= since < LOOK_AT_MOST_S:
+            return TaskOutcome(awaits_gpus=True)
+    return TaskOutcome(ended)

@@ -1,0 +1,190 @@
+"""Jobs whose image is not where they would start: where it is fetched, and who has the GPUs meanwhile. Pure.
+
+A job gets GPUs only on hosts that have its image. The policy is asked with all jobs first, which tells where those that
+lack their image would go; then again without them, so that others use the GPUs while the images come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
+from schedulearn.scheduler.core.planning.snapshot import host_of
+from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+
+Decide = Callable[[Snapshot], Plan | None]
+IsThere = Callable[[str, str], bool | None]
+"""(job id, host id) -> whether the job's image is on that host; None: nobody has looked yet."""
+
+ROUNDS = 4
+"""So often the policy is asked in one turn. GPUs that are then still planned for jobs without their image stay free."""
+SOON_S = 60.0
+"""Running jobs are not resized for GPUs that a job will have again so soon: each time costs them a restart."""
+_LITTLE = 3.0  # per cent, below which a fetch says nothing of how long it takes
+_SHORT_S = 5.0
+_ELSEWHERE = "Its image is on no host yet. It is being fetched for jobs before it."
+
+
+@dataclass(frozen=True)
+class Decision:
+    plan: Plan | None
+    """What can be done at once; None: the policy failed."""
+    fetch: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """job id -> hosts without its image where the policy would have it."""
+    look: Set[tuple[str, str]] = frozenset()
+    """(job id, host id): whether the job's image is there must be found out first."""
+
+
+def decide(
+    ask: Decide, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
+) -> Decision:
+    """A plan that gives GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
+    hosts = list(dict.fromkeys(host_of(host.id) for host in snapshot.hosts if host.open))
+    fetch: dict[str, tuple[str, ...]] = {}
+    look: set[tuple[str, str]] = set()
+    plans: list[Plan] = []
+    rest = snapshot
+    for _ in range(ROUNDS):
+        asked = ask(rest)
+        if asked is None:
+            return Decision(None, fetch, look)
+        plan = _closer(rest, asked, is_there)
+        going = {job.id: to for job in rest.jobs if job.id in plan.allocations and (to := _new_hosts(job, plan))}
+        look |= {(job, host) for job in going for host in hosts if is_there(job, host) is None}
+        lacking = {job: tuple(h for h in to if is_there(job, h) is False) for job, to in going.items()}
+        lacking = {job: to for job, to in lacking.items() if to}
+        fetch |= lacking
+        absent = {job for job, to in going.items() if not all(is_there(job, host) for host in to)}
+        plans.append(_without(rest, plan, absent))
+        if not lacking:
+            break
+        rest = replace(rest, jobs=tuple(_others(rest, fetch, hosts, is_there, any(map(soon, fetch)))))
+    first, last = plans[0], plans[-1]
+    if not fetch:
+        return Decision(last, fetch, look)
+    left_out = {job.id for job in snapshot.jobs} - {job.id for job in rest.jobs} - fetch.keys()
+    reasons = {**last.reasons, **{job: Explanation(Reason.WAITING_FOR_IMAGE.value, _ELSEWHERE) for job in left_out}}
+    now = replace(last, reasons=reasons, desired_hosts=first.desired_hosts, utility=first.utility)
+    return Decision(now, fetch, look)
+
+
+def _new_hosts(job: JobView, plan: Plan) -> tuple[str, ...]:
+    """Where the plan has a job that it is not yet; nothing for one that stays where it is."""
+    wanted, now = plan.allocations.get(job.id, {}), {host_of(part) for part in job.allocation}
+    return tuple(sorted({host_of(part) for part in wanted} - now))
+
+
+def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
+    """The plan with `jobs` left as they are."""
+    if not jobs:
+        return plan
+    held = {job.id: job.allocation for job in snapshot.jobs if job.id in jobs}
+    kept = {job: held[job] if job in jobs else to for job, to in plan.allocations.items()}
+    waiting = {job for job in jobs if not held[job]}
+    allocations = {job: to for job, to in kept.items() if job not in waiting}
+    return replace(plan, allocations=allocations, suspended=plan.suspended - waiting)
+
+
+def _others(
+    snapshot: Snapshot, fetch: Mapping[str, Sequence[str]], hosts: Sequence[str], is_there: IsThere, soon: bool
+) -> list[JobView]:
+    """The jobs that can be planned without those of `fetch`: waiting ones whose image is nowhere are left out as well,
+    running ones stay as they are until the image is where they are to go. None grows if the GPUs are wanted back
+    `soon`."""
+    jobs = []
+    for job in snapshot.jobs:
+        if job.allocation:
+            jobs.append(_rigid(job) if job.id in fetch else _at_most(job) if soon and job.elastic else job)
+        elif job.id not in fetch and not all(is_there(job.id, host) is False for host in hosts):
+            jobs.append(job)
+    return jobs
+
+
+def _rigid(job: JobView) -> JobView:
+    return replace(job, elastic=False, required_gpus=job.gpus, min_gpus=job.gpus, max_gpus=job.gpus)
+
+
+def _at_most(job: JobView) -> JobView:
+    return replace(job, required_gpus=min(job.required_gpus, job.gpus), max_gpus=max(job.min_gpus, job.gpus))
+
+
+def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
+    """The plan with waiting jobs moved from a host without their image to one like it that has the image and room."""
+    if plan.jobs_per_gpu > 1:
+        return plan
+    views = {host.id: host for host in snapshot.hosts}
+    free = {host.id: host.gpus for host in snapshot.hosts if host.open}
+    for allocation in plan.allocations.values():
+        for part, gpus in allocation.items():
+            if part in free:
+                free[part] -= gpus
+    allocations = dict(plan.allocations)
+    for job in snapshot.jobs:
+        to = allocations.get(job.id, {})
+        if len(to) != 1 or job.allocation or job.id in plan.suspended:
+            continue
+        [(part, gpus)] = to.items()
+        if is_there(job.id, host_of(part)) is not False:
+            continue
+        better = _host_with_image(job.id, views[part], gpus, free, views, is_there)
+        if better is not None:
+            allocations[job.id] = {better: gpus}
+            free[better] -= gpus
+            free[part] = free.get(part, 0) + gpus
+    return replace(plan, allocations=allocations)
+
+
+def _host_with_image(
+    job: str, like: HostView, gpus: int, free: Mapping[str, int], views: Mapping[str, HostView], is_there: IsThere
+) -> str | None:
+    """The fullest one that still has room."""
+    fitting = [
+        part for part, room in free.items()
+        if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job, host_of(part))
+    ]  # fmt: skip
+    return min(fitting, key=lambda part: free[part], default=None)
+
+
+def fetch_hosts(
+    jobs: Mapping[str, Job],
+    decided: Mapping[str, tuple[str, ...]],
+    in_service: Set[str],
+    is_there: IsThere,
+    is_fetching: Callable[[str, str], bool],
+) -> dict[str, tuple[str, ...]]:
+    """For each waiting job the hosts that fetch its image. A fetch that has begun goes on where it is, whatever the
+    next plans say, until the image is there or that host is not `in_service`: closed or lost.
+    `jobs`: all that have not ended; `decided`: what the plan of this turn would have."""
+    found = {}
+    for job in jobs.values():
+        if job.status not in WAITS:
+            continue
+        wanted = decided.get(job.id, ())
+        begun = tuple(h for h in job.fetch_hosts if h in in_service and not is_there(job.id, h))
+        if begun and (not wanted or wanted == begun or any(is_fetching(job.id, host) for host in begun)):
+            found[job.id] = begun
+        elif wanted:
+            found[job.id] = wanted
+    return found
+
+
+def refused_fetches(jobs: Mapping[str, Job], refused: Callable[[Job, str], str | None]) -> list[JobMoved]:
+    """The ends of jobs whose image can't be had. `refused`: (job, host id) -> why it can't be had there."""
+    moved = []
+    for job in jobs.values():
+        if job.status == JobStatus.PULLING:
+            why = next((why for host in job.fetch_hosts if (why := refused(job, host)) is not None), None)
+            if why is not None:
+                changes = JobChanges(pull_percent=None, fetch_hosts=[])
+                moved.append(JobMoved(job, Reason.IMAGE_UNAVAILABLE, why, changes))
+    return moved
+
+
+def seconds_left(percent: float, elapsed_s: float) -> float | None:
+    """How long a fetch still takes, as long as it goes on like this; None: too early to tell."""
+    if percent < _LITTLE or elapsed_s < _SHORT_S:
+        return None
+    return elapsed_s * (100.0 - percent) / percent

@@ -1,0 +1,272 @@
+"""From the cluster state to the snapshot that policies see. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
+from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
+from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
+from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
+from schedulearn.scheduler.core.profile import JobProfile
+from schedulearn.scheduler.core.states import WAITS, JobStatus
+
+_PART = " / "  # no host's name has it
+UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
+
+
+def build_snapshot(
+    state: ClusterState,
+    ready: Set[str],
+    utilization: Callable[[str], float | None],
+    now: float,
+    profile_of: Callable[[str], JobProfile | None] = lambda job_id: None,
+    caps_growth: bool = True,
+    *,
+    awaited: Set[str] = frozenset(),
+    resting: Set[str] = frozenset(),
+    settled: bool = False,
+    work_of: Callable[[str], float | None] = lambda family: None,
+) -> Snapshot:
+    """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
+    with what their jobs hold, and are closed to others.
+
+    A job that is stopped and started again for a resize stands there with what it will hold, from the decision until
+    it runs again: else the others would take its place meanwhile. GPUs that jobs or workers are about to leave may be
+    planned with (`HostView.gpu_leaving`); with `settled` they count as free already. A job that ends is left out.
+
+    `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
+    running ones are left as they are. `resting`: jobs that may not start yet.
+    `work_of`: family -> GPU-seconds that its jobs took on average, None if unknown.
+    `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
+    """
+    ending = _ending_tasks(state)
+    part_of = parts(state.gpus)
+    hosts = _Parts(state, ready, ending, part_of)
+    held = _held_now(state.tasks, ending, part_of, hosts, now)
+    _reserve_targets(state, hosts, held)
+    views = []
+    for job in state.jobs.values():
+        if job.status == JobStatus.STOPPING or job.id in resting or (job.status in WAITS and job.id in awaited):
+            continue
+        profile = profile_of(job.id) if job.elastic else None
+        view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
+        views.append(view.as_job_view(state.progress.get(job.id), work_of(job.family)))
+    return Snapshot(
+        now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
+    )
+
+
+def _ending_tasks(state: ClusterState) -> set[str]:
+    """Ids of the tasks whose GPUs are about to be left."""
+    ends = (JobStatus.STOPPING, JobStatus.RESIZING)
+    return {
+        task.id for task in state.tasks if task.job_id not in state.jobs or state.jobs[task.job_id].status in ends
+    } | leaving(state.jobs, state.tasks)
+
+
+@dataclass
+class _Held:
+    """What one job holds, or will hold, and for how long it has."""
+
+    allocation: dict[str, int] = field(default_factory=dict)
+    indices: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    served: float = 0.0
+    """GPU-seconds by tasks that still live."""
+    ran: float = 0.0
+    """Seconds that its first task has run."""
+    since: float = math.inf
+    """Seconds that the last of its tasks to start has run; infinite: it has none."""
+
+
+_NOTHING = _Held()
+
+
+def _held_now(
+    tasks: Sequence[Task], ending: Set[str], part_of: Mapping[str, str], hosts: _Parts, now: float
+) -> dict[str, _Held]:
+    found: dict[str, _Held] = {}
+    for task in tasks:
+        if task.id in ending:
+            continue
+        held = found.setdefault(task.job_id, _Held())
+        for uuid in task.gpu_uuids:
+            name = part_of.get(uuid, task.host_id)
+            held.allocation[name] = held.allocation.get(name, 0) + 1
+            held.indices[name] = held.indices.get(name, ()) + hosts.index(uuid)
+        ran = run_seconds(task, now)
+        held.served += ran * len(task.gpu_uuids)
+        held.since = min(held.since, ran)
+        if task.rank == 0:
+            held.ran = ran
+    return found
+
+
+def _reserve_targets(state: ClusterState, hosts: _Parts, held: dict[str, _Held]) -> None:
+    """Jobs between stop and start of a resize hold what they will have, the oldest first."""
+    targets = [job for job in state.jobs.values() if job.target and job.id not in held]
+    for job in sorted(targets, key=lambda job: job.submitted_at):
+        own = {uuid for task in state.tasks if task.job_id == job.id for uuid in task.gpu_uuids}
+        if job.target and job.status != JobStatus.STOPPING:
+            picked = hosts.reserve(job.target, own)
+            if picked is not None:
+                held[job.id] = _Held(dict(job.target), picked, since=0.0)
+
+
+@dataclass
+class _Part:
+    """The GPUs of one type of a host: which may be planned with, and how many jobs each will have."""
+
+    host: Host
+    name: str
+    open: bool
+    gpus: Sequence[Gpu]
+    usable: list[Gpu] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    """For each usable GPU: jobs that hold it, without those about to leave it."""
+    leaving: list[bool] = field(default_factory=list)
+    """For each usable GPU: whether a job is about to leave it."""
+
+    def free(self, own: Set[str]) -> list[int]:
+        """Usable GPUs that nobody holds, those of `own` first, then those that nobody is about to leave."""
+        free = [index for index, jobs in enumerate(self.jobs) if not jobs]
+        return sorted(free, key=lambda index: (self.usable[index].uuid not in own, self.leaving[index], index))
+
+    def view(self, utilization: Callable[[str], float | None], settled: bool) -> HostView:
+        return HostView(
+            id=self.name,
+            gpus=len(self.usable),
+            gpu_type=self.gpus[0].type if self.gpus else "gpu",
+            labels=self.host.labels,
+            open=self.open,
+            parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
+            gpu_jobs=tuple(self.jobs),
+            gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
+            gpu_leaving=() if settled or not any(self.leaving) else tuple(self.leaving),
+        )
+
+
+class _Parts:
+    """The hosts while a snapshot is made."""
+
+    def __init__(self, state: ClusterState, ready: Set[str], ending: Set[str], part_of: Mapping[str, str]) -> None:
+        self._parts: dict[str, _Part] = {}
+        self._index: dict[str, int] = {}
+        """GPU -> its place among the usable ones of its part."""
+        by_host: dict[str, dict[str, list[Gpu]]] = {}
+        for gpu in state.gpus:
+            by_host.setdefault(gpu.host_id, {}).setdefault(part_of[gpu.uuid], []).append(gpu)
+        for host in state.hosts:
+            is_open = host.active and host.id in ready
+            for name, gpus in sorted(by_host.get(host.id, {host.id: []}).items()):
+                part = self._parts[name] = _Part(host, name, is_open, gpus)
+                for gpu in gpus:
+                    self._add(part, gpu, state.leases.get(gpu.uuid, {}), ending)
+
+    def _add(self, part: _Part, gpu: Gpu, holders: Mapping[int, str], ending: Set[str]) -> None:
+        staying = sum(1 for task_id in holders.values() if task_id not in ending)
+        if staying or (part.open and not gpu.fault and not gpu.occupied):
+            self._index[gpu.uuid] = len(part.usable)
+            part.usable.append(gpu)
+            part.jobs.append(staying)
+            part.leaving.append(staying < len(holders))
+
+    def index(self, uuid: str) -> tuple[int, ...]:
+        return (self._index[uuid],) if uuid in self._index else ()
+
+    def reserve(self, target: Mapping[str, int], own: Set[str]) -> dict[str, tuple[int, ...]] | None:
+        """GPUs for a job's `target`, by part, the first those of its `own` that it holds still; None, and nothing
+        taken, if a part has not so many any more that nobody else holds."""
+        picked: dict[str, tuple[int, ...]] = {}
+        for name, count in target.items():
+            part = self._parts.get(name)
+            free = part.free(own) if part is not None and part.open else []
+            if len(free) < count:
+                return None
+            picked[name] = tuple(sorted(free[:count]))
+        for name, indices in picked.items():
+            for index in indices:
+                self._parts[name].jobs[index] += 1
+        return picked
+
+    def views(self, utilization: Callable[[str], float | None], settled: bool) -> tuple[HostView, ...]:
+        return tuple(part.view(utilization, settled) for part in self._parts.values())
+
+
+@dataclass(frozen=True)
+class _Viewed:
+    """One job as policies see it."""
+
+    job: Job
+    held: _Held
+    profile: JobProfile | None
+    caps_growth: bool
+    awaited: bool
+    now: float
+
+    def as_job_view(self, progress: JobProgress | None, family_work: float | None) -> JobView:
+        job, held, profile = self.job, self.held, self.profile
+        attained = job.gpu_seconds + held.served
+        length = by_progress(progress, attained, profile.goodput if profile else None, job.min_gpus)
+        length = length or by_family(family_work, attained)
+        return JobView(
+            id=job.id,
+            submitted_at=job.submitted_at,
+            required_gpus=job.required_gpus,
+            min_gpus=job.min_gpus,
+            max_gpus=_cap(job, profile, held.ran) if self.caps_growth and job.elastic else job.max_gpus,
+            elastic=job.elastic,
+            priority=job.priority,
+            weight=job.weight,
+            deadline=job.deadline,
+            attained_gpu_seconds=attained,
+            run_seconds=job.run_seconds + held.ran,
+            restarts=job.restarts + job.generation - job.attempt,  # with resizes in place
+            allocation=held.allocation,
+            held_seconds=self._held_seconds(),
+            gpu_indices=held.indices,
+            remaining=length.seconds if length is not None else None,
+            basis=length.basis if length is not None else None,
+            goodput=profile.goodput if profile else None,
+            profiled_gpus=profile.max_profiled if profile else None,
+            resize_seconds=self._resize_seconds(),
+        )
+
+    def _held_seconds(self) -> float | None:
+        """For how long it has had its allocation; 0 while its profile is awaited, so that it is left as it is."""
+        if self.awaited:
+            return 0.0
+        if not self.held.allocation:
+            return None
+        decided = math.inf if self.job.resized_at is None else max(0.0, self.now - self.job.resized_at)
+        return min(self.held.since, decided)
+
+    def _resize_seconds(self) -> float | None:
+        measured = self.profile.resize_seconds if self.profile else None
+        return IN_PLACE_S if measured is None and self.job.resize == IN_PLACE else measured
+
+
+def parts(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """GPU -> what policies see it on. A host with GPUs of several types, as MIG makes them, is one host for each of
+    them: to a job they are as different as those of different hosts."""
+    types: dict[str, set[str]] = {}
+    for gpu in gpus:
+        types.setdefault(gpu.host_id, set()).add(gpu.type)
+    return {
+        gpu.uuid: gpu.host_id if len(types[gpu.host_id]) == 1 else f"{gpu.host_id}{_PART}{gpu.type}" for gpu in gpus
+    }
+
+
+def host_of(part: str) -> str:
+    """The host that a part belongs to."""
+    return part.partition(_PART)[0]
+
+
+def _cap(job: Job, profile: JobProfile | None, ran: float) -> int:
+    """How many GPUs the job may be tried on now. One that was never measured starts small; if it turns out not to
+    report, it gets what its user asked for."""
+    if profile is not None:
+        return profile.cap(job.max_gpus, job.min_gpus)
+    return job.required_gpus if job.run_seconds + ran > UNREPORTED_S else job.min_gpus

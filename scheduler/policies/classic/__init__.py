@@ -1,0 +1,1 @@
+"""The classic policies, and what they have in common."""

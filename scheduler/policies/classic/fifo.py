@@ -1,0 +1,22 @@
+"""First in, first out: the first host in order that has enough GPUs (the original Schedulearn's default)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.policies.classic.queueing import Sharing, serve_in_order
+
+
+@dataclass(frozen=True)
+class Fifo(Sharing, Policy):
+    """Jobs start in the order of submission. Strict by default: a job that does not fit holds back all behind it,
+    so that big jobs do not starve; `backfill` lets later ones pass."""
+
+    name: ClassVar[str] = "fifo"
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        room = self.room(snapshot)
+        return serve_in_order(snapshot, room, room.first_host, backfill=self.backfill)

@@ -1,0 +1,242 @@
+"""What all preemptive policies share: running jobs stay where they are until one that comes first needs the room.
+
+Only elastic jobs ever give room up. A rigid one would lose its work, so it keeps what it has until it ends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
+from math import inf
+
+from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.policies.classic.queueing import Order, Room, behind, fixed_size, keep_running
+
+Victims = Iterable[tuple[JobView, int]]
+"""Running elastic jobs with the GPUs that each keeps if it gives up the rest, 0 to stop; the first give first."""
+
+_Before = dict[str, tuple[JobView, Allocation, str | None]]  # victim -> what it had, and to whom it had lost some then
+
+
+class Rearrangement:
+    """A plan in the making: at first everybody keeps what they hold."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.room = Room(snapshot, soon=True)
+        self.allocations: dict[str, Allocation] = keep_running(snapshot)
+        self._lost_to: dict[str, str] = {}  # who gave room up -> the job it was for
+        open_hosts = {host.id for host in snapshot.hosts if host.open}
+        self.movable = [
+            job
+            for job in snapshot.jobs
+            if job.elastic and job.id in self.allocations and job.allocation.keys() <= open_hosts
+        ]
+        """Running elastic jobs on hosts that may be used: those that can be resized or stopped."""
+
+    def held(self, job: JobView) -> int:
+        """GPUs that the plan gives the job so far."""
+        return sum(self.allocations.get(job.id, {}).values())
+
+    def start(self, job: JobView, gpus: int, victims: Victims = ()) -> bool:
+        """Gives a waiting job `gpus`: from what is free, else from `victims`, who lose no more than needed. On one host
+        if any has so many, else on several. False if there is no room, and nothing has changed then."""
+        place = self._find(gpus) or self._make_room(job, gpus, victims)
+        if place is None:
+            return False
+        self._put(job, place)
+        return True
+
+    def start_smaller(self, job: JobView, least: int, most: int) -> bool:
+        """Gives a waiting job as many GPUs as the emptiest host has, if they are at least `least`."""
+        host = self.room.emptiest_host()
+        gpus = min(most, self.room.free(host)) if host is not None else 0
+        if host is None or gpus < max(1, least):
+            return False
+        self._put(job, {host: gpus})
+        return True
+
+    def grow(self, job: JobView, gpus: int, worth_it: Callable[[int], bool], victims: Victims = ()) -> bool:
+        """Gives a running job `gpus`, or the most that one host has, if `worth_it(number)`; else it keeps what it has.
+        It stays on its host if that has the room."""
+        if not worth_it(gpus):
+            return False
+        own = self.allocations[job.id]
+        self._release(own)
+        home = next(iter(own)) if len(own) == 1 else None
+        if home is not None and self.room.fits(home, gpus):
+            place: Allocation | None = {home: gpus}
+        else:
+            place = self._find(gpus) or self._make_room(job, gpus, victims)
+        if place is None:
+            host = self.room.emptiest_host()
+            if home is not None and host is not None and self.room.free(home) >= self.room.free(host):
+                host = home
+            smaller = min(gpus, self.room.free(host)) if host is not None else 0
+            if host is not None and smaller > sum(own.values()) and worth_it(smaller):
+                place = {host: smaller}
+        self._put(job, place or own)
+        return place is not None
+
+    def plan(self, reasons: Mapping[str, str]) -> Plan:
+        """The plan as it stands, with `reasons` and why each running job that lost or won GPUs did so."""
+        all_reasons = dict(reasons)
+        for job in self._snapshot.jobs:
+            now = self.allocations.get(job.id, {})
+            if not job.allocation or not job.elastic or dict(now) == dict(job.allocation):
+                continue
+            cause = f"make room for {self._lost_to[job.id]}" if job.id in self._lost_to else "leave its host"
+            after = sum(now.values())
+            if not after:
+                all_reasons[job.id] = Explanation("preempted", f"It gives up its {gpu_count(job.gpus)} to {cause}.")
+            elif after < job.gpus:
+                all_reasons[job.id] = Explanation(
+                    "resized", f"It shrinks from {gpu_count(job.gpus)} to {after} to {cause}."
+                )
+            else:
+                all_reasons[job.id] = Explanation("resized", f"It grows from {gpu_count(job.gpus)} to {after}.")
+        return Plan(self.allocations, reasons=all_reasons)
+
+    def _find(self, gpus: int) -> Allocation | None:
+        if gpus > self.room.largest:
+            return self.room.span(gpus)
+        host = self.room.best_host(gpus)
+        return None if host is None else {host: gpus}
+
+    def _make_room(self, job: JobView, gpus: int, victims: Victims) -> Allocation | None:
+        if gpus > self.room.largest:
+            return self._make_room_on_several(job, gpus, victims)
+        gain: dict[str, int] = {}
+        found: dict[str, list[tuple[JobView, int, int]]] = {}  # host -> (victim, GPUs it keeps, GPUs it frees there)
+        for victim, keeps in victims:
+            if victim.id not in self.allocations:
+                continue
+            for host, freed in self._surplus(victim, keeps).items():
+                gain[host] = gain.get(host, 0) + freed
+                found.setdefault(host, []).append((victim, keeps, freed))
+                spare = self.room.free(host) + gain[host] - gpus
+                if spare < 0:
+                    continue
+                before: _Before = {}
+                self._shrink(victim, keeps, job, before)
+                for other, kept, freed_here in found[host][-2::-1]:  # the last to give are the first to be spared
+                    if freed_here <= spare:
+                        spare -= freed_here
+                    else:
+                        self._shrink(other, kept, job, before)
+                if self.room.fits(host, gpus):
+                    return {host: gpus}
+                self._restore(before)  # GPUs that several jobs share are not free before all of these have gone
+                return None
+        return None
+
+    def _make_room_on_several(self, job: JobView, gpus: int, victims: Victims) -> Allocation | None:
+        giving = [(victim, keeps, freed) for victim, keeps in victims if (freed := self._surplus(victim, keeps))]
+
+        def place_among(count: int) -> Allocation | None:
+            """Where the job would go if the first `count` gave what they can."""
+            more: dict[str, int] = {}
+            for _, _, freed in giving[:count]:
+                for host, number in freed.items():
+                    more[host] = more.get(host, 0) + number
+            return self.room.span(gpus, more)
+
+        fewest = bisect_left(range(len(giving)), True, key=lambda count: place_among(count) is not None)
+        place = place_among(fewest)
+        if place is None:
+            return None
+        before: _Before = {}
+        for victim, keeps, freed in giving[:fewest]:
+            if any(self.room.free(host) < place.get(host, 0) for host in freed):
+                self._shrink(victim, keeps, job, before)
+        if all(self.room.fits(host, number) for host, number in place.items()):
+            return place
+        self._restore(before)  # as above
+        return None
+
+    def _restore(self, before: _Before) -> None:
+        for victim, allocation, lost_to in before.values():
+            self._release(self.allocations.pop(victim.id, {}))
+            self._put(victim, allocation)
+            del self._lost_to[victim.id]
+            if lost_to is not None:
+                self._lost_to[victim.id] = lost_to
+
+    def _surplus(self, victim: JobView, keeps: int) -> dict[str, int]:
+        now = self.allocations.get(victim.id, {})
+        if keeps == 0 or not now:
+            return dict(now)
+        left = _first_gpus(now, keeps)
+        return {host: gpus - left.get(host, 0) for host, gpus in now.items() if gpus > left.get(host, 0)}
+
+    def _shrink(self, victim: JobView, keeps: int, for_job: JobView, before: _Before) -> None:
+        before[victim.id] = (victim, self.allocations[victim.id], self._lost_to.get(victim.id))
+        left = _first_gpus(self.allocations[victim.id], keeps)
+        self._release(self._surplus(victim, keeps))
+        if left:
+            self.allocations[victim.id] = left
+        else:
+            del self.allocations[victim.id]
+        self._lost_to[victim.id] = for_job.id
+
+    def _put(self, job: JobView, place: Allocation) -> None:
+        for host, gpus in place.items():
+            self.room.take(host, gpus)
+        self.allocations[job.id] = dict(place)
+
+    def _release(self, place: Allocation) -> None:
+        for host, gpus in place.items():
+            self.room.give_back(host, gpus)
+
+
+def _first_gpus(allocation: Allocation, gpus: int) -> dict[str, int]:
+    """`gpus` of an allocation, on as few of its hosts as possible."""
+    left: dict[str, int] = {}
+    for host, held in sorted(allocation.items(), key=lambda item: (-item[1], item[0])):
+        if gpus > 0:
+            left[host] = min(held, gpus)
+            gpus -= left[host]
+    return left
+
+
+def length(job: JobView) -> float:
+    """How much work a job has left, in seconds on one GPU. Unknown: as much as it has had already, which is what the
+    heavy-tailed lengths of training jobs make likely (Gu et al., Tiresias, NSDI 2019, section 3.2)."""
+    return job.remaining if job.remaining is not None else job.attained_gpu_seconds
+
+
+def serve_by_rank(
+    snapshot: Snapshot,
+    order: Order,
+    may_preempt: Callable[[JobView, JobView], bool],
+    holds_back: Callable[[JobView], bool] = lambda job: False,
+) -> Plan:
+    """Waiting jobs start in their order with their `fixed_size`. One that finds no room takes it from running elastic
+    jobs that it `may_preempt`, the last in the order first; if that does not help either, others pass it, unless it
+    `holds_back` those behind. Who comes earlier may preempt all that those behind it may, and who stands later may be
+    preempted by all that may preempt those before it."""
+    plan = Rearrangement(snapshot)
+    last_first = sorted(plan.movable, key=order.key, reverse=True)
+    reasons: dict[str, str] = {}
+    blocker: JobView | None = None
+    hopeless: dict[bool, float] = {}  # whether on several hosts -> the fewest GPUs that could not be found
+    for job in sorted((job for job in snapshot.jobs if not job.allocation), key=order.key):
+        gpus = fixed_size(job)
+        if (never := plan.room.too_small_for(gpus)) is not None:
+            reasons[job.id] = never
+            continue
+        if blocker is not None:
+            reasons[job.id] = behind(order, blocker)
+            continue
+        # What one can't find here, those behind it can't either.
+        several = gpus > plan.room.largest
+        try_hard = gpus < hopeless.get(several, inf)
+        behind_it = takewhile(partial(may_preempt, job), last_first) if try_hard else ()
+        victims = ((victim, 0) for victim in behind_it)
+        if not plan.start(job, gpus, victims):
+            hopeless[several] = min(gpus, hopeless.get(several, inf))
+            reasons[job.id] = plan.room.too_full_for(gpus)
+            blocker = job if holds_back(job) else None
+    return plan.plan(reasons)

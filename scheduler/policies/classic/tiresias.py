@@ -1,0 +1,89 @@
+"""Tiresias: least attained service in steps, with promotion against starvation (Gu et al., NSDI 2019)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf
+from typing import ClassVar
+
+from schedulearn.scheduler.core.model import JobView, Plan, Snapshot
+from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.policies.classic.queueing import Order
+from schedulearn.scheduler.policies.classic.rearranging import serve_by_rank
+
+_LEAST_RUN = 600.0  # seconds that a job counts as having run at least, where its waiting is compared with that
+_PROMOTED = -1
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The parameters of `tiresias` and `elastic-tiresias`, and the queues that they make."""
+
+    thresholds: tuple[float, ...] | str = field(
+        default=(3600.0,),
+        metadata={"doc": "GPU-seconds at which a job falls into the next queue, ascending, with commas between them"},
+    )
+    promote: float = field(
+        default=8.0,
+        metadata={
+            "doc": "a job that has waited so many times as long as it has run (10 minutes count as the least) goes "
+            "before all others, and nobody passes it"
+        },
+    )
+
+    def __post_init__(self) -> None:
+        numbers = _numbers(self.thresholds)
+        if not all(0 < number < inf for number in numbers) or list(numbers) != sorted(set(numbers)):
+            raise ValueError(f"thresholds must be finite, above 0 and ascending, not {self.thresholds}")
+        if self.promote <= 0:
+            raise ValueError(f"promote must be above 0, not {self.promote}")
+
+    def queue(self, job: JobView, now: float) -> int:
+        """0 is served first, then 1, ...; -1, before all, for a job that starves."""
+        waited = now - job.submitted_at - job.run_seconds
+        if waited >= self.promote * max(job.run_seconds, _LEAST_RUN):
+            return _PROMOTED
+        return bisect_right(_numbers(self.thresholds), job.attained_gpu_seconds)
+
+    def starves(self, job: JobView, now: float) -> bool:
+        return self.queue(job, now) == _PROMOTED
+
+    def order(self, now: float) -> Order:
+        return Order(lambda job: (self.queue(job, now), job.order), "by queue (promoted ones first), then as submitted")
+
+
+@lru_cache
+def _numbers(thresholds: tuple[float, ...] | str) -> tuple[float, ...]:
+    if not isinstance(thresholds, str):
+        return thresholds
+    try:
+        return tuple(float(number) for number in thresholds.split(",") if number.strip())
+    except ValueError as error:
+        raise ValueError(f"thresholds must be numbers with commas between them, not {thresholds!r}") from error
+
+
+@dataclass(frozen=True)
+class Tiresias(Queues, Policy):
+    """Discretised 2D-LAS (section 3.2 of the paper): queues by attained GPU-seconds, first in, first out within each,
+    so that short jobs need not be known to get through early, and a job is preempted only for one of a queue before
+    its own. Elastic jobs are preempted, rigid ones never.
+
+    Promotion (section 3.2.3, PROMOTEKNOB): a job that has waited far longer than it has run goes before all queues. The
+    first of those for which there is no room holds all others back until there is, so that it starts once enough of
+    those that run have ended: nobody starves, however large.
+
+    Damped by the queues: within one there is no preemption, and a job passes each threshold once.
+    """
+
+    name: ClassVar[str] = "tiresias"
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        now = snapshot.now
+        return serve_by_rank(
+            snapshot,
+            self.order(now),
+            lambda job, running: self.queue(job, now) < self.queue(running, now),
+            lambda job: self.starves(job, now),
+        )

@@ -1,0 +1,110 @@
+"""How an attempt is said to have ended: what was told to stop has not failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from clusters import FakeCluster, spec, wait_for
+
+from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
+from schedulearn.scheduler.policies.registry import POLICIES
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store.cluster_state import tasks_of
+
+STOPPED = 1
+"""With which a command ends that is told to stop: not by a signal, which right after a service's start would mean that
+its engine had just been restarted."""
+
+
+class Grow:
+    """Gives all GPUs to the oldest job."""
+
+    name: ClassVar[str] = "grow"
+
+    def allocate(self, snapshot: Snapshot) -> Plan:
+        return Plan({snapshot.jobs[0].id: {"local": 4}} if snapshot.jobs else {})
+
+
+def ended(c: FakeCluster, job: str) -> list[tuple[int, str, int | None]]:
+    """(attempt, outcome, exit code) of the tasks that are over."""
+    with c.cluster.db.read() as db:
+        tasks = tasks_of(db, [job])
+    return [(task.attempt, task.outcome, task.exit_code) for task in tasks if task.state == "ended"]
+
+
+@pytest.mark.parametrize("code", [PREEMPTED, STOPPED])
+def test_a_resized_attempt_was_resized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setitem(POLICIES, "grow", Grow)
+    with FakeCluster(tmp_path) as c:
+        c.runtime.stop_code = code
+        [job] = c.submit(spec(gpus=1, elastic=True))
+        c.wait(job, "running")
+        c.cluster.service.set_policy("grow")
+        wait_for(lambda: c.job(job).attempt == 2)
+        assert ended(c, job) == [(1, "resized", code)]
+
+
+def test_a_drained_attempt_was_evicted(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, others={"h2": FakeRuntime("h2")}) as c:
+        c.runtime.stop_code = PREEMPTED
+        [job] = c.submit(spec(gpus=1, elastic=True))
+        c.wait(job, "running")
+        c.add("h2")
+        c.cluster.fleet.drain("local", 0.0)
+        wait_for(lambda: c.job(job).attempt == 2)
+        assert ended(c, job) == [(1, "evicted", PREEMPTED)]
+
+
+def test_a_cancelled_attempt_was_cancelled(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.runtime.stop_code = STOPPED
+        [job] = c.submit()
+        c.wait(job, "running")
+        c.cluster.service.cancel(job)
+        c.wait(job, "cancelled")
+        assert ended(c, job) == [(1, "cancelled", STOPPED)]
+
+
+def test_an_attempt_that_ran_for_too_long_met_its_time_limit(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.runtime.stop_code = STOPPED
+        [job] = c.submit(spec(max_duration=0.2))
+        c.wait(job, "timeout")
+        assert ended(c, job) == [(1, "time_limit", STOPPED)]
+
+
+def test_one_that_somebody_else_stopped_and_that_saved_a_checkpoint_was_preempted(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit(spec(elastic=True))
+        c.wait(job, "running")
+        c.runtime.finish(c.task(job), PREEMPTED)
+        wait_for(lambda: c.job(job).attempt == 2)
+        assert ended(c, job) == [(1, "preempted", PREEMPTED)]
+
+
+def test_a_command_that_fails_has_failed(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit(spec(max_restarts=1))
+        for attempt in (1, 2):
+            wait_for(lambda: c.job(job).attempt == attempt and c.state(job) == "running")  # noqa: B023
+            c.runtime.finish(c.task(job, attempt), 3)
+        c.wait(job, "failed")
+        assert ended(c, job) == [(1, "command_failed", 3), (2, "command_failed", 3)]
+
+
+def test_of_a_gang_only_the_one_that_failed_has_failed(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1, others={"h2": FakeRuntime("h2")}) as c:
+        c.add("h2", gpus=1)
+        [job] = c.submit(spec(gpus=2))
+        c.wait(job, "running")
+        with c.cluster.db.read() as db:
+            first, second = tasks_of(db, [job])
+        hosts = {"local": c.runtime, **c.others}
+        hosts[first.host_id].stop_code = STOPPED
+        hosts[second.host_id].finish(second.id, 3)
+        c.wait(job, "failed")
+        assert first.rank == 0
+        assert ended(c, job) == [(1, "cancelled", STOPPED), (1, "command_failed", 3)]

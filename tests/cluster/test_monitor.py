@@ -1,0 +1,298 @@
+"""Probes, the loop and the store together: what happens to jobs when something happens to GPUs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import FakeCluster, spec, wait_for
+from gpu_probes.memory import FakeProbe
+from sqlalchemy import select
+
+from schedulearn.metrics.probe.readings import GpuInfo, GpuProcess
+from schedulearn.scheduler.core.outcomes import gpu_health
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store import history, repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.models import GpuMinute, Task
+from schedulearn.scheduler.telemetry import host_watch
+
+STRANGER = GpuProcess(77, "train.py", uid=1000)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_health, "OCCUPIED_AFTER_S", 0.1)
+    monkeypatch.setattr(gpu_health, "FREE_AFTER_S", 0.1)
+
+
+def holds(c: FakeCluster, job: str) -> list[str]:
+    with c.cluster.db.read() as db:
+        return [uuid for task in tasks_of(db, [job], live=True) for uuid in task.gpu_uuids]
+
+
+def kinds(c: FakeCluster) -> list[str]:
+    with c.cluster.db.read() as db:
+        return [event.kind for event in repository.list_events(db) if event.kind.startswith("gpu.")]
+
+
+def ready(c: FakeCluster, probe: FakeProbe) -> None:
+    wait_for(lambda: all(c.cluster.monitor.reading(gpu.uuid) for gpu in probe.gpus), what="the first readings")
+
+
+def test_gpus_that_the_probe_finds_are_given_by_uuid(tmp_path: Path) -> None:
+    probe = FakeProbe(3)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit(spec(gpus=2))
+        c.wait(job, "running")
+        assert c.runtime.env(c.task(job))["NVIDIA_VISIBLE_DEVICES"] == "GPU-real-0,GPU-real-1"
+        assert (c.gpu(probe.uuid(2)).type, c.gpu(probe.uuid(2)).simulated) == ("A100", False)
+
+
+def test_a_remote_hosts_gpus_come_from_its_probe_and_go_with_the_host(tmp_path: Path) -> None:
+    probe = FakeProbe(2, prefix="GPU-far")
+    with FakeCluster(tmp_path, gpus=0, others={"far": FakeRuntime("far")}, other_probes={"far": probe}) as c:
+        [job] = c.submit(spec(gpus=2))
+        c.add("far", gpus=None)
+        c.wait(job, "running")
+        assert holds(c, job) == ["GPU-far-0", "GPU-far-1"]
+        c.cluster.fleet.remove("far", force=True)
+        wait_for(lambda: probe.closed and probe.removed, what="the probe to be taken off the host")
+
+
+def test_a_gpu_that_others_use_is_left_alone_until_they_are_gone(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    probe.set(0, processes=(STRANGER,))
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu(probe.uuid(0)) and c.gpu(probe.uuid(0)).occupied)
+        first, second = c.submit(spec(), spec())
+        c.wait(first, "running")
+        assert holds(c, first) == [probe.uuid(1)]
+        assert c.state(second) == "queued"
+        assert "train.py (process 77, user id 1000)" in c.gpu(probe.uuid(0)).occupied
+        probe.set(0)
+        c.wait(second, "running")
+        assert holds(c, second) == [probe.uuid(0)]
+        assert kinds(c) == ["gpu.occupied", "gpu.free"]
+
+
+def test_who_comes_to_a_gpu_that_is_held_takes_nothing_from_its_job(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        ours = GpuProcess(5, "python", task=c.task(job))
+        probe.set(0, processes=(ours, STRANGER))
+        wait_for(lambda: c.gpu(probe.uuid(0)).occupied)
+        assert c.state(job) == "running"
+        probe.set(0, processes=(ours,))
+        wait_for(lambda: not c.gpu(probe.uuid(0)).occupied)
+        c.runtime.finish(c.task(job))
+        c.wait(job, "succeeded")
+
+
+@pytest.mark.parametrize("trouble", [{"xid": 79, "xid_at": 9e9}, {"ecc_errors": 3}, {"lost": True}, "vanish"])
+def test_an_unhealthy_gpu_loses_its_job_which_starts_elsewhere_and_is_not_given_again(
+    tmp_path: Path, trouble: Any
+) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit(spec(max_restarts=1))
+        c.wait(job, "running")
+        assert holds(c, job) == [probe.uuid(0)]
+        if trouble == "vanish":
+            probe.vanish(0)
+        else:
+            probe.set(0, **trouble)
+        wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
+        assert holds(c, job) == [probe.uuid(1)]
+        assert ("stop", c.task(job)) in c.runtime.calls
+        [other] = c.submit()
+        c.poke()
+        assert c.gpu(probe.uuid(0)).fault
+        assert c.state(other) == "queued"
+        c.cluster.service.cancel(other)  # it would have the GPU while the next try waits
+        # What the user allowed is all there still.
+        c.runtime.finish(c.task(job, 2), 3)
+        wait_for(lambda: c.job(job).attempt == 3)
+        assert c.job(job).retries == 1
+
+
+def test_a_command_that_fails_because_its_gpu_does_is_not_to_blame(tmp_path: Path) -> None:
+    """The program notices first: its end waits for the next look at its GPU."""
+    probe = FakeProbe(2, interval_s=0.5)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        ready(c, probe)
+        probe.set(0, xid=79, xid_at=9e9)
+        c.runtime.finish(c.task(job), 1)
+        wait_for(lambda: c.job(job).attempt == 2 and c.state(job) == "running")
+        assert holds(c, job) == [probe.uuid(1)]
+        with c.cluster.db.read() as db:
+            [first, _] = tasks_of(db, [job])
+        assert first.outcome == "gpu_lost"
+
+
+def test_a_command_that_fails_on_a_healthy_gpu_fails_after_a_look_at_it(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, probe=FakeProbe(1)) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        c.runtime.finish(c.task(job), 1)
+        assert c.wait(job, "failed").reason == "command_failed"
+
+
+def test_an_operator_returns_a_gpu_and_its_old_errors_are_forgiven(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        with pytest.raises(ConflictError, match="not unhealthy"):
+            c.cluster.monitor.return_gpu("local", "0")
+        with pytest.raises(NotFoundError, match="no GPU '7'"):
+            c.cluster.monitor.return_gpu("local", "7")
+        before = time.time() - 1
+        probe.set(0, ecc_errors=3, xid=48, xid_at=before)
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault)
+        [job] = c.submit()
+        assert c.cluster.monitor.return_gpu("local", "0") == probe.uuid(0)
+        c.wait(job, "running")
+        assert probe.renewals == 1
+        ready(c, probe)
+        assert c.gpu(probe.uuid(0)).fault == ""
+        probe.set(0, ecc_errors=4, xid=48, xid_at=before)
+        wait_for(lambda: c.gpu(probe.uuid(0)).fault == "1 uncorrected memory errors (ECC)")
+        wait_for(lambda: c.leases() == [])
+
+
+def test_a_gpu_that_was_taken_out_is_forgotten_when_it_is_returned(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        gone = probe.uuid(1)
+        probe.vanish(1)
+        wait_for(lambda: c.gpu(gone).fault)
+        c.cluster.monitor.return_gpu("local", gone)
+        assert (c.gpu(gone).present, c.gpu(gone).fault) == (False, "")
+        probe.gpus.append(GpuInfo(gone, 1, "A100", 1 << 34))
+        wait_for(lambda: c.gpu(gone).present)
+        assert c.gpu(gone).fault == ""
+
+
+def test_a_gpu_that_is_split_gives_way_to_its_parts(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        ready(c, probe)
+        whole = probe.uuid(0)
+        probe.gpus = [GpuInfo(f"MIG-{part}", part, "A100 MIG 1g.5gb", 5 << 30, whole) for part in range(2)]
+        jobs = c.submit(spec(), spec())
+        for job in jobs:
+            c.wait(job, "running")
+        assert {uuid for job in jobs for uuid in holds(c, job)} == {"MIG-0", "MIG-1"}
+        assert (c.gpu(whole).present, c.gpu(whole).fault) == (False, "")
+
+
+def test_gpus_of_several_types_on_one_host_are_not_mixed(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    probe.gpus = [GpuInfo(f"SMALL-{part}", part, "A100 MIG 1g.5gb", 5 << 30) for part in range(2)]
+    probe.gpus += [GpuInfo(f"LARGE-{part}", 2 + part, "A100 MIG 3g.20gb", 20 << 30) for part in range(2)]
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: c.gpu("LARGE-1"), what="its GPUs")
+        [one] = c.submit(spec())
+        c.wait(one, "running")
+        [two] = c.submit(spec(gpus=2))
+        c.wait(two, "running")
+        assert len({uuid.partition("-")[0] for uuid in holds(c, two)}) == 1
+        [left] = c.submit(spec())
+        c.wait(left, "running")
+        assert not set(holds(c, left)) & {*holds(c, one), *holds(c, two)}
+        with c.cluster.db.read() as db:
+            assert {task.host_id for task in tasks_of(db, [one, two, left])} == {"local"}
+
+
+def test_a_gpu_of_two_hosts_is_not_given_twice(tmp_path: Path) -> None:
+    twin = FakeProbe(1)
+    runtimes = {"twin": FakeRuntime("twin")}
+    with FakeCluster(tmp_path, probe=FakeProbe(1), others=runtimes, other_probes={"twin": twin}) as c:
+        wait_for(lambda: c.gpu(twin.uuid(0)))
+        c.add("twin", gpus=None)
+        wait_for(lambda: "one of host 'local' already" in c.cluster.monitor.problem("twin"))
+        assert c.gpu(twin.uuid(0)).host_id == "local"
+
+
+def test_a_probe_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_watch, "_BACKOFF_S", (0.01,))
+    probe = FakeProbe(1)
+    probe.fault = "its image can't be had"
+    with FakeCluster(tmp_path, probe=probe) as c:
+        wait_for(lambda: "its image can't be had" in c.cluster.monitor.problem("local"))
+        probe.fault = ""
+        ready(c, probe)
+        assert c.cluster.monitor.problem("local") == ""
+
+
+def test_a_container_that_can_not_reach_its_gpus_is_made_anew_but_not_again_and_again(tmp_path: Path) -> None:
+    probe = FakeProbe(1)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        for attempt in range(1, 4):
+            wait_for(lambda attempt=attempt: c.job(job).attempt == attempt and c.state(job) == "running")
+            c.runtime.blind(c.task(job, attempt))
+        c.poke()
+        time.sleep(0.2)
+        assert (c.job(job).attempt, c.state(job)) == (3, "running")
+
+
+def test_minutes_and_energy_are_kept(tmp_path: Path) -> None:
+    probe = FakeProbe(2)
+    with FakeCluster(tmp_path, probe=probe) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        joules = iter(range(0, 1_000_000, 7))
+        began = time.time()
+        while time.time() < began + 0.3:
+            probe.set(0, energy_j=float(next(joules)), utilization=70.0)
+            time.sleep(0.01)
+        c.cluster.monitor._keep(int(began // 60), time.time())
+        with c.cluster.db.read() as db:
+            rows = {row.gpu_uuid: row for row in db.execute(select(GpuMinute))}
+            [task] = db.execute(select(Task)).all()
+        assert rows.keys() == {probe.uuid(0), probe.uuid(1)}
+        assert 0 < rows[probe.uuid(0)].utilization <= 70
+        assert task.energy_joules > 0
+
+
+def test_simulated_gpus_are_watched_too_but_decide_nothing_and_draw_no_energy(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        reading = wait_for(lambda: c.cluster.monitor.reading("GPU-0"), what="a reading")
+        assert reading.power_w > 0
+        wait_for(lambda: (c.cluster.monitor.reading("GPU-0").utilization or 0) > 50)
+        assert c.cluster.monitor.reading("GPU-1").utilization == 0
+        assert c.cluster.utilization("GPU-0") is None
+        c.cluster.monitor._keep(int(time.time() // 60), time.time())
+        with c.cluster.db.read() as db:
+            [task] = db.execute(select(Task)).all()
+        assert task.energy_joules == 0
+
+
+def test_the_clusters_utility_is_kept_while_the_policy_tells_one(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        c.cluster.service.set_policy("goodput", "cost", {})
+        c.submit(spec(gpus=2))
+        measured = wait_for(lambda: c.cluster.utility() if c.cluster.utility().utility is not None else None)
+        assert (measured.low, measured.high) == (0.35, 0.8)
+        c.cluster.monitor._keep(1000, time.time())
+        c.cluster.monitor._keep(1000, time.time())
+        c.cluster.service.set_policy("fifo", "default", {})
+        wait_for(lambda: c.cluster.utility().utility is None)
+        c.cluster.monitor._keep(1001, time.time())
+        with c.cluster.db.read() as db:
+            step, rows = history.utility_minutes(db, 0, 1200)
+        assert (step, [(row.minute, row.utility, row.low) for row in rows]) == (2, [(1000, measured.utility, 0.35)])
+        c.cluster.db.write(lambda db: history.drop_minutes(db, 1001))
+        with c.cluster.db.read() as db:
+            assert history.utility_minutes(db, 0, 1200)[1] == []

@@ -1,0 +1,221 @@
+import pytest
+from builders import job_record, observed, task_record
+
+from schedulearn.scheduler.core.cluster_state import Job, Task, run_seconds
+from schedulearn.scheduler.core.gang import MEET_S
+from schedulearn.scheduler.core.outcomes.cluster_outcomes import outcomes_of
+from schedulearn.scheduler.core.outcomes.conclusions import KILLED, MAX_LOSSES, PREEMPTED
+from schedulearn.scheduler.core.outcomes.findings import (
+    Finding,
+    JobMoved,
+    TaskEnded,
+    TaskPaused,
+    TaskResumed,
+    TaskStarted,
+)
+from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, Refusal, through_outages
+from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence
+from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+
+NOW = 1000.0
+
+
+def look(
+    job: Job,
+    tasks: list[Task],
+    seen: list[ObservedTask] | None,
+    *,
+    refusals: dict[str, Refusal] | None = None,
+    ended: list[Task] | None = None,
+    maybe_starting: frozenset[str] = frozenset(),
+    started: float = 0.0,
+) -> list[Finding]:
+    observations = {} if seen is None else {"h1": Observation(seen, NOW, maybe_starting)}
+    evidence = Evidence(NOW, started, observations, refusals or {})
+    return list(outcomes_of({job.id: job}, tasks, {job.id: ended or []}, evidence).findings)
+
+
+def reasons(findings: list[Finding]) -> list[Reason]:
+    return [f.reason for f in findings if isinstance(f, JobMoved)]
+
+
+def test_a_running_container_makes_its_job_run() -> None:
+    task = task_record(state="wanted", started_at=None)
+    findings = look(job_record(status="starting"), [task], [observed(task.id, started_at=990.0)])
+    assert findings[0] == TaskStarted(task, 990.0)
+    assert reasons(findings) == [Reason.CONTAINER_RUNNING]
+
+
+def test_pauses_are_written_down_and_do_not_count_as_run_time() -> None:
+    task = task_record(started_at=900.0, paused_seconds=30.0)
+    assert look(job_record(), [task], [observed(task.id, paused=True)]) == [TaskPaused(task, NOW)]
+    assert run_seconds(task, NOW) == 70.0
+    paused = task_record(started_at=900.0, paused_seconds=30.0, paused_at=950.0)
+    assert look(job_record(), [paused], [observed(paused.id, paused=True)]) == []
+    assert look(job_record(), [paused], [observed(paused.id)]) == [TaskResumed(paused, NOW)]
+    assert run_seconds(paused, NOW) == 20.0
+    late = look(job_record(max_duration=25.0, run_seconds=6.0), [paused], [observed(paused.id, paused=True)])
+    assert reasons(late) == [Reason.TIME_LIMIT_REACHED]
+    assert look(job_record(max_duration=27.0, run_seconds=6.0), [paused], [observed(paused.id, paused=True)]) == []
+
+
+def test_a_gang_runs_once_all_of_it_runs() -> None:
+    first, second = task_record(rank=0, state="wanted"), task_record(rank=1, state="wanted")
+    one = look(job_record(status="starting"), [first, second], [observed(first.id)])
+    assert reasons(one) == []
+    both = look(job_record(status="starting"), [first, second], [observed(first.id), observed(second.id)])
+    assert reasons(both) == [Reason.CONTAINER_RUNNING]
+
+
+@pytest.mark.parametrize(
+    ("job", "exit_code", "reason"),
+    [
+        (job_record(), 0, Reason.COMPLETED),
+        (job_record(status="starting"), 0, Reason.COMPLETED),
+        (job_record(), 3, Reason.COMMAND_FAILED),
+        (job_record(max_restarts=1), 3, Reason.RETRY),
+        (job_record(max_restarts=1, restarts=5), 3, Reason.RETRY),
+        (job_record(max_restarts=1, retries=1), 3, Reason.COMMAND_FAILED),
+        (job_record(status="stopping", reason="cancel_requested"), 143, Reason.CANCELLED),
+        (job_record(status="stopping", reason="cancel_requested"), 0, Reason.CANCELLED),
+        (job_record(status="stopping", reason="time_limit_reached"), 143, Reason.TIME_LIMIT),
+        (job_record(status="resizing"), 143, Reason.RESIZED),
+        (job_record(status="resizing"), 0, Reason.COMPLETED),
+        (job_record(status="resizing"), PREEMPTED, Reason.RESIZED),
+        (job_record(), PREEMPTED, Reason.PREEMPTED),
+        (job_record(losses=MAX_LOSSES), PREEMPTED, Reason.COMMAND_FAILED),
+        (job_record(), KILLED, Reason.COMMAND_FAILED),
+        (job_record(elastic=True), KILLED, Reason.LOST),
+        (job_record(elastic=True, losses=MAX_LOSSES), KILLED, Reason.TOO_MANY_LOSSES),
+    ],
+)
+def test_what_an_exit_means_depends_on_what_was_asked(job: Job, exit_code: int, reason: Reason) -> None:
+    task = task_record()
+    findings = look(job, [task], [observed(task.id, TaskState.EXITED, exit_code=exit_code)])
+    assert isinstance(findings[0], TaskEnded)
+    assert reasons(findings) == [reason]
+
+
+def test_an_elastic_job_that_took_too_much_memory_is_not_tried_again() -> None:
+    task = task_record()
+    seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
+    assert reasons(look(job_record(elastic=True), [task], [seen])) == [Reason.COMMAND_FAILED]
+
+
+def test_a_container_that_vanished_is_started_again_but_not_for_ever() -> None:
+    task = task_record()
+    assert reasons(look(job_record(), [task], [])) == [Reason.LOST]
+    assert reasons(look(job_record(losses=MAX_LOSSES), [task], [])) == [Reason.TOO_MANY_LOSSES]
+
+
+def test_a_host_that_does_not_answer_changes_nothing() -> None:
+    assert look(job_record(), [task_record()], None) == []
+
+
+def test_a_task_that_was_not_started_yet_is_not_lost() -> None:
+    assert look(job_record(status="starting"), [task_record(state="wanted")], []) == []
+
+
+def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> None:
+    job = job_record(status="stopping", reason="cancel_requested")
+    task = task_record(state="wanted", stop=True, started_at=None)
+    assert reasons(look(job, [task], [])) == [Reason.CANCELLED]
+    assert look(job, [task], [], maybe_starting=frozenset({task.id})) == []
+    assert look(job, [task], [], started=NOW - 1) == []
+
+
+def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:
+    task = task_record(state="wanted", started_at=None)
+    refusal = {task.id: Refusal(Reason.START_REFUSED, "no such device")}
+    findings = look(job_record(status="starting"), [task], [], refusals=refusal)
+    assert reasons(findings) == [Reason.START_REFUSED]
+    assert findings[-1].message == "no such device"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("losses", "reason"), [(0, Reason.IMAGE_GONE), (MAX_LOSSES, Reason.TOO_MANY_LOSSES)])
+def test_a_job_whose_image_was_removed_gives_its_gpus_back_but_not_for_ever(losses: int, reason: Reason) -> None:
+    task = task_record(state="wanted", started_at=None)
+    refusal = {task.id: Refusal(Reason.IMAGE_GONE, "The image x is no longer on h1.")}
+    findings = look(job_record(status="starting", losses=losses), [task], [], refusals=refusal)
+    assert isinstance(findings[0], TaskEnded)
+    assert reasons(findings) == [reason]
+    assert "The image x is no longer on h1." in findings[-1].message  # type: ignore[union-attr]
+
+
+def test_a_gang_of_which_one_lost_its_image_is_ended_and_starts_again_as_a_whole() -> None:
+    gone, other = task_record(rank=0, state="wanted", started_at=None), task_record(rank=1)
+    refusal = {gone.id: Refusal(Reason.IMAGE_GONE, "It is gone.")}
+    first = look(job_record(status="starting"), [gone, other], [observed(other.id)], refusals=refusal)
+    assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
+    ended = task_record(rank=0, state="ended", outcome="image_gone", error="It is gone.")
+    other = other._replace(stop=True)
+    exited = [observed(other.id, TaskState.EXITED, exit_code=143)]
+    assert reasons(look(job_record(status="starting"), [other], exited, ended=[ended])) == [Reason.IMAGE_GONE]
+
+
+def test_when_one_of_a_gang_ends_badly_the_others_are_stopped_and_then_the_job_fails() -> None:
+    bad, other = task_record(rank=0), task_record(rank=1)
+    first = look(job_record(), [bad, other], [observed(bad.id, TaskState.EXITED, exit_code=1), observed(other.id)])
+    assert [f.stop_tasks for f in first if isinstance(f, JobMoved)] == [True]
+    bad_ended = task_record(rank=0, state="ended", outcome="command_failed", exit_code=1)
+    other = other._replace(stop=True)
+    assert look(job_record(), [other], [observed(other.id)], ended=[bad_ended]) == []
+    last = look(job_record(), [other], [observed(other.id, TaskState.EXITED, exit_code=143)], ended=[bad_ended])
+    assert reasons(last) == [Reason.COMMAND_FAILED]
+
+
+def test_a_job_is_ended_at_its_max_duration_counting_earlier_attempts() -> None:
+    task = task_record(started_at=NOW - 50)
+    seen = [observed(task.id)]
+    assert look(job_record(max_duration=100.0, run_seconds=49.0), [task], seen) == []
+    findings = look(job_record(max_duration=100.0, run_seconds=50.0), [task], seen)
+    assert reasons(findings) == [Reason.TIME_LIMIT_REACHED]
+
+
+def test_all_tasks_gone_but_the_books_not_yet_closed_is_concluded_later() -> None:
+    """The job was changed by a user in the very moment its last task's end was written down."""
+    ended = task_record(state="ended", outcome="command_failed", exit_code=143)
+    job = job_record(status="stopping", reason="cancel_requested")
+    assert reasons(look(job, [], [], ended=[ended])) == [Reason.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("since", "silent", "started", "finished", "code", "lost"),
+    [
+        (0.0, True, 50.0, 99.0, 1, False),  # the service was away: what failed on its own meanwhile has failed
+        (0.0, True, 50.0, 99.0, 137, True),  # but a kill was the engine's end, or its clearing up
+        (0.0, True, 50.0, 110.0, 137, True),
+        (0.0, True, 50.0, 120.0, 137, False),
+        (0.0, True, 105.0, 106.0, 137, False),  # begun since: its own doing
+        (90.0, True, 50.0, 95.0, 1, True),
+        (90.0, True, 50.0, 110.0, 1, False),
+        (90.0, True, 50.0, 89.5, 1, True),  # clocks differ a little
+        (90.0, True, 50.0, 80.0, 137, False),
+        (90.0, True, 50.0, 95.0, 0, False),
+        (90.0, False, 50.0, 95.0, 1, False),  # it answered all the time: what fails has failed
+        (90.0, False, 50.0, 110.0, 143, True),  # but its engine may have been restarted in between, and have killed
+        (90.0, False, 105.0, 110.0, 143, False),
+    ],
+)
+def test_what_ends_while_its_host_does_not_answer_is_lost_and_not_failed(
+    since: float, silent: bool, started: float, finished: float, code: int, lost: bool
+) -> None:
+    ended = ObservedTask("t", TaskState.EXITED, exit_code=code, started_at=started, finished_at=finished)
+    seen = through_outages(ended, [Outage(since, 100.0, silent)])
+    assert (seen.state is TaskState.LOST) == lost
+
+
+def test_a_gang_of_which_one_host_has_done_its_work_is_left_to_finish() -> None:
+    """Its other containers end a moment later: nobody waits in vain for it to start."""
+    first, second = (task_record(rank=rank, started_at=NOW - 10 * MEET_S) for rank in (0, 1))
+    seen = [observed(first.id), observed(second.id, TaskState.EXITED, exit_code=0)]
+    assert reasons(look(job_record(), [first, second], seen)) == []
+
+
+def test_a_gang_of_which_one_never_starts_is_undone() -> None:
+    first = task_record(rank=0, started_at=NOW - 2 * MEET_S)
+    second = task_record(rank=1, state="wanted", started_at=None)
+    [moved] = look(job_record(status="starting"), [first, second], [observed(first.id)])
+    assert isinstance(moved, JobMoved)
+    assert moved.stop_tasks

@@ -1,0 +1,134 @@
+from builders import observed, task_spec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.scheduler.core.planning.reconcile import (
+    DesiredTask,
+    LookForImage,
+    PauseTask,
+    RemoveTask,
+    ResumeTask,
+    StartTask,
+    StopTask,
+    diff,
+)
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+
+A = task_spec("a")
+ID = A.task_id
+
+
+def test_a_wanted_task_is_started_once_its_image_is_there() -> None:
+    want = {ID: DesiredTask(A)}
+    assert diff(want, [], set(), 0.0) == [LookForImage("img")]
+    assert diff(want, [], {"img"}, 0.0) == [StartTask(A)]
+
+
+def test_a_task_that_was_created_but_never_ran_is_started() -> None:
+    assert diff({ID: DesiredTask(A)}, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [StartTask(A)]
+
+
+def test_a_task_that_ran_is_left_to_the_books() -> None:
+    for state in (TaskState.RUNNING, TaskState.EXITED, TaskState.LOST):
+        assert diff({ID: DesiredTask(A)}, [observed(ID, state)], {"img"}, 0.0) == []
+
+
+def test_a_task_that_ran_and_is_gone_is_never_started_again() -> None:
+    assert diff({ID: DesiredTask(A, ran=True)}, [], {"img"}, 0.0) == []
+
+
+def test_a_task_to_be_stopped_is_stopped_with_its_grace_and_never_started() -> None:
+    want = {ID: DesiredTask(A, stop=True, grace_s=7.0)}
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [StopTask(ID, 7.0)]
+    assert diff(want, [observed(ID, TaskState.CREATED)], {"img"}, 0.0) == [RemoveTask(ID)]
+    assert diff(want, [], {"img"}, 0.0) == []
+
+
+def test_orphans_are_stopped_and_the_ended_removed() -> None:
+    assert diff({}, [observed(ID)], set(), 0.0) == [StopTask(ID, 10.0)]
+    assert diff({}, [observed(ID, TaskState.EXITED)], set(), 0.0) == [RemoveTask(ID)]
+
+
+def test_a_failed_start_is_tried_again_only_after_its_pause() -> None:
+    want = {ID: DesiredTask(A, retry_at=5.0)}
+    assert diff(want, [], {"img"}, 4.0) == []
+    assert diff(want, [], {"img"}, 5.0) == [StartTask(A)]
+
+
+B = task_spec("b")  # on the same GPU as A
+
+
+def test_a_suspended_task_is_paused_and_resumed_when_its_turn_comes() -> None:
+    running, paused = observed(ID), observed(ID, paused=True)
+    assert diff({ID: DesiredTask(A, suspended=True)}, [running], {"img"}, 0.0) == [PauseTask(ID)]
+    assert diff({ID: DesiredTask(A, suspended=True)}, [paused], {"img"}, 0.0) == []
+    assert diff({ID: DesiredTask(A)}, [paused], {"img"}, 0.0) == [ResumeTask(ID)]
+    assert diff({ID: DesiredTask(A)}, [running], {"img"}, 0.0) == []
+
+
+def test_a_suspended_task_is_not_started_but_its_image_is_looked_for() -> None:
+    want = {ID: DesiredTask(A, suspended=True)}
+    assert diff(want, [], {"img"}, 0.0) == []
+    assert diff(want, [], set(), 0.0) == [LookForImage("img")]
+
+
+def test_nobody_pauses_for_one_whose_image_is_yet_to_be_looked_for() -> None:
+    want = {ID: DesiredTask(A, suspended=True), "next": DesiredTask(task_spec("b", image="other"))}
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == [LookForImage("other")]
+    assert diff(want, [observed(ID)], {"img", "other"}, 0.0) == [PauseTask(ID)]
+
+
+def test_a_paused_task_that_is_to_end_is_stopped() -> None:
+    want = {ID: DesiredTask(A, stop=True, suspended=True)}
+    assert diff(want, [observed(ID, paused=True)], {"img"}, 0.0) == [StopTask(ID, 10.0)]
+
+
+def test_turns_on_a_gpu_never_overlap() -> None:
+    """The next one starts, or goes on, only after the one before was seen paused."""
+    want = {ID: DesiredTask(A, suspended=True), B.task_id: DesiredTask(B)}
+    for other in ([], [observed(B.task_id, paused=True)]):
+        assert diff(want, [observed(ID), *other], {"img"}, 0.0) == [PauseTask(ID)]
+    assert diff(want, [observed(ID, paused=True)], {"img"}, 0.0) == [StartTask(B)]
+    both = [observed(ID, paused=True), observed(B.task_id, paused=True)]
+    assert diff(want, both, {"img"}, 0.0) == [ResumeTask(B.task_id)]
+
+
+def test_paused_tasks_of_one_gpu_do_not_go_on_together_whatever_the_plan_says() -> None:
+    """As after a switch to a policy that knows no turns: whoever runs goes first."""
+    want = {ID: DesiredTask(A), B.task_id: DesiredTask(B)}
+    both = [observed(ID, paused=True), observed(B.task_id, paused=True)]
+    assert diff(want, both, {"img"}, 0.0) == [ResumeTask(ID)]
+    assert diff(want, [both[0], observed(B.task_id)], {"img"}, 0.0) == []
+
+
+ids = st.sampled_from([task_spec(x).task_id for x in "abcd"])
+
+
+@given(
+    desired=st.dictionaries(st.sampled_from("abcd"), st.booleans()),
+    shown=st.dictionaries(ids, st.sampled_from(TaskState)),
+    images=st.sets(st.just("img")),
+)
+def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
+    desired: dict[str, bool], shown: dict[str, TaskState], images: set[str]
+) -> None:
+    """A toy engine carries out every action; live tasks end up being those wanted, and nothing that ran restarts."""
+    want = {task_spec(x).task_id: DesiredTask(task_spec(x), stop=stop) for x, stop in desired.items()}
+    ran = {task for task, state in shown.items() if state is not TaskState.CREATED}
+    for _ in range(4):
+        for action in diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0):
+            match action:
+                case StartTask(spec):
+                    assert spec.task_id not in ran
+                    shown[spec.task_id] = TaskState.RUNNING
+                    ran.add(spec.task_id)
+                case StopTask(task_id):
+                    shown[task_id] = TaskState.EXITED
+                case RemoveTask(task_id):
+                    del shown[task_id]
+                case LookForImage(image):
+                    images.add(image)
+    assert diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0) == []
+    live = {t for t, s in shown.items() if s is TaskState.RUNNING}
+    assert live <= {t for t, w in want.items() if not w.stop}
+    assert {t for t, w in want.items() if not w.stop} <= set(shown)

@@ -1,0 +1,188 @@
+"""For PyTorch scripts, with Horovod, with torchrun (DistributedDataParallel), or alone. About six lines:
+
+    import schedulearn.worker.torch as worker
+
+    run = worker.Run(batch_size=64)                       # after hvd.init() or init_process_group()
+    loader = run.loader(train_set)                        # in place of DataLoader and DistributedSampler
+    optimizer = run.optimizer(optimizer, model)           # in place of hvd.DistributedOptimizer
+    for epoch in run.epochs(20, model=model):             # goes on where the attempt before stopped
+        for x, y in loader: ...                           # as ever
+        run.log(loss=loss, accuracy=accuracy)
+
+`batch_size` is that of all workers together, for which the learning rate was chosen. Outside Schedulearn the batch
+stays what it is, nothing is measured, reported or saved, and the optimizer is Horovod's own.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO, Callable, Iterable, Iterator
+
+import torch
+
+from schedulearn.metrics.model.goodput import BatchBounds
+from schedulearn.worker import loader as common_loader
+from schedulearn.worker.environment import Environment
+from schedulearn.worker.in_place import InPlaceRun
+from schedulearn.worker.membership import UNREACHABLE, Membership
+from schedulearn.worker.torch.optimizer import TorchInstruments
+from schedulearn.worker.torch.workers import (
+    end_when_others_are_lost,
+    find_workers,
+    joined,
+    leave,
+    pretend,
+    pretend_no_more,
+)
+from schedulearn.worker.workers import Alone, HorovodWorkers
+
+
+def _place_of_this_worker() -> Membership | None:
+    """If it is one that comes and goes: it is alone until the script is ready to train."""
+    env = Environment.read()
+    if env is None or env.member is None:
+        return None
+    pretend(env.rank, env.workers)
+    return Membership(env)
+
+
+_MEMBERSHIP = _place_of_this_worker()  # when this is imported: the script asks Horovod for its rank soon after
+
+
+class Run(InPlaceRun):
+    """One training run, over all its attempts. `batch_size`: of all workers together; `max_batch`: how large it may
+    become (None: it stays); `min_local`, `max_local`: bounds of one worker's pass; `scaling` of the learning rate with
+    the batch: adascale (None: for SGD), sqrt (None: for all others), linear, none. Raises ValueError for bounds that
+    hold no batch."""
+
+    def __init__(
+        self,
+        batch_size: int,
+        max_batch: int | None = None,
+        *,
+        min_local: int = 1,
+        max_local: int | None = None,
+        accumulate: bool = True,
+        scaling: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        bounds = BatchBounds(batch_size, max_batch or batch_size, min_local, max_local, accumulate)
+        workers = find_workers()
+        if _MEMBERSHIP is not None:
+            if workers.name != "horovod":
+                raise ValueError("this job is resized in place, which needs hvd.init() before worker.Run")
+            end_when_others_are_lost(UNREACHABLE)
+        super().__init__(workers, bounds, scaling, seed, _MEMBERSHIP)
+        self._optimizer: Any = None
+        self._states: dict[str, Any] = {}
+
+    def loader(self, dataset: Any, **options: Any) -> Loader:
+        """Batches of `dataset`, which has a length, in a new order each epoch. `options` as for torch's DataLoader, of
+        which batch size, order and sampling are ours."""
+        return Loader(self, dataset, options)
+
+    def optimizer(self, optimizer: Any, model: Any = None, **options: Any) -> Any:
+        """`optimizer`, made to average gradients (under Horovod, with `options` for its DistributedOptimizer) and, in
+        Schedulearn, to measure. With torchrun `model` is the DistributedDataParallel."""
+        if self.scaling is None:
+            self.scaling = "adascale" if isinstance(optimizer, torch.optim.SGD) else "sqrt"
+        # Its hooks come before Horovod's.
+        instruments = TorchInstruments(self, optimizer) if self.env is not None else None
+        if isinstance(self.workers, HorovodWorkers):
+            if model is not None:
+                options.setdefault("named_parameters", model.named_parameters())
+            optimizer = self.workers.hvd.DistributedOptimizer(optimizer, **options)
+        if instruments is not None:
+            instruments.attach(optimizer, model)
+        self.instruments = instruments
+        self._optimizer = optimizer
+        return optimizer
+
+    def epochs(self, total: int, **states: Any) -> Iterator[int]:
+        """The numbers of the epochs that are left of `total`. `states`: what a checkpoint is to hold besides the
+        optimizer: the model, schedules, anything with state_dict and load_state_dict, by name."""
+        self._states = states
+        return self.loop(total)
+
+    # --- what PyTorch has of its own ---
+
+    def join(self) -> Alone:
+        pretend_no_more()
+        return joined()
+
+    def leave(self) -> None:
+        leave()
+
+    def capture(self) -> dict[str, Any]:
+        return {
+            "states": {name: thing.state_dict() for name, thing in self._states.items()},
+            "optimizer": self._optimizer.state_dict() if self._optimizer is not None else None,
+        }
+
+    def apply(self, captured: dict[str, Any]) -> None:
+        for name, thing in self._states.items():
+            if name in captured["states"]:
+                thing.load_state_dict(captured["states"][name])
+        if self._optimizer is not None and captured["optimizer"] is not None:
+            _load_optimizer(self._optimizer, captured["optimizer"])
+
+    def write(self, whole: dict[str, Any], file: BinaryIO) -> None:
+        torch.save(whole, file)
+
+    def read(self, file: BinaryIO) -> Any:
+        return _load(file)
+
+    def random_state(self) -> dict[str, Any]:
+        state = {**super().random_state(), "torch": torch.get_rng_state()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state()
+        return state
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        super().set_random_state(state)
+        torch.set_rng_state(state["torch"])
+        if "cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state["cuda"])
+
+    def seed_random(self, seed: int) -> None:
+        super().seed_random(seed)
+        torch.manual_seed(seed)
+
+
+class Loader(common_loader.Loader):
+    def __init__(self, run: Run, dataset: Any, options: dict[str, Any]) -> None:
+        apart = {"worker_init_fn": _Apart(options.get("worker_init_fn"))}
+        super().__init__(run, dataset, {**options, **apart})
+
+    def fetch(self, batches: common_loader.Batches) -> Iterable[Any]:
+        generator = torch.Generator().manual_seed(self.run.seed + self.run.epoch)  # not the script's own random numbers
+        return torch.utils.data.DataLoader(self.dataset, batch_sampler=batches, generator=generator, **self.options)  # type: ignore[no-any-return]
+
+
+class _Apart:
+    """At the start of each of a loader's own processes: what tells workers to stop goes to their whole process group,
+    and a worker whose loader died of it could not finish its step."""
+
+    def __init__(self, then: Callable[[int], Any] | None) -> None:
+        self._then = then
+
+    def __call__(self, number: int) -> None:
+        os.setpgid(0, 0)
+        if self._then is not None:
+            self._then(number)
+
+
+def _load(file: BinaryIO) -> Any:
+    try:
+        return torch.load(file, map_location="cpu", weights_only=False)  # what `write` wrote
+    except TypeError:  # PyTorch before 1.13
+        return torch.load(file, map_location="cpu")
+
+
+def _load_optimizer(optimizer: Any, state: Any) -> None:
+    """`load_state_dict` makes new groups; a schedule made before would go on turning the old ones."""
+    groups: Iterable[dict[str, Any]] = list(optimizer.param_groups)
+    optimizer.load_state_dict(state)
+    for old, new in zip(groups, optimizer.param_groups):
+        old.update(new)
+    optimizer.param_groups[:] = groups

@@ -1,0 +1,81 @@
+"""The gradient noise of PyTorch training."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator, Sequence
+
+import torch
+
+from schedulearn.worker.batch.noise_meter import NoiseMeter
+
+FIRST_STEPS = 10
+
+
+class TorchNoiseMeter(NoiseMeter):
+    def __init__(self, init_batch: int, optimizer: Any) -> None:
+        super().__init__(init_batch)
+        self.optimizer = optimizer
+
+    @property
+    def due(self) -> bool:
+        """Not in Adam's first steps, which it scales by what it has hardly seen."""
+        return super().due and (self.optimizer is None or not self._begins())
+
+    @property
+    def share(self) -> float:
+        """Adam corrects its second moment for its start from nothing: at first each gradient weighs more."""
+        if self.optimizer is None:
+            return 0.0
+        group, state = self._first_state()
+        if "exp_avg_sq" not in state or "adam" not in type(self.optimizer).__name__.lower():
+            return 0.0
+        if group.get("amsgrad"):  # it never forgets the largest
+            return 1e-12
+        decay = float(group["betas"][1])
+        return float((1 - decay) / (1 - decay ** max(1.0, float(state["step"]))))
+
+    def _begins(self) -> bool:
+        group, state = self._first_state()
+        if "betas" not in group:
+            return False
+        return float(state.get("step", 0)) < FIRST_STEPS
+
+    def _first_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A group of the optimizer, and what it remembers of a parameter that it has trained."""
+        group = self.optimizer.param_groups[0]
+        states = (self.optimizer.state.get(parameter) for parameter in group["params"])
+        return group, next((state for state in states if state), {})
+
+    def norms(self, gradients: Sequence[torch.Tensor]) -> float:
+        if not gradients:
+            return 0.0
+        if hasattr(torch, "_foreach_norm"):
+            norms = torch._foreach_norm([g.float() for g in gradients])
+        else:  # PyTorch before 1.12
+            norms = [g.float().norm() for g in gradients]
+        return float(torch.stack([n.to(norms[0].device) for n in norms]).double().pow(2).sum())
+
+    def copies(self, gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [g.detach().clone() for g in gradients]
+
+    def conditioned(
+        self, parameters: Iterable[torch.Tensor], gradients: Iterable[torch.Tensor | None]
+    ) -> Iterator[torch.Tensor]:
+        """The dense gradients; for Adam and its like preconditioned, since that is what such a step follows."""
+        kept = [(p, g) for p, g in zip(parameters, gradients) if g is not None and not g.is_sparse]
+        weights = self._weights([p for p, _ in kept])
+        for (_, gradient), weight in zip(kept, weights):
+            yield gradient if weight is None else gradient * weight
+
+    def _weights(self, parameters: list[torch.Tensor]) -> list[torch.Tensor | None]:
+        groups = {id(p): group for group in self.optimizer.param_groups for p in group["params"]}
+        found: list[torch.Tensor | None] = []
+        for parameter in parameters:
+            state = self.optimizer.state.get(parameter, {})
+            if "exp_avg_sq" in state:
+                group = groups[id(parameter)]
+                corrected = state["exp_avg_sq"] / (1 - group["betas"][1] ** max(float(state["step"]), 1.0))
+                found.append(1 / (corrected.sqrt() + group["eps"]))
+            else:
+                found.append(None)
+        return found

@@ -23,7 +23,7 @@ from schedulearn.scheduler.core.outcomes.in_place import (
     step_to,
 )
 from schedulearn.scheduler.core.planning.placement import GpuState, LeaseClaim, Placement, place
-from schedulearn.scheduler.core.planning.snapshot import host_of, parts
+from schedulearn.scheduler.core.planning.snapshot import parts
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.core.task import task_id
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -71,6 +71,7 @@ def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
     start: list[Job] = []
     resize: list[Resize] = []
     steps: list[ResizeInPlace] = []
+    machines = snapshot.machines()
     tasks: dict[str, list[Task]] = {}
     for task in state.tasks:
         tasks.setdefault(task.job_id, []).append(task)
@@ -83,7 +84,7 @@ def changes_of(state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[s
             job.status == JobStatus.RUNNING
             and view.elastic
             and wanted != dict(view.allocation)
-            and ready >= set(map(host_of, view.allocation))
+            and ready >= {machines.get(part, part) for part in view.allocation}
         ):
             mine = tasks.get(job.id, [])
             if in_place(mine) and not settled(job, mine):
@@ -167,7 +168,9 @@ def apply_plan(
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
-    placements, free = _placed(changes, plan, gpus)
+    machines = {on[gpu.uuid]: gpu.host_id for gpu in found.gpus}
+    placed, free = _placed(changes, plan, gpus)
+    placements = {job_id: _by_machine(placement, machines) for job_id, placement in placed.items()}
     able = {view.id for view in able_to_resize([resize.view for resize in changes.resize], plan, free)}
     for resize in changes.resize:
         if resize.job.id in able:
@@ -209,7 +212,7 @@ def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dic
     wanted += [(each.job.id, {each.change.host: each.change.more}) for each in changes.in_place if each.change.more]
     others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
     free = Counter(gpu.host_id for gpu in _without(gpus, others, Counter()) if not gpu.taken_slots)
-    return {job_id: _by_host(found) for job_id, found in {**placements, **others}.items()}, dict(free)
+    return {**placements, **others}, dict(free)
 
 
 def _without(gpus: Sequence[GpuState], placements: Mapping[str, Placement], kept: Counter[str]) -> list[GpuState]:
@@ -242,11 +245,11 @@ def _stop_for_resize(conn: Connection, resize: Resize, plan: Plan, now: float) -
         repository.stop_tasks(conn, job.id)
 
 
-def _by_host(placement: Placement) -> Placement:
+def _by_machine(placement: Placement, machines: Mapping[str, str]) -> Placement:
     """Parts of one host together."""
     hosts: dict[str, tuple[LeaseClaim, ...]] = {}
     for part, claims in placement.items():
-        hosts[host_of(part)] = hosts.get(host_of(part), ()) + tuple(claims)
+        hosts[machines[part]] = hosts.get(machines[part], ()) + tuple(claims)
     return hosts
 
 

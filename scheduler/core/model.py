@@ -62,6 +62,12 @@ class HostView:
     gpu_leaving: tuple[bool, ...] = ()
     """Which of the `gpus`, in the same order, are still held by a job that is about to leave them: they may be planned
     with, and nothing can start on them yet. `gpu_jobs` does not count those jobs. Empty: none."""
+    part_of: str = ""
+    """The machine whose GPUs of one type these are, where it has several types; empty: this is the whole machine."""
+
+    @property
+    def machine(self) -> str:
+        return self.part_of or self.id
 
     @property
     def leaving(self) -> int:
@@ -130,6 +136,10 @@ class Snapshot:
     jobs: tuple[JobView, ...]
     last_host: str | None = None
     """Where the last new job was placed, for policies that take turns; None at first."""
+
+    def machines(self) -> dict[str, str]:
+        """host id -> the machine that it is, or is a part of."""
+        return {host.id: host.machine for host in self.hosts}
 
     def held_gpus(self) -> dict[str, frozenset[tuple[str, int]]]:
         """job id -> the (host id, index) of each GPU that a running job holds. Where its `gpu_indices` are not known,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.planning.snapshot import host_of
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
 Decide = Callable[[Snapshot], Plan | None]
@@ -42,7 +41,8 @@ def decide(
     ask: Decide, snapshot: Snapshot, is_there: IsThere, soon: Callable[[str], bool] = lambda job_id: False
 ) -> Decision:
     """A plan that gives GPUs only where images are. `soon`: whether the image of this job is expected in a moment."""
-    hosts = list(dict.fromkeys(host_of(host.id) for host in snapshot.hosts if host.open))
+    machines = snapshot.machines()
+    hosts = list(dict.fromkeys(host.machine for host in snapshot.hosts if host.open))
     fetch: dict[str, tuple[str, ...]] = {}
     look: set[tuple[str, str]] = set()
     plans: list[Plan] = []
@@ -52,7 +52,9 @@ def decide(
         if asked is None:
             return Decision(None, fetch, look)
         plan = _closer(rest, asked, is_there)
-        going = {job.id: to for job in rest.jobs if job.id in plan.allocations and (to := _new_hosts(job, plan))}
+        going = {
+            job.id: to for job in rest.jobs if job.id in plan.allocations and (to := _new_hosts(job, plan, machines))
+        }
         look |= {(job, host) for job in going for host in hosts if is_there(job, host) is None}
         lacking = {job: tuple(h for h in to if is_there(job, h) is False) for job, to in going.items()}
         lacking = {job: to for job, to in lacking.items() if to}
@@ -71,10 +73,10 @@ def decide(
     return Decision(now, fetch, look)
 
 
-def _new_hosts(job: JobView, plan: Plan) -> tuple[str, ...]:
+def _new_hosts(job: JobView, plan: Plan, machines: Mapping[str, str]) -> tuple[str, ...]:
     """Where the plan has a job that it is not yet; nothing for one that stays where it is."""
-    wanted, now = plan.allocations.get(job.id, {}), {host_of(part) for part in job.allocation}
-    return tuple(sorted({host_of(part) for part in wanted} - now))
+    wanted, now = plan.allocations.get(job.id, {}), {machines.get(part, part) for part in job.allocation}
+    return tuple(sorted({machines[part] for part in wanted} - now))
 
 
 def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
@@ -127,7 +129,7 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
         if len(to) != 1 or job.allocation or job.id in plan.suspended:
             continue
         [(part, gpus)] = to.items()
-        if is_there(job.id, host_of(part)) is not False:
+        if is_there(job.id, views[part].machine) is not False:
             continue
         better = _host_with_image(job.id, views[part], gpus, free, views, is_there)
         if better is not None:
@@ -143,7 +145,7 @@ def _host_with_image(
     """The fullest one that still has room."""
     fitting = [
         part for part, room in free.items()
-        if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job, host_of(part))
+        if room >= gpus and views[part].gpu_type == like.gpu_type and is_there(job, views[part].machine)
     ]  # fmt: skip
     return min(fitting, key=lambda part: free[part], default=None)
 

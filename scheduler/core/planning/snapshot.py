@@ -13,7 +13,6 @@ from schedulearn.scheduler.core.planning.remaining_work import by_family, by_pro
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
-_PART = " / "  # no host's name has it
 UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
 
 
@@ -137,6 +136,7 @@ class _Part:
     def view(self, utilization: Callable[[str], float | None], settled: bool) -> HostView:
         return HostView(
             id=self.name,
+            part_of="" if self.name == self.host.id else self.host.id,
             gpus=len(self.usable),
             gpu_type=self.gpus[0].type if self.gpus else "gpu",
             labels=self.host.labels,
@@ -250,18 +250,11 @@ class _Viewed:
 
 def parts(gpus: Sequence[Gpu]) -> dict[str, str]:
     """GPU -> what policies see it on. A host with GPUs of several types, as MIG makes them, is one host for each of
-    them: to a job they are as different as those of different hosts."""
+    them: to a job they are as different as those of different hosts. No host's name has a slash."""
     types: dict[str, set[str]] = {}
     for gpu in gpus:
         types.setdefault(gpu.host_id, set()).add(gpu.type)
-    return {
-        gpu.uuid: gpu.host_id if len(types[gpu.host_id]) == 1 else f"{gpu.host_id}{_PART}{gpu.type}" for gpu in gpus
-    }
-
-
-def host_of(part: str) -> str:
-    """The host that a part belongs to."""
-    return part.partition(_PART)[0]
+    return {gpu.uuid: gpu.host_id if len(types[gpu.host_id]) == 1 else f"{gpu.host_id} / {gpu.type}" for gpu in gpus}
 
 
 def _cap(job: Job, profile: JobProfile | None, ran: float) -> int:

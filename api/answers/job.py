@@ -52,16 +52,17 @@ class EtaOut(AnswerModel):
     def of(cls, eta: Eta, until: float) -> Self:
         """`until`: up to when it was looked for."""
         cut = eta.end is None and not eta.awaits_image and math.isfinite(until)
-        return cls.model_validate(
+        return unchecked(
+            cls,
             {
-                "start": eta.start,
-                "end": eta.end,
-                "earliest": eta.earliest,
-                "latest": eta.latest,
+                "start": iso(eta.start),
+                "end": iso(eta.end),
+                "earliest": iso(eta.earliest),
+                "latest": iso(eta.latest),
                 "basis": eta.basis.value,
-                "not_before": until if cut else None,
+                "not_before": shown(until) if cut else None,
                 "awaits_image": eta.awaits_image,
-            }
+            },
         )
 
 

@@ -245,7 +245,7 @@ def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> lis
 
 def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
     now = time.time()
-    holders = [row.id for row in rows if JobStatus(row.status).holds_gpus]
+    holders = [row.id for row in rows if row.status.holds_gpus]
     gpus: dict[str, list[GpuRef]] = {}
     served: dict[str, Service] = {}
     if holders:

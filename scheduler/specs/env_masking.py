@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from schedulearn.scheduler.errors import InvalidError
@@ -32,6 +33,7 @@ def masked(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value if _is_harmless(name) else MASK for name, value in env.items()}
 
 
+@lru_cache(10_000)
 def _is_harmless(name: str) -> bool:
     return _HARMLESS.fullmatch(name) is not None and _SECRET.search(name) is None
 

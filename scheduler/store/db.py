@@ -24,6 +24,7 @@ from sqlalchemy.pool import QueuePool
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store.columns import read_json
 from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
@@ -148,9 +149,14 @@ def _cause(error: BaseException) -> str:
 
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ")
+        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", json_deserializer=read_json)
     engine = create_engine(
-        url, poolclass=QueuePool, pool_size=4, max_overflow=12, connect_args={"check_same_thread": False}
+        url,
+        poolclass=QueuePool,
+        pool_size=4,
+        max_overflow=12,
+        connect_args={"check_same_thread": False},
+        json_deserializer=read_json,
     )
 
     @event.listens_for(engine, "connect")

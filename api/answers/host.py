@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
-from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.api.answers.model import AnswerModel, At, unchecked
+from schedulearn.metrics.probe.readings import GpuReading
 
 
 class GpuProcessOut(AnswerModel):
@@ -30,6 +31,21 @@ class GpuReadingOut(AnswerModel):
     xid: int | None = Field(description="the last Xid error")
     throttle: list[str] = Field(description="why its clocks are lowered")
     processes: list[GpuProcessOut] | None
+
+    @classmethod
+    def of(cls, reading: GpuReading) -> Self:
+        processes = reading.processes
+        return unchecked(
+            cls,
+            {
+                **{name: getattr(reading, name) for name in _READ},
+                "throttle": list(reading.throttle),
+                "processes": None if processes is None else [GpuProcessOut.model_validate(each) for each in processes],
+            },
+        )
+
+
+_READ = [name for name in GpuReadingOut.model_fields if name not in ("throttle", "processes")]
 
 
 GpuState = Literal["free", "used", "occupied", "unhealthy"]

@@ -195,7 +195,7 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "island": gpu.island,
             "numa": gpu.numa,
             "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
-            "reading": GpuReadingOut.model_validate(reading) if reading is not None else None,
+            "reading": GpuReadingOut.of(reading) if reading is not None else None,
             "jobs": jobs,
         },
     )

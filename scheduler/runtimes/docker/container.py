@@ -19,6 +19,12 @@ LABEL = "schedulearn.cluster"
 # `json-file` would replace all that is not UTF-8.
 LOG_CONFIG = LogConfig(type="local", config={"max-size": "16m", "max-file": "4", "compress": "false"})
 
+# What root in a container may do beyond other users: unpack and read files of others, switch to another user, and end
+# what that one runs. Raw packets, devices, another root of the file system and low ports are not among them.
+CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+PIDS = 4096
+"""Processes and threads of a container, and as many for each GPU: a fork bomb ends in its own container."""
+
 # The init of each container (tini) passes signals on to the whole process group of the command, as our keeper does for
 # local processes.
 BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
@@ -56,6 +62,9 @@ def create_arguments(
             nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,
             mem_limit=task.memory_bytes,
             memswap_limit=task.memory_bytes,  # no swap on top of it
+            cap_drop=["ALL"],
+            cap_add=list(CAPABILITIES),
+            pids_limit=PIDS * (1 + len(task.gpu_uuids)),
             security_opt=["no-new-privileges"],
             log_config=LOG_CONFIG,
             restart_policy={"Name": "no"},

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +69,10 @@ class Service:
         gpus: int | None = 4,
         token: str = "",
         env: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> None:
-        """`gpus`: so many simulated ones; None: those that NVML shows."""
+        """`gpus`: so many simulated ones; None: those that NVML shows. `under`: a command that runs it."""
+        self.under = under
         self.data = data
         self.runtime = runtime
         self.flags = [*flags, "--runtime", runtime]
@@ -110,7 +112,7 @@ class Service:
         with self._stderr.open("a") as stderr:
             self._began_at = stderr.tell()
             self.process = subprocess.Popen(
-                [COMMAND, "--json", "serve", *where, *self.flags],
+                [*self.under, COMMAND, "--json", "serve", *where, *self.flags],
                 env=self.env, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
             )  # fmt: skip
         if wait:

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.app import create_app
 from schedulearn.api.auth import stored_token
+from schedulearn.api.edge.connections import bounded, limits_for, raise_file_limit
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
@@ -121,21 +122,18 @@ class _Server(uvicorn.Server):
         verbose: bool,
         as_json: bool,
     ) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                loop="uvloop",
-                http="httptools",
-                ws="websockets-sansio",
-                lifespan="on",
-                log_config=None,
-                log_level="info" if verbose else "warning",
-                access_log=verbose,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=_DRAIN_S,
-            )
+        config = uvicorn.Config(
+            app,
+            loop="uvloop",
+            lifespan="on",
+            log_config=None,
+            log_level="info" if verbose else "warning",
+            access_log=verbose,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_DRAIN_S,
         )
+        super().__init__(bounded(config, limits_for(raise_file_limit())))
         self._pulse = pulse
         self._settings = settings
         self._port = listener.getsockname()[1]

@@ -1,0 +1,207 @@
+"""Bounds of connections: how many, how many of a peer, and how long and large a request may be before it is complete.
+
+Nobody needs a token to connect. So many connections wait for the rest of a request that files of the process never run
+out: where there are too many, the one that has waited longest is cut, not the newcomer refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from starlette.datastructures import MutableHeaders
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from schedulearn.api.problems import ProblemResponse, problem_response
+
+_FILES = 65_536
+"""As many files the process may open as it is allowed to, up to this."""
+_SWEEP_S = 1.0
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    connections: int
+    of_a_peer: int
+    head_bytes: int = 64 << 10
+    """Of the request line and all headers."""
+    receive_s: float = 20.0
+    """In which the head of a request must be complete, and after which more of its body must come."""
+
+
+def raise_file_limit() -> int:
+    """Lets the process open as many files as it may. Returns how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def limits_for(files: int) -> ConnectionLimits:
+    """Half of the files for connections: the rest is for the database, engines, logs and jobs. One peer gets half of
+    those, so that nobody shuts out all others."""
+    connections = max(8, min(files // 2, 10_000))
+    return ConnectionLimits(connections, connections // 2)
+
+
+class Connections:
+    """Those of a server that are open. All calls are from its event loop."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._peers: dict[asyncio.Transport, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._waiting: dict[asyncio.Transport, float] = {}
+        """Without a complete request -> since when, longest first."""
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        """Whether there is room for a new connection, if need be that of one which only waits."""
+        peername = transport.get_extra_info("peername")
+        peer = str(peername[0]) if peername else ""
+        own_limit = self._counts[peer] >= self.limits.of_a_peer
+        if (own_limit or len(self._peers) >= self.limits.connections) and not self._cut_one(
+            peer if own_limit else None
+        ):
+            return False
+        self._peers[transport] = peer
+        self._counts[peer] += 1
+        self.waits(transport)
+        return True
+
+    def waits(self, transport: asyncio.Transport) -> None:
+        """It has no complete request, and has just sent something of one."""
+        if transport not in self._peers:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiting.pop(transport, None)
+        self._waiting[transport] = loop.time()
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
+
+    def works(self, transport: asyncio.Transport) -> None:
+        """Its request is complete."""
+        self._waiting.pop(transport, None)
+
+    def leave(self, transport: asyncio.Transport) -> None:
+        self._waiting.pop(transport, None)
+        peer = self._peers.pop(transport, None)
+        if peer is None:
+            return
+        self._counts[peer] -= 1
+        if not self._counts[peer]:
+            del self._counts[peer]
+
+    def _cut_one(self, peer: str | None) -> bool:
+        """Ends the connection, of this peer or any, that has waited longest. False if there is none."""
+        found = next((each for each in self._waiting if peer is None or self._peers[each] == peer), None)
+        if found is None:
+            return False
+        self.leave(found)
+        found.abort()
+        return True
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        late = loop.time() - self.limits.receive_s
+        for transport in [each for each, since in self._waiting.items() if since < late]:
+            self.works(transport)
+            refuse(transport, problem_response(408, "request_timeout", "the rest of the request did not come in time"))
+        self._sweeper = loop.call_later(_SWEEP_S, self._sweep) if self._waiting else None
+
+
+def refuse(transport: asyncio.Transport, response: ProblemResponse) -> None:
+    """Answers before, or without, a complete request, and ends the connection."""
+    headers = MutableHeaders(raw=response.raw_headers)
+    headers["connection"] = "close"
+    lines = [f"HTTP/1.1 {response.status_code} ".encode(), *(b"\r\n" + b": ".join(pair) for pair in headers.raw)]
+    transport.write(b"".join(lines) + b"\r\n\r\n" + bytes(response.body))
+    transport.close()
+
+
+class BoundedHttp(HttpToolsProtocol):
+    def __init__(self, bounds: Connections, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bounds = bounds
+        self._head: int | None = 0
+        """Bytes of a head that is not complete; None: no head is being read."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not self._bounds.enter(transport):
+            response = problem_response(503, "too_many_connections", "too many connections are open: try again later")
+            response.headers["retry-after"] = "1"
+            refuse(transport, response)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._bounds.leave(self.transport)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        while data and self._head is not None and not self.transport.is_closing():
+            room = self._bounds.limits.head_bytes - self._head
+            if room <= 0:
+                self._unset_keepalive_if_required()
+                detail = f"the request line and the headers have at most {self._bounds.limits.head_bytes} bytes"
+                refuse(self.transport, problem_response(431, "headers_too_large", detail))
+                return
+            piece, data = data[:room], data[room:]
+            self._head += len(piece)
+            super().data_received(piece)
+        if data and not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._head is None:
+            self._head = 0
+            self._bounds.waits(self.transport)
+
+    def on_headers_complete(self) -> None:
+        self._head = None
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._bounds.waits(self.transport)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._bounds.works(self.transport)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if not self.transport.is_closing() and not self.pipeline:
+            self._bounds.waits(self.transport)
+        super().on_response_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._bounds.works(self.transport)
+        super().handle_websocket_upgrade()
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    def __init__(self, bounds: Connections, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bounds = bounds
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._bounds.leave(self.transport)
+        super().connection_lost(exc)
+
+
+def bounded(config: Config, limits: ConnectionLimits) -> Config:
+    """The same configuration of a server, whose connections have these limits."""
+    bounds = Connections(limits)
+    config.http = cast(Any, partial(BoundedHttp, bounds))
+    config.ws = cast(Any, partial(BoundedSocket, bounds))
+    # Those that nobody has accepted yet come in at once, each with a file.
+    config.backlog = max(8, min(2048, limits.connections // 2))
+    return config

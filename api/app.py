@@ -69,6 +69,7 @@ def create_app(
             make_runtime=make_runtime,
             find_report_url=partial(find_report_url, settings),
             on_commit=pulse.beat,
+            own_port=settings.port,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
         named.open(cluster.db)

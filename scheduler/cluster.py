@@ -19,6 +19,7 @@ from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.planning.limits import check_data_sets
 from schedulearn.scheduler.errors import StoreError
@@ -60,14 +61,17 @@ class Cluster:
         make_probe: MakeProbe | None = None,
         find_report_url: FindReportUrl | None = None,
         on_commit: Callable[[], None] | None = None,
+        own_port: int = 0,
     ) -> None:
         """`make_runtime` and `make_probe` are for further hosts; by default these are Docker Engines, with our probe.
-        `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread."""
+        `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread.
+        `own_port`: where the API listens, so that no webhook leads there."""
         check_data_sets(settings.data_sets)
         self.data_dir = data_dir
         self.settings = settings
         self._wake = threading.Event()
         self._directory = AgentDirectory()
+        self._webhook_targets = WebhookTargets(settings.webhook_networks, own_port)
         self._open_database(on_commit)
         self.host = make_host(data_dir, self.cluster_id, settings)
         self._open_hosts(make_runtime, make_probe)
@@ -85,7 +89,7 @@ class Cluster:
         close_to_others(self.data_dir)
         self._lock = lock_data_folder(self.data_dir)
         self.db = Database(self.settings.database_url or sqlite_url(self.data_dir))
-        self.webhooks = Webhooks(self.db)
+        self.webhooks = Webhooks(self.db, targets=self._webhook_targets)
         self._on_commit = on_commit
         self.db.after_commit = self._committed
         self.cluster_id = self.db.write(_cluster_id)

@@ -91,4 +91,8 @@ class ClusterSettings(BaseModel):
         description="room for copies of running jobs' checkpoints in the data folder, from which they go on when their "
         "host is lost; 0: none",
     )
+    webhook_networks: list[str] = Field(
+        default_factory=list,
+        description="networks that are not on the internet and to which webhooks may lead, such as 10.1.0.0/16",
+    )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 from sqlalchemy import select
@@ -21,6 +20,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.core.instants import shown
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
@@ -29,8 +29,6 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.webhooks import EventRow, WebhookRow
 
-TIMEOUT_S = 10.0
-"""So long a receiver may take to connect, and then to answer."""
 BACKOFF_S = (2.0, 10.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """After each failed try of an event; then there is one last try."""
 _IDLE_S = 300.0  # commits wake a receiver; this is for those that were missed
@@ -109,11 +107,13 @@ class Webhooks:
         db: Database,
         *,
         post: Post | None = None,
+        targets: WebhookTargets | None = None,
         backoff_s: tuple[float, ...] = BACKOFF_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
-        self._post = post or _post
+        self._targets = targets or WebhookTargets()
+        self._post = post or self._deliver
         self._backoff_s = backoff_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -206,6 +206,11 @@ class Webhooks:
 
         self._db.write(change)
 
+    def _deliver(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
+        from schedulearn.scheduler.control import webhook_delivery
+
+        return webhook_delivery.post(self._targets, url, body, headers)
+
     def _send(self, row: WebhookRow, event: ToldEvent) -> Delivery:
         data = to_json({**event.payload(), "webhook": row.id}, inf_nan_mode="null")
         headers = {
@@ -260,21 +265,3 @@ def _refused(status: int) -> str:
     if 300 <= status < 400:
         return f"it answered {status}: redirections are not followed, give the address that it leads to"
     return f"it answered {status}"
-
-
-def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    import httpx  # not free at start, and not everybody has webhooks
-
-    try:
-        # A proxy is of no use on the way to this machine itself.
-        local = urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
-        # What it answers beside the status is nobody's business, and may be endless.
-        with (
-            httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=not local) as client,
-            client.stream("POST", url, content=body, headers=dict(headers)) as response,
-        ):
-            return response.status_code
-    except httpx.TimeoutException as error:
-        raise OSError(f"it did not answer within {TIMEOUT_S:.0f} s") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OSError(str(error) or type(error).__name__) from error

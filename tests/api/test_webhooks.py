@@ -16,12 +16,21 @@ import pytest
 from apis import Api, serve_api
 from clusters import wait_for
 
-from schedulearn.scheduler.control import webhooks
+from schedulearn.scheduler.control.webhook_delivery import TIMEOUT_S
+from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.specs.webhook import EVENTS, MEANINGS, WebhookSpec
 from schedulearn.scheduler.store import webhooks as store
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.repository import add_event
+
+HERE = ["127.0.0.0/8"]
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with serve_api(tmp_path, webhook_networks=HERE) as served:
+        yield served
 
 
 class Receiver:
@@ -119,7 +128,7 @@ def test_a_dead_receiver_delays_nobody(api: Api, receiver: Receiver) -> None:
         wait_for(lambda: len(receiver.got) == 3, what="all three")
         job = api.submit()
         api.wait(job, "running")
-        assert time.monotonic() - began < webhooks.TIMEOUT_S
+        assert time.monotonic() - began < TIMEOUT_S
         assert len(dead.got) == 1
         assert [told["data"]["algorithm"] for told in receiver.bodies()] == ["las", "fifo", "las"]
     finally:
@@ -210,7 +219,7 @@ def test_what_failed_is_tried_again_in_order_and_given_up_after_a_while(database
     receiver.answers = [500, 503, 200, 500, 500, 500, 500, 200]
     spec = WebhookSpec(url=receiver.url, events=["policy.changed"])
     hook = database.write(lambda c: store.add_webhook(c, spec, 0.0)).id
-    sender = Webhooks(database, backoff_s=(0.01, 0.01, 0.01))
+    sender = Webhooks(database, targets=WebhookTargets(HERE), backoff_s=(0.01, 0.01, 0.01))
     sender.start()
     tell(database, "one", "two", "three")
     sender.beat()
@@ -231,7 +240,7 @@ def test_nothing_is_lost_over_a_restart(database: Database, receiver: Receiver) 
     receiver.answers = [500]
     spec = WebhookSpec(url=receiver.url, events=["policy.changed"])
     hook = database.write(lambda c: store.add_webhook(c, spec, 0.0)).id
-    first = Webhooks(database, backoff_s=(60.0,) * 5)
+    first = Webhooks(database, targets=WebhookTargets(HERE), backoff_s=(60.0,) * 5)
     first.start()
     tell(database, "one")
     first.beat()
@@ -239,7 +248,7 @@ def test_nothing_is_lost_over_a_restart(database: Database, receiver: Receiver) 
     first.close()
     tell(database, "two")  # while nobody delivers
     receiver.answers = [200]
-    second = Webhooks(database, backoff_s=(60.0,) * 5)
+    second = Webhooks(database, targets=WebhookTargets(HERE), backoff_s=(60.0,) * 5)
     second.start()
     wait_for(lambda: row(database, hook).delivered == 2)
     second.close()
@@ -252,9 +261,9 @@ def row(database: Database, webhook_id: int) -> Any:
 
 
 def test_webhooks_of_a_service_go_on_after_its_restart(tmp_path: Path, receiver: Receiver) -> None:
-    with serve_api(tmp_path) as api:
+    with serve_api(tmp_path, webhook_networks=HERE) as api:
         add(api, receiver.url, events=["job.ended"])
-    with serve_api(tmp_path) as api:
+    with serve_api(tmp_path, webhook_networks=HERE) as api:
         job = api.submit()
         api.http.post(f"/api/v1/jobs/{job}/cancel")
         wait_for(lambda: receiver.got)

@@ -13,7 +13,7 @@ expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    yield from _running(Service(tmp_path))
+    yield from _running(Service(tmp_path, env={"SCHEDULEARN_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}))
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from services import Service
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    running = Service(tmp_path_factory.mktemp("shared") / "data")
+    running = Service(
+        tmp_path_factory.mktemp("shared") / "data", env={"SCHEDULEARN_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
+    )
     running.start()
     yield running
     running.close()

@@ -17,6 +17,7 @@ from schedulearn.api.answers.health import Health, SessionOut
 from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.edge.origins import Origins
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.reach import find_report_url
@@ -102,7 +103,9 @@ def create_app(
         app.include_router(module.router)
     _session(app, settings, named)
     openapi.complete(app)
-    return _Headers(LastResort(Guard(app, settings.token, named)))
+    guarded = Guard(app, settings.token, named)
+    trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
+    return _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
 
 
 def _submission_routes(app: FastAPI) -> None:

@@ -41,6 +41,9 @@ class Settings(ClusterSettings, BaseSettings):
     )
     token: str | None = Field(default=None, min_length=8, description="asked of every client; sent as Bearer")
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
+    behind_proxy: bool = Field(
+        default=False, description="a proxy stands before the service; without it, forwarded requests are refused"
+    )
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",

@@ -1,4 +1,4 @@
-"""The requests of webhooks. A module of its own: its libraries are not free at start, and not everybody has webhooks."""
+"""The requests of webhooks. A module of its own: its libraries are not free at start, and few have webhooks."""
 
 from __future__ import annotations
 

@@ -185,7 +185,10 @@ def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(api: Api, path
     answer = httpx.post(
         f"{api.http.base_url}/api/v1/reports",
         content=content,
-        headers={"authorization": f"Bearer {env['SCHEDULEARN_JOB_TOKEN']}"},
+        headers={
+            "authorization": f"Bearer {env['SCHEDULEARN_JOB_TOKEN']}",
+            "content-type": "application/json",
+        },
     )
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert path in [error["field"] for error in answer.json()["errors"]]

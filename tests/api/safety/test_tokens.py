@@ -116,4 +116,7 @@ def test_on_loopback_without_a_token_nothing_changes(api: Api) -> None:
 def test_odd_texts_are_wrong_tokens_not_faults(guarded: Api) -> None:
     with httpx.Client(base_url=guarded.http.base_url) as stranger:
         for body in ('{"token": "\\ud800"}', '{"token": 5}', "[]", "nope"):
-            assert stranger.post("/api/v1/session", content=body).status_code == 401
+            assert (
+                stranger.post("/api/v1/session", content=body, headers={"content-type": "application/json"}).status_code
+                == 401
+            )

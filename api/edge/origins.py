@@ -1,0 +1,67 @@
+"""Which requests are answered at all, whoever sends them: none that a page of another site made a browser send, and
+none that came through a proxy which the settings do not know of.
+
+A pure ASGI layer before the guard, so that no route and no socket can be forgotten. It does not rest on Origin alone,
+which a browser leaves out now and then.
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schedulearn.api.problems import problem_response
+
+_SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
+_FOREIGN = ("cross-site", "same-site")
+_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-original-url")
+_OURS = "/api/"
+"""Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
+
+Refusal = tuple[int, str, str]
+"""Status, code and detail of a problem."""
+
+
+class Origins:
+    """`behind_proxy`: a proxy may stand before the service, which asks everybody for a token."""
+
+    def __init__(self, app: ASGIApp, *, behind_proxy: bool) -> None:
+        self.app = app
+        self.behind_proxy = behind_proxy
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope, Headers(scope=scope)) if scope["type"] in ("http", "websocket") else None
+        if refusal is None:
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4403, "reason": refusal[2]})
+        else:
+            await problem_response(*refusal)(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+        if not self.behind_proxy:
+            for name in _FORWARDING:
+                if name in headers:
+                    told = f"the request came through a proxy (header {name}): set behind_proxy, and a token"
+                    return 403, "through_a_proxy", told
+        if scope["type"] == "http" and scope["method"] in _SAFE:
+            return None
+        if headers.get("sec-fetch-site", "").lower() in _FOREIGN:
+            return 403, "foreign_origin", "pages of other sites may not use this service"
+        if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers) and not _is_json(headers):
+            return (
+                415,
+                "unsupported_media_type",
+                "send JSON, with the header Content-Type: application/json",
+            )
+        return None
+
+
+def _has_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip() != "0"
+
+
+def _is_json(headers: Headers) -> bool:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))

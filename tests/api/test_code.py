@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
-from git_server import git_server
+from servers.git_server import git_server
 
 from schedulearn.scheduler.code.archive import read_entries
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from git_server import GitServer, git_server
+from servers.git_server import GitServer, git_server
 
 from schedulearn.scheduler.code.archive import read_entries
 from schedulearn.scheduler.code.git import check_host, fetch_git

@@ -22,6 +22,7 @@ from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.reach import find_report_url
 from schedulearn.api.routes import (
+    code,
     data_sets,
     disk,
     events,
@@ -96,8 +97,8 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens,
-        webhooks, page,
+        jobs, code, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline,
+        tokens, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

@@ -14,6 +14,7 @@ from typing import IO
 from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
@@ -76,11 +77,13 @@ class Cluster:
         self.host = make_host(data_dir, self.cluster_id, settings)
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url)
+        self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)
         self.service = Service(
             self.db,
             self._wake.set,
             max_gpus_per_job=settings.max_gpus_per_job,
             data_sets=settings.data_sets.keys(),
+            use_code=self.code.use,
         )
         self._open_logs()
         self._open_loop()
@@ -129,7 +132,7 @@ class Cluster:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
-        self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, chosen)
+        self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, self.code, chosen)
 
     def _open_loop(self) -> None:
         chosen = self.settings
@@ -143,6 +146,7 @@ class Cluster:
             monitor=self.monitor,
             profiles=self.profiles,
             job_env=self.reports.env,
+            code_path=self.code.path,
             silence=self.silence,
             on_attempt_end=self.job_logs.attempt_ended,
         )

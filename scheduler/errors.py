@@ -89,3 +89,17 @@ class ImageUnavailable(StartRefused):
     """The image is not on the host, can't be pulled and can't be built."""
 
     code = "image_unavailable"
+
+
+class TooLargeError(SchedulearnError):
+    """What was sent is larger than the service takes."""
+
+    code = "too_large"
+    http_status = 413
+
+
+class NoSpaceError(SchedulearnError):
+    """A disk of the service is full."""
+
+    code = "no_space"
+    http_status = 507

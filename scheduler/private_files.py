@@ -6,7 +6,9 @@ import os
 import stat
 from pathlib import Path
 
-_OURS = ("schedulearn.db", "schedulearn.lock", "token", "logs", "tasks", "checkpoints", "checkpoint-copies", "sdk")
+_OURS = (
+    "schedulearn.db", "schedulearn.lock", "token", "logs", "tasks", "checkpoints", "checkpoint-copies", "sdk", "code",
+)  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _before: int | None = None

@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from schedulearn.scheduler.code.archive import MAX_BYTES
+from schedulearn.scheduler.code.git import GIT_HOSTS
 from schedulearn.scheduler.specs.host import HostSpec
-from schedulearn.scheduler.specs.job import parse_size
+from schedulearn.scheduler.specs.job import ImageName, parse_size
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=0)]
 """Bytes, or e.g. "50g"."""
@@ -69,6 +71,19 @@ class ClusterSettings(BaseModel):
         default=1 << 30,
         description="room for the logs of one job: those of its first and last attempt stay, the oldest of the others "
         "go; 0: no bound",
+    )
+    code_limit: Size = Field(default=MAX_BYTES, description="of the files of one archive of code")
+    code_room: Size = Field(
+        default=10 << 30,
+        description="room for code in the data folder; what unfinished jobs need stays, the longest unused goes; 0: no "
+        "bound",
+    )
+    code_git_hosts: list[str] = Field(
+        default_factory=lambda: list(GIT_HOSTS),
+        description="servers from which jobs may have code fetched by git; `*` is any, http://HOST one without TLS",
+    )
+    default_image: ImageName = Field(
+        default="schedulearn/horovod-cpu", description="what `schedulearn run` names where its user names no image"
     )
     report_url: str | None = Field(
         default=None,

@@ -112,6 +112,21 @@ class JobNow:
 _NOTHING = JobNow()
 
 
+class CodeOut(AnswerModel):
+    """What a job runs, and where that came from. It can be given as the `code` of another job."""
+
+    digest: str
+    git: str | None
+    ref: str | None
+    commit: str | None
+    dirty: bool | None
+
+    @classmethod
+    def of(cls, job: Mapping[str, Any]) -> Self | None:
+        source = {"git": None, "ref": None, "commit": None, "dirty": None, **(job["code_source"] or {})}
+        return None if job["code"] is None else cls(digest=job["code"], **source)
+
+
 class JobOut(JobFields):
     """The keys that its user may give, as they are stored, and how it stands."""
 
@@ -122,6 +137,7 @@ class JobOut(JobFields):
     max_gpus: int
     grace_period: float
     deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
+    code: CodeOut | None  # type: ignore[assignment]  # with its digest, always
     env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
     family: str = Field(description="jobs of one family share what is learned of their speed and length")
 
@@ -166,6 +182,7 @@ class JobOut(JobFields):
                 "deadline": _instant(job["deadline"]),
                 "shm_size": job["shm_bytes"],
                 "memory": job["memory_bytes"],
+                "code": CodeOut.of(job),
                 "not_before": iso(job["not_before"]) if status == JobStatus.QUEUED else None,
                 "submitted_at": shown(job["submitted_at"]),
                 "started_at": iso(job["started_at"]),
@@ -181,7 +198,7 @@ class JobOut(JobFields):
 
 
 without_bounds(JobOut)
-_STORED_OTHERWISE = {"env", "deadline", "shm_size", "memory"}
+_STORED_OTHERWISE = {"code", "env", "deadline", "shm_size", "memory"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),

@@ -17,6 +17,7 @@ from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.policy import policy
+from schedulearn.api.cli.run import run
 from schedulearn.api.cli.service.backup import backup, restore
 from schedulearn.api.cli.service.serve import serve
 from schedulearn.api.cli.service.uninstall import uninstall
@@ -37,21 +38,21 @@ def cli() -> None:
     """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
 
     \b
-    Start the service, then submit a job and watch it:
+    Start the service, then run your own code on it and watch it:
       schedulearn serve
-      schedulearn submit --image schedulearn/horovod-cpu --gpus 2 -- python train.py
+      schedulearn run --gpus 2 -- python train.py
       schedulearn ls
 
     \b
     Where a JOB is asked for: its id, the beginning or end of it, or `last`.
     Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN.
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `submit` and `logs -f` end with the job's own
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
     exit code, 124 if it ran into its time limit, 130 if it was cancelled.
     """
 
 
 for command in (
-    *(serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
+    *(serve, run, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
     *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)

@@ -156,6 +156,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("image", job["container_image"]),
         ("ran", next((task["image"] for task in reversed(job["tasks"]) if task["image"]), "")),
         ("command", job["command"]),
+        ("code", _code(job["code"])),
         ("launcher", job["launcher"]),
         ("type", job["type"]),
         ("user", job["user"]),
@@ -179,6 +180,14 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
     facts += [("env", f"{name}={value}") for name, value in job["env"].items()]
     facts += [("label", f"{name}={value}") for name, value in job["labels"].items()]
     return [(name, cell) for name, cell in facts if cell]
+
+
+def _code(code: Json | None) -> str:
+    if code is None:
+        return ""
+    of = [code[key] for key in ("git", "ref") if code[key]]
+    of += [f"commit {code['commit'][:12]}" + ", changed since" * bool(code["dirty"])] if code["commit"] else []
+    return f"{code['digest'][:19]} ({' '.join(of)})" if of else code["digest"][:19]
 
 
 @click.command(cls=Command)

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import click
 
+from schedulearn.api.cli.code import code_of
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     Command,
@@ -29,7 +30,7 @@ from schedulearn.api.client.client import Json
 _WORDS = "schedulearn.submit.words"
 
 
-class _Submit(Command):
+class SubmitCommand(Command):
     """Everything after `--` is the job's command, so that a file before it can't be mistaken for a part of it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -58,7 +59,7 @@ class _Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-@click.command(cls=_Submit)
+@click.command(cls=SubmitCommand)
 @click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
 @click.option("--name", help="For people.  [default: from the command]")
@@ -96,6 +97,7 @@ class _Parsed(click.ParamType[Any]):
 @click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
 @click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
+@click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
 @click.option("--user", help="Who is charged.  [default: you]")
 @click.pass_context
@@ -123,6 +125,21 @@ def submit(
       schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.json
       generate-jobs | schedulearn submit -
     """
+    given = given_keys(context, flags, mounts, elastic)
+    given_env, given_labels = given_pairs(env, labels)
+    if file is None and not given:
+        raise click.UsageError("give a JSON file, or --image and a command after `--`")
+    if "code" in given:
+        given["code"] = code_of(session, given["code"])
+    read = _read(file) if file is not None else {}
+    jobs = [complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
+    if isinstance(read, list):
+        return _submit_many(session, jobs)
+    return send(session, jobs[0], detach)
+
+
+def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
+    """The keys of a job that the flags say, as they say them."""
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None}
     if elastic:
         given["elastic"] = True
@@ -133,14 +150,16 @@ def submit(
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")
         given["command"] = words[0] if len(words) == 1 else shlex.join(words)
-    given_env, given_labels = dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
-    if file is None and not given:
-        raise click.UsageError("give a JSON file, or --image and a command after `--`")
-    read = _read(file) if file is not None else {}
-    jobs = [_complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
-    if isinstance(read, list):
-        return _submit_many(session, jobs)
-    job = session.client.submit(jobs[0])
+    return given
+
+
+def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    return dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
+
+
+def send(session: Session, spec: Json, detach: bool) -> int:
+    """Submits one job and follows it, or tells its id."""
+    job = session.client.submit(spec)
     if detach:
         if session.as_json:
             print_json(job)
@@ -182,7 +201,7 @@ def _read(file: IO[str]) -> Json | list[Json]:
     raise click.BadParameter("it must hold one job (an object) or a list of jobs", param_hint="FILE")
 
 
-def _complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:
+def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:
     """What to send: the file's keys, over them the flags, and under them what a command line may leave out."""
     job = {**job, **given}
     for key, added in (("env", env), ("labels", labels)):

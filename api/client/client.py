@@ -9,7 +9,8 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import IO, Any
 
 from schedulearn.api.client.transport import (
     ApiError,
@@ -27,6 +28,8 @@ from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 __all__ = ["ApiError", "Client", "ClientError", "Event", "Json", "LogPiece", "UnreachableError"]
 
 _PAGE = 1000
+_CODE_PIECE = 1 << 18
+_CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,29 @@ class Client(Transport):
 
     def job(self, job_id: str) -> Json:
         return self._object("GET", f"jobs/{part(job_id)}")
+
+    # --- code ---
+
+    def code_limits(self) -> Json:
+        """What may be sent, and the image for those who name none."""
+        return self._object("GET", "code")
+
+    def has_code(self, digest: str) -> bool:
+        try:
+            self._object("GET", f"code/{part(digest)}")
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def send_code(self, archive: IO[bytes], digest: str | None = None) -> Json:
+        """Stores a tar file: `{"digest", "bytes"}`. `digest`: that it has as the service packs it, if that is known."""
+        query = {"digest": digest} if digest else {}
+        pieces = iter(partial(archive.read, _CODE_PIECE), b"")
+        return self._object("POST", "code", params=query, content=pieces, timeout=_CODE_S)
+
+    # --- one job ---
 
     def cancel(self, job_id: str) -> Json:
         return self._object("POST", f"jobs/{part(job_id)}/cancel")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import Row, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
@@ -25,6 +26,7 @@ from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
+from schedulearn.scheduler.control.code_sources import to_fetch, with_fetched_code
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.outcomes.retries import why_resting
@@ -102,8 +104,11 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
     def answer(rows: JobRows) -> Answer:
         return Answer(show(rows), 201)
 
-    service = cluster_of(request).service
-    return await asyncio.wrap_future(service.submit(specs, idempotency_key(request), answer))
+    cluster, asked = cluster_of(request), specs
+    if to_fetch(specs):
+        allowed = cluster.settings.code_git_hosts
+        specs = await run_in_threadpool(with_fetched_code, specs, cluster.code, allowed)
+    return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
 @router.post("/jobs:preview", responses=_REFUSED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
+from pathlib import Path
 
 from schedulearn.scheduler.control.task_spec import HostResources, known_spec, task_spec
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
@@ -29,6 +30,7 @@ class HostActions:
         suspended: Set[str],
         data_sets: Mapping[str, str],
         job_env: Callable[[str], Mapping[str, str]],
+        code_path: Callable[[str], Path],
     ) -> None:
         self._db = db
         self._agents = agents
@@ -37,6 +39,7 @@ class HostActions:
         self._suspended = suspended
         self._data_sets = data_sets
         self._job_env = job_env
+        self._code_path = code_path
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
         self._gpus_of = Counter(gpu.host_id for gpu in state.gpus)
         self._gangs: dict[str, list[Task]] = {}
@@ -63,7 +66,9 @@ class HostActions:
     def _desired(
         self, here: Sequence[Task], agent: HostAgent, host_id: str, observation: Observation
     ) -> dict[str, DesiredTask]:
-        resources = HostResources(self._gpus_of[host_id], agent.status.facts, self._data_sets, agent.image_of)
+        resources = HostResources(
+            self._gpus_of[host_id], agent.status.facts, self._data_sets, agent.image_of, self._code_path
+        )
         desired = {}
         for task in here:
             job, gang = self._state.jobs[task.job_id], self._gangs[task.job_id]

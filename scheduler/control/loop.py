@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
@@ -72,6 +73,7 @@ class SchedulerLoop:
         utilization: Callable[[str], float | None],
         profiles: Profiles,
         job_env: Callable[[str], Mapping[str, str]],
+        code_path: Callable[[str], Path],
         monitor: Monitor,
         silence: SilenceWatch,
         on_attempt_end: Callable[[str, int], None],
@@ -91,6 +93,7 @@ class SchedulerLoop:
         self.utilization = utilization
         self.profiles = profiles
         self.job_env = job_env
+        self._code_path = code_path
         self.clock = clock
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
@@ -171,7 +174,9 @@ class SchedulerLoop:
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
         follow(self.db, Images(self.agents, state.jobs), decision, in_service, now)
         tell_resizes(self.db, state.jobs, snapshot.jobs, now)
-        actions = HostActions(self.db, self.agents, state, observations, self._suspended, self.data_sets, self.job_env)
+        actions = HostActions(
+            self.db, self.agents, state, observations, self._suspended, self.data_sets, self.job_env, self._code_path
+        )
         actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)

@@ -73,9 +73,11 @@ class Service:
         *,
         max_gpus_per_job: int | None = None,
         data_sets: Set[str] = frozenset(),
+        use_code: Callable[[str], bool] = lambda digest: False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
+        self._use_code = use_code
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -87,11 +89,16 @@ class Service:
     # --- jobs ---
 
     def submit(
-        self, specs: Sequence[JobSpec], idempotency_key: str | None = None, answer: Callable[[JobRows], B] | None = None
+        self,
+        specs: Sequence[JobSpec],
+        idempotency_key: str | None = None,
+        answer: Callable[[JobRows], B] | None = None,
+        asked: Sequence[JobSpec] | None = None,
     ) -> Future[B]:
         """Stores jobs, all or none; done once they are durable, with the `answer` to their rows. That is made before
         anything is stored: if it fails, nothing is. The same key with the same jobs gives the jobs of the first time,
-        with other jobs IdempotencyError."""
+        with other jobs IdempotencyError. `asked`: what the request said, where that is not what `specs` say: a branch
+        names another commit now."""
         for index, spec in enumerate(specs):
             try:
                 self._check(spec)
@@ -103,7 +110,7 @@ class Service:
         rows = [_job_row(spec, now) for spec in specs]
         if idempotency_key is None:
             return self._submissions.store(rows, make(rows))
-        digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in specs]).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
         for index, row in enumerate(rows):
             row["idempotency_key"] = _nth_key(idempotency_key, index)
             row["request_hash"] = digest
@@ -121,6 +128,11 @@ class Service:
     def _check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
         check_no_mask(spec.env)
+        if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
+            raise InvalidError(
+                f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)",
+                field="code",
+            )
         if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
             raise InvalidError(
                 f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
@@ -241,13 +253,15 @@ def _nth_key(key: str, index: int) -> str:
 
 
 def _job_row(spec: JobSpec, now: float) -> dict[str, object]:
-    row = spec.model_dump(exclude={"shm_size", "memory", "deadline"})
+    row = spec.model_dump(exclude={"shm_size", "memory", "deadline", "code"})
     deadline = spec.deadline.timestamp() if spec.deadline else None
     return {
         **row,
         "shm_bytes": spec.shm_size,
         "memory_bytes": spec.memory,
         "deadline": deadline,
+        "code": spec.code.digest if spec.code is not None else None,
+        "code_source": spec.code.model_dump(exclude={"digest"}) if spec.code is not None else None,
         "id": new_job_id(),
         "status": JobStatus.QUEUED.value,
         "reason": Reason.SUBMITTED.value,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, StartDetails, Task
 from schedulearn.scheduler.core.command import (
@@ -34,6 +35,8 @@ class HostResources:
     """Name -> folder there."""
     image_of: Callable[[NamesImage], str]
     """What a job runs in there."""
+    code_path: Callable[[str], Path]
+    """Where the archive of such a digest is, on the service's machine."""
 
 
 def task_spec(
@@ -91,6 +94,7 @@ def task_spec(
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         mounts=mounts,
+        code=str(host.code_path(start.code)) if start.code else "",
         host_network=several_hosts,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),
     )

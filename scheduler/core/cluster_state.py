@@ -71,6 +71,8 @@ class StartDetails(NamedTuple):
     batch_size: int | None
     max_batch_size: int | None
     epochs: int | None
+    code: str | None
+    """Digest of the archive that is the command's directory."""
 
 
 class Task(NamedTuple):

@@ -1,4 +1,5 @@
-"""Room on disks: images, checkpoints and logs that nobody used for longest go first; images wanted everywhere come.
+"""Room on disks: what nobody used for longest goes first, of images, checkpoints, logs and code; images that are wanted
+everywhere come.
 
 What goes was put there by jobs of this service and is used by none that is not over; what others keep on an engine is
 left alone.
@@ -16,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Disk
@@ -57,12 +59,14 @@ class Housekeeping:
         db: Database,
         agents: Callable[[], Mapping[str, HostAgent]],
         logs: LogStore,
+        code: CodeStore,
         settings: ClusterSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._agents = agents
         self._logs = logs
+        self._code = code
         self._settings = settings
         self._clock = clock
         self._thread = Background(
@@ -71,7 +75,7 @@ class Housekeeping:
 
     def start(self) -> None:
         chosen = self._settings
-        if chosen.images or chosen.image_room or chosen.checkpoint_room or chosen.log_room:
+        if chosen.images or chosen.image_room or chosen.checkpoint_room or chosen.log_room or chosen.code_room:
             self._thread.start()
 
     def close(self) -> None:
@@ -92,6 +96,8 @@ class Housekeeping:
                     log.warning("%s is not tidied up: %s", agent.host_id, fault)
         if self._settings.log_room:
             self._tidy_logs()
+        for gone in self._code.prune(self._needed_code, self._settings.code_room, self._clock()):
+            log.info("the code %s goes: code_room is full", gone.digest)
 
     def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
         """What takes room there, and when jobs last used each image (None: some still do, or may)."""
@@ -128,6 +134,12 @@ class Housekeeping:
             log.info("the logs of job %s go: log_room is full", job)
             for task in tasks[job]:
                 self._logs.delete(task)
+
+    def _needed_code(self) -> set[str]:
+        """Of jobs that have not ended."""
+        unfinished = col(Job.finished_at).is_(None) & col(Job.code).is_not(None)
+        with self._db.read() as db:
+            return {digest for digest in db.execute(select(col(Job.code)).where(unfinished)).scalars() if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
         """When each of these jobs ended, None for those that have not."""

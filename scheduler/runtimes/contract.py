@@ -128,12 +128,14 @@ class Runtime(Protocol):
         ...
 
     def start(self, task: TaskSpec) -> None:
-        """Creates and starts the task, unless a task of this id exists (running or ended): then nothing happens,
-        except that one that was created and never ran is started. Returns once the command runs.
+        """Creates and starts the task, with all of its code in its directory, unless a task of this id exists (running
+        or ended): then nothing happens, except that one that was created and never ran is started. Returns once the
+        command runs.
 
         A command that can't be run is a task that has EXITED, as a shell would have it: with 127 when it was not
         found, 126 when it is not executable, and `error` says which. `start` raises nothing then; it raises
-        StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give),
+        StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give, code
+        that is gone),
         ImageUnavailable without its image, and leaves nothing behind in both cases."""
         ...
 

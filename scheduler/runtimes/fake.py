@@ -20,6 +20,7 @@ from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskSta
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, Stored, StoredImage
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.workspace import check_code
 
 
 @dataclass
@@ -191,6 +192,7 @@ class FakeRuntime(Runtime):
         with self._changed:
             self._enter("start", task.task_id)
             check_task(task)
+            check_code(task)
             existing = self._tasks.get(task.task_id)
             if existing is not None and existing.seen.state is not TaskState.CREATED:
                 return

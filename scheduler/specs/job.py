@@ -20,6 +20,7 @@ from schedulearn.scheduler.core.planning.job_family import MOST, family_of
 from schedulearn.scheduler.core.planning.limits import check_target
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.code import Code
 from schedulearn.scheduler.specs.texts import Pairs, Text
 
 MAX_GPUS = 4096
@@ -118,6 +119,11 @@ class JobFields(BaseModel):
         max_length=100,
         description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
         "name -> path in the container",
+    )
+    code: Code | None = Field(
+        default=None,
+        description="what is unpacked as the command's directory: the digest that POST /code answered, or a git "
+        "repository and a ref",
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100)

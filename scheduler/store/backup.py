@@ -1,6 +1,7 @@
 """Backups of a data folder: one tar file with the database, the token and the logs. Made while the service runs or not.
 
-Checkpoints stay where they are, on the hosts; copies of them, local tasks and the SDK are no part of it.
+Checkpoints stay where they are, on the hosts; copies of them, the code of jobs, local tasks and the SDK are no part of
+it.
 """
 
 from __future__ import annotations

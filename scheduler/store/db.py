@@ -30,7 +30,7 @@ from schedulearn.scheduler.store.mending import mend_instants
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 
-HEAD = "0015"
+HEAD = "0016"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 _GROUP = 512  # changes that share one commit, at most

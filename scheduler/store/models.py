@@ -71,6 +71,10 @@ class Job(SQLModel, table=True):
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
     mounts: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
     """Data set -> path in the container."""
+    code: str | None = None
+    """Digest of the archive that is its directory."""
+    code_source: dict[str, str | bool | None] | None = Field(default=None, sa_column=json_or_none_column())
+    """Where that came from: `git`, `ref`, `commit`, `dirty`."""
     batch_size: int | None = None
     """This and the next two: what the worker SDK takes in place of what the script says."""
     max_batch_size: int | None = None

@@ -1,5 +1,6 @@
 """Every answer is what the OpenAPI document says of it: status, media type, and each key of its body."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ MEMBER = {
     "attempt": 1, "member": 0, "leads": False, "trained": 0, "forming": False, "meeting": None, "known": 0, "hold": 0,
 }  # fmt: skip
 JSON = {"content-type": "application/json"}
+TAR = bytes(1024)
+"""An archive without files."""
+DIGEST = f"sha256:{hashlib.sha256(bytes(10240)).hexdigest()}"
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
@@ -66,9 +70,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.write_log(done, b"epoch 1\n", end=True)
         api.runtime.finish(f"schedulearn-{done}-1-0")
         api.wait(done, "succeeded")
+        sent = api.http.post("/api/v1/code", content=TAR).json()["digest"]
         job = api.submit(
             required_gpus=1, elastic=True, max_gpus=2, mounts=["wiki"], env={"LR": "0.1", "TOKEN": "x"}, cpus=1.5,
             memory="64m", labels={"team": "vision"}, deadline="2030-01-01", max_duration=3600, epochs=3,
+            code={"digest": sent, "commit": "1" * 40, "dirty": True},
         )  # fmt: skip
         api.wait(job, "running")
         api.runtime.write_checkpoint(job, b"x")
@@ -80,7 +86,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()["id"]
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
-            "token_id": str(named), "algorithm": "roundrobin",
+            "token_id": str(named), "algorithm": "roundrobin", "digest": DIGEST,
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -93,6 +99,7 @@ class Ask:
     query: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     as_worker: bool = False
+    content: bytes | None = None
 
 
 EXAMPLES: dict[tuple[str, str], list[Ask]] = {
@@ -113,6 +120,10 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/jobs/{job_id}/logs"): [Ask(path="/api/v1/jobs/{done}/logs")],
     ("GET", "/api/v1/jobs/{job_id}/profile"): [Ask(), Ask(path="/api/v1/jobs/{waiting}/profile")],
     ("GET", "/api/v1/jobs/{job_id}/telemetry"): [Ask(), Ask(path="/api/v1/jobs/{done}/telemetry")],
+    ("POST", "/api/v1/code"): [Ask(content=TAR), Ask(content=TAR, query={"digest": DIGEST})],
+    ("GET", "/api/v1/code"): [Ask()],
+    ("GET", "/api/v1/code/{digest}"): [Ask()],
+    ("GET", "/api/v1/code/{digest}/archive"): [Ask()],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],
@@ -166,6 +177,7 @@ def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str
                 method,
                 (ask.path or path).format(**stage.names),
                 json=ask.body,
+                content=ask.content,
                 params=ask.query,
                 headers=stage.worker if ask.as_worker else {},
             )

@@ -31,6 +31,8 @@ BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
 
 # The words with which tini reports a command that it can't run; it then exits with 126 or 127.
 _NOT_RUN = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)")
+WORKSPACE = "/workspace"
+"""Where the code of a job is, if it brought some."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 
@@ -54,6 +56,8 @@ def create_arguments(
             "schedulearn.rank": str(task.rank),
         },
         "stop_signal": "SIGTERM",
+        # The engine makes the folder with the container.
+        **({"working_dir": WORKSPACE} if task.code else {}),
         "host_config": api.create_host_config(
             init=True,
             mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts)],

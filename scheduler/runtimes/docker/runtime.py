@@ -23,6 +23,7 @@ from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker.checkpoints import CheckpointVolumes
+from schedulearn.scheduler.runtimes.docker.code import put_code
 from schedulearn.scheduler.runtimes.docker.container import LABEL, create_arguments, failed_to_start
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
@@ -31,6 +32,7 @@ from schedulearn.scheduler.runtimes.docker.states import ContainerStates
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
+from schedulearn.scheduler.runtimes.workspace import check_code
 
 __all__ = ["DockerRuntime", "ping"]
 
@@ -115,11 +117,14 @@ class DockerRuntime:
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
+        check_code(task)
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"):
             container = self._create(task)
             if container is not None:
+                if task.code:
+                    put_code(self._engine.api, container, Path(task.code))
                 self._run(task, container)
                 self._follow(task.task_id, container)
 

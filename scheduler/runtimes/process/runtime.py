@@ -31,10 +31,12 @@ from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, comman
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process.checkpoint_folders import CheckpointFolders
+from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
+from schedulearn.scheduler.runtimes.workspace import check_code
 
 # What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
 PASSED_ON = ("USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -102,6 +104,7 @@ class ProcessRuntime:
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
+        check_code(task)
         deadline = time.monotonic() + START_S
         while True:
             observed = self._observe(task.task_id)
@@ -245,16 +248,12 @@ class ProcessRuntime:
 
     def _prepare(self, task: TaskSpec, directory: Path, prefix: Path) -> None:
         work = directory / "work"
-        work.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(exist_ok=True)
         self._log_store.path(task.task_id).mkdir(exist_ok=True)
-        app = prefix / "app"
-        for entry in app.iterdir() if app.is_dir() else ():
-            link = work / entry.name
-            if not link.is_symlink() and not link.exists():
-                try:
-                    link.symlink_to(entry)
-                except FileExistsError:
-                    pass  # another thread starts the same task
+        if task.code:
+            unpack_code(Path(task.code), work)
+        else:
+            self._link_app(prefix / "app", work)
         base = {
             **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
             "HOME": os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir,
@@ -268,6 +267,17 @@ class ProcessRuntime:
         env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
+
+    def _link_app(self, app: Path, work: Path) -> None:
+        """What the environment has for the directory of commands."""
+        work.mkdir(exist_ok=True)
+        for entry in app.iterdir() if app.is_dir() else ():
+            link = work / entry.name
+            if not link.is_symlink() and not link.exists():
+                try:
+                    link.symlink_to(entry)
+                except FileExistsError:
+                    pass  # another thread starts the same task
 
     def _observe(self, task_id: str) -> ObservedTask | None:
         """What the task's files say, read in an order in which a keeper that works meanwhile can't mislead us."""

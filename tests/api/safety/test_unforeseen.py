@@ -272,7 +272,7 @@ def requests(draw: st.DrawFn) -> tuple[str, str, dict[str, str], bytes | None]:
             path = path.replace(f"{{{parameter['name']}}}", quote(value, safe=""))
         elif parameter["in"] == "query" and draw(st.booleans()):
             query[parameter["name"]] = draw(TEXTS)
-    if "requestBody" not in described:
+    if "application/json" not in described.get("requestBody", {}).get("content", {}):
         return method, path, query, None
     keys = sorted(properties(described["requestBody"]))
     fields = draw(st.dictionaries(st.sampled_from(keys), VALUES, max_size=3)) if keys else {}

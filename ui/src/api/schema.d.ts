@@ -61,6 +61,71 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Limits
+         * @description How much code may have, and how much is stored.
+         */
+        get: operations["limits_api_v1_code_get"];
+        put?: never;
+        /**
+         * Upload
+         * @description Takes a tar file, also one made smaller by gzip, and stores its files in our own form, whose digest it answers.
+         *     The same files are stored once. Nothing is kept of an upload that is cut off, too large or harmful.
+         */
+        post: operations["upload_api_v1_code_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/code/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show
+         * @description Whether an archive is there: who has the same files need not send them.
+         */
+        get: operations["show_api_v1_code__digest__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/code/{digest}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Archive
+         * @description The files, as a tar file.
+         */
+        get: operations["archive_api_v1_code__digest__archive_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/data-sets": {
         parameters: {
             query?: never;
@@ -1040,6 +1105,79 @@ export interface components {
              */
             utility_range: number[] | null;
         };
+        /**
+         * CodeLimits
+         * @description What may be sent, and what a job may leave out.
+         */
+        CodeLimits: {
+            /**
+             * Default Image
+             * @description for those who name none
+             */
+            default_image: string;
+            /**
+             * Max Bytes
+             * @description of all files of one archive
+             */
+            max_bytes: number;
+            /** Max Files */
+            max_files: number;
+            /**
+             * Stored
+             * @description archives that are kept
+             */
+            stored: number;
+            /** Stored Bytes */
+            stored_bytes: number;
+        };
+        /**
+         * CodeOut
+         * @description What a job runs, and where that came from. It can be given as the `code` of another job.
+         */
+        CodeOut: {
+            /** Commit */
+            commit: string | null;
+            /** Digest */
+            digest: string;
+            /** Dirty */
+            dirty: boolean | null;
+            /** Git */
+            git: string | null;
+            /** Ref */
+            ref: string | null;
+        };
+        /**
+         * CodeSpec
+         * @description What a user gives. With a digest the rest only says where the code came from: a job that is shown can be
+         *     submitted again, and runs the very same.
+         */
+        CodeSpec: {
+            /**
+             * Commit
+             * @description that the code is of
+             */
+            commit?: string | null;
+            /**
+             * Digest
+             * @description of the archive: POST /code answers it
+             */
+            digest?: string | null;
+            /**
+             * Dirty
+             * @description whether it was changed since that commit
+             */
+            dirty?: boolean | null;
+            /**
+             * Git
+             * @description repository from which the service takes the code, if no digest says it
+             */
+            git?: string | null;
+            /**
+             * Ref
+             * @description branch, tag or whole commit id; default HEAD
+             */
+            ref?: string | null;
+        };
         /** DataSetOut */
         DataSetOut: {
             /**
@@ -1488,6 +1626,7 @@ export interface components {
              * @description of all workers together; in place of the training script's
              */
             batch_size: number | null;
+            code: components["schemas"]["CodeOut"] | null;
             /**
              * Command
              * @description run under the launcher; split into words, no shell is involved
@@ -1693,6 +1832,7 @@ export interface components {
              * @description of all workers together; in place of the training script's
              */
             batch_size: number | null;
+            code: components["schemas"]["CodeOut"] | null;
             /**
              * Command
              * @description run under the launcher; split into words, no shell is involved
@@ -1910,6 +2050,8 @@ export interface components {
              * @description of all workers together; in place of the training script's
              */
             batch_size?: number | null;
+            /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+            code?: string | components["schemas"]["CodeSpec"] | null;
             /**
              * Command
              * @description run under the launcher; split into words, no shell is involved
@@ -2548,6 +2690,16 @@ export interface components {
             /** User */
             user: string;
         };
+        /** StoredCodeOut */
+        StoredCodeOut: {
+            /** Bytes */
+            bytes: number;
+            /**
+             * Digest
+             * @description what a job names as its `code`
+             */
+            digest: string;
+        };
         /**
          * TaskOut
          * @description One container of one attempt.
@@ -2914,6 +3066,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UtilityOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    limits_api_v1_code_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeLimits"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    upload_api_v1_code_post: {
+        parameters: {
+            query?: {
+                /** @description that the archive should have */
+                digest?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredCodeOut"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_api_v1_code__digest__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredCodeOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    archive_api_v1_code__digest__archive_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description a tar file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */
@@ -3645,6 +3987,8 @@ export interface operations {
                      * @description of all workers together; in place of the training script's
                      */
                     batch_size?: number | null;
+                    /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+                    code?: string | components["schemas"]["CodeSpec"] | null;
                     /**
                      * Command
                      * @description run under the launcher; split into words, no shell is involved
@@ -5177,6 +5521,8 @@ export interface operations {
                      * @description of all workers together; in place of the training script's
                      */
                     batch_size?: number | null;
+                    /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+                    code?: string | components["schemas"]["CodeSpec"] | null;
                     /**
                      * Command
                      * @description run under the launcher; split into words, no shell is involved

@@ -1,0 +1,137 @@
+"""The code that jobs bring along: sent once, named by its digest, and had back as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse, Response
+
+from schedulearn.api.answers.model import AnswerModel
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.code.archive import DIGEST
+from schedulearn.scheduler.code.store import CodeStore, StoredCode, Upload
+from schedulearn.scheduler.errors import InvalidError, NotFoundError
+
+router = APIRouter(prefix="/api/v1/code", tags=["code"])
+
+_PIECE = 1 << 20
+_SILENCE_S, _WHOLE_S = 60.0, 3600.0
+_AT_ONCE = 4
+_UNBOUNDED = 1 << 50  # the store has the limit, which is a setting
+_TAR = {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}
+Digest = Annotated[str | None, Query(pattern=f"^{DIGEST}$", description="that the archive should have")]
+
+
+class StoredCodeOut(AnswerModel):
+    digest: str = Field(description="what a job names as its `code`")
+    bytes: int
+
+
+class CodeLimits(AnswerModel):
+    """What may be sent, and what a job may leave out."""
+
+    max_bytes: int = Field(description="of all files of one archive")
+    max_files: int
+    default_image: str = Field(description="for those who name none")
+    stored: int = Field(description="archives that are kept")
+    stored_bytes: int
+
+
+@router.get("")
+def limits(request: Request) -> CodeLimits:
+    """How much code may have, and how much is stored."""
+    cluster = cluster_of(request)
+    stored = cluster.code.all()
+    return CodeLimits(
+        max_bytes=cluster.code.max_bytes,
+        max_files=cluster.code.max_files,
+        default_image=cluster.settings.default_image,
+        stored=len(stored),
+        stored_bytes=sum(each.bytes for each in stored),
+    )
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=problems(413, 422, 507),
+    max_body_size=_UNBOUNDED,
+    openapi_extra={"requestBody": {"required": True, "content": _TAR}},
+)
+async def upload(request: Request, digest: Digest = None) -> StoredCodeOut:
+    """Takes a tar file, also one made smaller by gzip, and stores its files in our own form, whose digest it answers.
+    The same files are stored once. Nothing is kept of an upload that is cut off, too large or harmful."""
+    store = cluster_of(request).code
+    async with _turns(request):
+        stored = await _receive(request, store, digest)
+    return StoredCodeOut(digest=stored.digest, bytes=stored.bytes)
+
+
+def _turns(request: Request) -> asyncio.Semaphore:
+    """So many uploads at a time: each may need some room until it is stored."""
+    state = request.app.state
+    if not hasattr(state, "uploads"):
+        state.uploads = asyncio.Semaphore(_AT_ONCE)
+    turns: asyncio.Semaphore = state.uploads
+    return turns
+
+
+async def _receive(request: Request, store: CodeStore, digest: str | None) -> StoredCode:
+    with store.receive() as archive:
+        end = time.monotonic() + _WHOLE_S
+        pieces = request.stream()
+        held = bytearray()
+        try:
+            while (piece := await _next(pieces, end)) is not None:
+                held += piece
+                if len(held) >= _PIECE:
+                    await run_in_threadpool(archive.write, bytes(held))
+                    held.clear()
+        except ClientDisconnect as error:
+            raise InvalidError("the upload was cut off; nothing of it is kept") from error
+        return await run_in_threadpool(_finish, archive, bytes(held), digest)
+
+
+async def _next(pieces: AsyncGenerator[bytes], end: float) -> bytes | None:
+    try:
+        return await asyncio.wait_for(anext(pieces), min(_SILENCE_S, end - time.monotonic()))
+    except StopAsyncIteration:
+        return None
+    except TimeoutError as error:
+        raise InvalidError("the upload takes too long; nothing of it is kept") from error
+
+
+def _finish(archive: Upload, rest: bytes, digest: str | None) -> StoredCode:
+    archive.write(rest)
+    return archive.finish(digest)
+
+
+@router.get("/{digest}", responses=problems(404, 422))
+def show(request: Request, digest: str) -> StoredCodeOut:
+    """Whether an archive is there: who has the same files need not send them."""
+    found = cluster_of(request).code.find(digest)
+    if found is None:
+        raise NotFoundError(f"the code {digest} is not stored here, or not any more")
+    cluster_of(request).code.use(digest)
+    return StoredCodeOut(digest=found.digest, bytes=found.bytes)
+
+
+_ARCHIVE: dict[int | str, dict[str, Any]] = {200: {"content": _TAR, "description": "a tar file"}, **problems(404, 422)}
+
+
+@router.get("/{digest}/archive", response_class=Response, responses=_ARCHIVE)
+def archive(request: Request, digest: str) -> Response:
+    """The files, as a tar file."""
+    store = cluster_of(request).code
+    if store.find(digest) is None:
+        raise NotFoundError(f"the code {digest} is not stored here, or not any more")
+    name = f"{digest.removeprefix('sha256:')[:12]}.tar"
+    return FileResponse(store.path(digest), media_type="application/x-tar", filename=name)

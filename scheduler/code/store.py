@@ -1,0 +1,227 @@
+"""Where archives are kept: one file each, named by its digest, whole or not there at all.
+
+The files are all there is: when one was used last is its time. A service that is killed at any moment leaves nothing
+but files that begin with a dot, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from schedulearn.scheduler.code.archive import (
+    DIGEST,
+    MAX_BYTES,
+    MAX_FILES,
+    Entry,
+    read_entries,
+    show_bytes,
+    write_archive,
+)
+from schedulearn.scheduler.errors import InvalidError, NoSpaceError, TooLargeError
+
+_PARTIAL = ".partial-"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_GZIP = b"\x1f\x8b"
+_PIECE = 1 << 20
+_TAR_ROOM = 2048
+"""Bytes that a file costs in a tar file beside its content, at most: its header, its long name, the rest of a block."""
+_FRESH_S = 3600.0
+"""So long an archive stays that was just sent or named: the job that needs it may be about to be stored."""
+
+
+@dataclass(frozen=True)
+class StoredCode:
+    digest: str
+    bytes: int
+    used_at: float
+
+
+class CodeStore:
+    """Thread-safe. `max_bytes` and `max_files` bound one archive."""
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> None:
+        """Only one at a time may use `folder`: what others left half-written is removed."""
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.max_files = max_files
+        self._lock = threading.Lock()  # between the end of a write, a use and a removal
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for partial in folder.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+
+    def path(self, digest: str) -> Path:
+        """Where such an archive is, if it is there. Raises InvalidError for what is no digest."""
+        if not re.fullmatch(DIGEST, digest):
+            raise InvalidError("a digest is sha256: and 64 hexadecimal digits", field="digest")
+        return self.folder / f"{digest.removeprefix('sha256:')}.tar"
+
+    def find(self, digest: str) -> StoredCode | None:
+        try:
+            found = self.path(digest).stat()
+        except FileNotFoundError:
+            return None
+        return StoredCode(digest, found.st_size, found.st_mtime)
+
+    def all(self) -> list[StoredCode]:
+        """By last use, the longest unused first."""
+        found = (self.find(f"sha256:{path.stem}") for path in self.folder.glob("*.tar"))
+        return sorted((each for each in found if each is not None), key=lambda each: (each.used_at, each.digest))
+
+    def use(self, digest: str) -> bool:
+        """Notes that somebody needs an archive; False: it is not there."""
+        with self._lock:
+            try:
+                os.utime(self.path(digest))
+            except FileNotFoundError:
+                return False
+        return True
+
+    def receive(self) -> Upload:
+        """`with store.receive() as upload:`, then `write` and `finish`. Raises NoSpaceError."""
+        return Upload(self)
+
+    def keep(self, entries: Callable[[], list[Entry]], expected: str | None = None) -> StoredCode:
+        """Packs and stores what `entries` gives, unless it is there. `expected`: the digest that its sender says."""
+        with self.partial() as target:
+            written = write_archive(entries(), target, max_bytes=self.max_bytes, max_files=self.max_files)
+            if expected not in (None, written.digest):
+                raise InvalidError(
+                    f"what came is {written.digest}, not {expected}: it changed on its way, send it again",
+                    field="digest",
+                )
+            with self._lock:
+                path = self.path(written.digest)
+                if path.exists():
+                    os.utime(path)
+                else:
+                    self._commit(target, path)
+        return StoredCode(written.digest, written.bytes, time.time())
+
+    @contextmanager
+    def partial(self) -> Iterator[IO[bytes]]:
+        """A private file beside the archives that is gone afterwards. Raises NoSpaceError where the disk is full."""
+        with (
+            full_disk_told(self.folder),
+            tempfile.NamedTemporaryFile(prefix=_PARTIAL, dir=self.folder, delete=False) as file,
+        ):
+            try:
+                yield file.file
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+
+    def _commit(self, partial: IO[bytes], path: Path) -> None:
+        partial.flush()
+        os.fsync(partial.fileno())
+        os.rename(partial.name, path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def prune(self, needed: Callable[[], Collection[str]], room: int, now: float) -> list[StoredCode]:
+        """Removes archives until the rest fits into `room`, the longest unused first; 0: no bound. `needed` names
+        those that must stay: it is asked while none can be named anew."""
+        gone: list[StoredCode] = []
+        with self._lock:
+            stored = self.all()
+            total = sum(each.bytes for each in stored)
+            if room <= 0 or total <= room:
+                return gone
+            keep = needed()
+            for each in stored:
+                if total > room and each.digest not in keep and now - each.used_at > _FRESH_S:
+                    self.path(each.digest).unlink(missing_ok=True)
+                    gone.append(each)
+                    total -= each.bytes
+        return gone
+
+
+class Upload:
+    """An archive that is just being sent, as a tar file or one that gzip made smaller. Gone when it is left."""
+
+    def __init__(self, store: CodeStore) -> None:
+        self._store = store
+        self._open = ExitStack()
+        self._most = store.max_bytes + store.max_files * _TAR_ROOM
+        self._begin = b""
+        self._inflate: zlib._Decompress | None = None
+        self._bytes = 0
+        self.received = 0
+
+    def __enter__(self) -> Self:
+        self._file = self._open.enter_context(self._store.partial())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def write(self, data: bytes) -> None:
+        """Raises TooLargeError, InvalidError and NoSpaceError."""
+        self.received += len(data)
+        if self.received > self._most:
+            raise self._too_large()
+        if len(self._begin) < len(_GZIP):
+            self._begin += data
+            if len(self._begin) < len(_GZIP):
+                return
+            data = self._begin
+            if data.startswith(_GZIP):
+                self._inflate = zlib.decompressobj(wbits=31)
+        if self._inflate is None:
+            self._store_piece(data)
+            return
+        while data:
+            if self._inflate.eof:
+                raise InvalidError("the compressed archive goes on after its end")
+            try:
+                self._store_piece(self._inflate.decompress(data, _PIECE))
+            except zlib.error as error:
+                raise InvalidError(f"the compressed archive is damaged: {error}") from error
+            data = self._inflate.unconsumed_tail or self._inflate.unused_data
+
+    def _store_piece(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self._bytes > self._most:
+            raise self._too_large()
+        with full_disk_told(self._store.folder):
+            self._file.write(data)
+
+    def _too_large(self) -> TooLargeError:
+        most = show_bytes(self._store.max_bytes)
+        return TooLargeError(
+            f"the archive is larger than {most} (setting code_limit): leave out what the job does not need"
+        )
+
+    def finish(self, expected: str | None = None) -> StoredCode:
+        """Stores what was written. Raises InvalidError for what is no whole archive, or not the `expected` one."""
+        if self._inflate is not None and not self._inflate.eof:
+            raise InvalidError("the compressed archive is cut off")
+        if not self.received:
+            raise InvalidError("there is no archive in the request: send a tar file as its body")
+        self._file.flush()
+        self._file.seek(0)
+        return self._store.keep(lambda: read_entries(self._file, self._store.max_files), expected)
+
+
+@contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Turns the errors of a full disk into NoSpaceError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise NoSpaceError(f"there is no room for the archive in {folder}: {error.strerror}") from error

@@ -1,0 +1,58 @@
+"""The key `code` of a job: an archive that was sent before, or a commit that the service fetches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from schedulearn.scheduler.code.archive import DIGEST
+from schedulearn.scheduler.code.git import REF
+from schedulearn.scheduler.specs.texts import Text
+
+
+def _git_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be like https://github.com/owner/name.git")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("must be without a user, password, ? and #: it is stored and shown with the job")
+    return url
+
+
+class CodeSpec(BaseModel):
+    """What a user gives. With a digest the rest only says where the code came from: a job that is shown can be
+    submitted again, and runs the very same."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    digest: str | None = Field(default=None, pattern=f"^{DIGEST}$", description="of the archive: POST /code answers it")
+    git: Annotated[Text, AfterValidator(_git_url)] | None = Field(
+        default=None,
+        max_length=1000,
+        description="repository from which the service takes the code, if no digest says it",
+    )
+    ref: Text | None = Field(
+        default=None, max_length=200, pattern=f"^{REF}$", description="branch, tag or whole commit id; default HEAD"
+    )
+    commit: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="that the code is of"
+    )
+    dirty: bool | None = Field(default=None, description="whether it was changed since that commit")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.digest is None and self.git is None:
+            raise ValueError("must have a digest, or the repository `git`")
+        if self.digest is None and (self.commit is not None or self.dirty is not None):
+            raise ValueError("commit and dirty go with a digest; which commit of `git` is meant is said by ref")
+        return self
+
+
+def _as_code(value: Any) -> Any:
+    """A digest alone means the archive."""
+    return {"digest": value} if isinstance(value, str) else value
+
+
+Code = Annotated[CodeSpec, BeforeValidator(_as_code, json_schema_input_type=str | CodeSpec)]

@@ -18,6 +18,7 @@ from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import COOKIE, Guard, same_token
 from schedulearn.api.edge.origins import Origins
+from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.reach import find_report_url
@@ -97,7 +98,7 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs, code, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline,
+        jobs, code, files, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline,
         tokens, webhooks, page,
     )  # fmt: skip
     for module in routed:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -31,11 +31,14 @@ from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping
 from schedulearn.scheduler.hosts.docker_hosts import DockerHosts
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
 from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
+from schedulearn.scheduler.hosts.job_files import JobFiles
+from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
@@ -106,6 +109,8 @@ class Cluster:
         copies = Copies(self.data_dir / "checkpoint-copies", chosen.checkpoint_copies)
         every_s = min(COPY_S, chosen.checkpoint_interval)
         self.checkpoints = Checkpoints(self.db, self._directory.agents, copies, chosen.keep_checkpoints, every_s)
+        self.outputs = Outputs(self.db, self._directory.agents, chosen.keep_outputs * DAY_S)
+        self.files = JobFiles(self.db, self._directory.agents)
         self.fleet = Fleet(
             self.db,
             self.cluster_id,
@@ -114,9 +119,14 @@ class Cluster:
             wake,
             monitor=self.monitor,
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
-            bring_checkpoints=self.checkpoints.fetch,
+            bring_checkpoints=self._bring,
         )
         self.fleet.open(self.host, chosen.hosts)
+
+    def _bring(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        """What a job needs where it goes on."""
+        yield from self.checkpoints.fetch(job_id, host_id, runtime)
+        yield from self.outputs.fetch(job_id, host_id, runtime)
 
     def _open_reports(self, find_report_url: FindReportUrl | None) -> None:
         chosen = self.settings
@@ -201,6 +211,7 @@ class Cluster:
         self.loop.start()
         self.fleet.start()
         self.checkpoints.start()
+        self.outputs.start()
         self.housekeeping.start()
         self.forecaster.start()
         self.webhooks.start()
@@ -213,6 +224,7 @@ class Cluster:
             self.parking.close()
         self.forecaster.close()
         self.housekeeping.close()
+        self.outputs.close()
         self.checkpoints.close()
         self.loop.close()
         self.job_logs.close()

@@ -22,6 +22,13 @@ class NotFoundError(SchedulearnError):
     http_status = 404
 
 
+class FilesGoneError(NotFoundError):
+    """A job's files were there, and were removed by rule or with their host."""
+
+    code = "files_gone"
+    http_status = 410
+
+
 class UnauthorizedError(SchedulearnError):
     """Who asks may not: a missing or wrong token."""
 

@@ -61,6 +61,9 @@ class ClusterSettings(BaseModel):
     checkpoint_room: Size = Field(
         default=0, description="room for checkpoints on each host; those of ended jobs go, oldest first"
     )
+    output_room: Size = Field(
+        default=0, description="room for outputs on each host; those of ended jobs go, oldest first; 0: no bound"
+    )
     log_room: Size = Field(
         default=0, description="room for logs in the data folder; those of ended jobs go, oldest first; 0: no bound"
     )
@@ -100,6 +103,9 @@ class ClusterSettings(BaseModel):
     checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"
+    )
+    keep_outputs: float = Field(
+        default=30.0, ge=0, le=36_500, description="days that a job's outputs are kept after its end"
     )
     checkpoint_copies: Size = Field(
         default=50 << 30,

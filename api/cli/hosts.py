@@ -195,7 +195,7 @@ def return_gpu(session: Session, host: str, gpu: str) -> None:
 @click.argument("host")
 @pass_session
 def disk(session: Session, host: str) -> None:
-    """Shows what takes room on a host: images, checkpoints, and fetches under way. It asks the host.
+    """Shows what takes room on a host: images, checkpoints, outputs, and fetches under way. It asks the host.
 
     FREED is what the removal of one would free: layers that other images have too stay.
 
@@ -211,8 +211,9 @@ def disk(session: Session, host: str) -> None:
     for image in found["images"]:
         used = "in use" if image["in_use"] else show_time(image["used_at"]) if image["used_at"] else ""
         rows.append([_size(image["bytes"]), _size(image["own_bytes"]), "image", clean(image["name"]), used])
-    for each in found["checkpoints"]:
-        rows.append([_size(each["bytes"]), _size(each["bytes"]), "checkpoints", clean(each["job"]), ""])
+    for what in ("checkpoints", "outputs"):
+        for each in found[what]:
+            rows.append([_size(each["bytes"]), _size(each["bytes"]), what, clean(each["job"]), ""])
     rows += [["", "", "fetch", clean(each["image"]), clean(each["message"])] for each in found["fetches"]]
     print_table(session, ("SIZE", "FREED", "WHAT", "NAME", "LAST USED"), rows)
     if session.pretty:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
@@ -10,6 +12,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.runtimes.contract import Stored
 from schedulearn.scheduler.specs.job import ImageName
 
 router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
@@ -24,7 +27,7 @@ class ImageOut(AnswerModel):
     in_use: bool = Field(description="a job that is not over names it")
 
 
-class CheckpointsOut(AnswerModel):
+class StoredOut(AnswerModel):
     job: str = Field(validation_alias="name")
     bytes: int
 
@@ -38,7 +41,8 @@ class FetchOut(AnswerModel):
 class DiskOut(AnswerModel):
     images_bytes: int = Field(description="of all images together")
     images: list[ImageOut]
-    checkpoints: list[CheckpointsOut]
+    checkpoints: list[StoredOut]
+    outputs: list[StoredOut]
     fetches: list[FetchOut]
 
 
@@ -64,13 +68,17 @@ def disk(request: Request, host_id: str) -> DiskOut:
         )
         for image in found.images
     ]
-    checkpoints = [CheckpointsOut.model_validate(checkpoints) for checkpoints in found.checkpoints]
     return DiskOut(
         images_bytes=found.images_bytes,
         images=sorted(images, key=lambda image: -image.bytes),
-        checkpoints=sorted(checkpoints, key=lambda checkpoints: -checkpoints.bytes),
+        checkpoints=_largest_first(found.checkpoints),
+        outputs=_largest_first(found.outputs),
         fetches=_fetches(agent),
     )
+
+
+def _largest_first(found: Sequence[Stored]) -> list[StoredOut]:
+    return sorted((StoredOut.model_validate(each) for each in found), key=lambda each: -each.bytes)
 
 
 @router.post("/images", status_code=202, responses=_REFUSED)

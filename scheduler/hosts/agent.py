@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 ImageSource = Callable[[str], Iterator[ImageProgress]]
 """Image -> makes it present on a host, and tells how far that is."""
 CheckpointSource = Callable[[str], Iterator[ImageProgress]]
-"""Job id -> brings its checkpoints to a host, and tells how far that is."""
+"""Job id -> brings its checkpoints and outputs to a host, and tells how far that is."""
 
 _ACTIONS = 8  # at a time
 _FETCHES = 3  # at a time; further ones wait for their turn
@@ -174,6 +174,10 @@ class HostAgent:
     def drop_checkpoints(self, job_id: str, may_go: Callable[[], bool]) -> None:
         """Those of a job that has none brought here just now, if they `may_go`: none comes before they went."""
         self._checkpoints.drop(job_id, may_go, self.runtime.checkpoints.drop)
+
+    def drop_outputs(self, job_id: str, may_go: Callable[[], bool]) -> None:
+        """As `drop_checkpoints`: outputs are brought with them."""
+        self._checkpoints.drop(job_id, may_go, self.runtime.outputs.drop)
 
     # Tasks.
 

@@ -1,4 +1,4 @@
-"""Room on disks: what nobody used for longest goes first, of images, checkpoints, logs and code; images that are wanted
+"""Room on disks: what nobody used for longest goes first, of images, checkpoints, outputs, logs and code; images wanted
 everywhere come.
 
 What goes was put there by jobs of this service and is used by none that is not over; what others keep on an engine is
@@ -20,7 +20,7 @@ from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
-from schedulearn.scheduler.runtimes.contract import Disk
+from schedulearn.scheduler.runtimes.contract import Disk, Stored
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.db import Database
@@ -75,7 +75,7 @@ class Housekeeping:
 
     def start(self) -> None:
         chosen = self._settings
-        if chosen.images or chosen.image_room or chosen.checkpoint_room or chosen.log_room or chosen.code_room:
+        if chosen.images or chosen.log_room or chosen.code_room or self._bounds_hosts:
             self._thread.start()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Housekeeping:
             for image in self._settings.images:
                 if not agent.has_image(image):
                     agent.fetch(image)
-            if self._settings.image_room or self._settings.checkpoint_room:
+            if self._bounds_hosts:
                 try:
                     self._tidy_host(agent)
                 except RuntimeFault as fault:
@@ -98,6 +98,11 @@ class Housekeeping:
             self._tidy_logs()
         for gone in self._code.prune(self._needed_code, self._settings.code_room, self._clock()):
             log.info("the code %s goes: code_room is full", gone.digest)
+
+    @property
+    def _bounds_hosts(self) -> bool:
+        chosen = self._settings
+        return bool(chosen.image_room or chosen.checkpoint_room or chosen.output_room)
 
     def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
         """What takes room there, and when jobs last used each image (None: some still do, or may)."""
@@ -115,11 +120,17 @@ class Housekeeping:
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
             agent.forget_image(name)
-        over = self._finished([stored.name for stored in disk.checkpoints])
-        checkpoints = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in disk.checkpoints]
-        for job_id in surplus(checkpoints, sum(each.bytes for each in checkpoints), self._settings.checkpoint_room):
+        for job_id in self._jobs_to_drop(disk.checkpoints, self._settings.checkpoint_room):
             log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
             agent.drop_checkpoints(job_id, lambda: True)
+        for job_id in self._jobs_to_drop(disk.outputs, self._settings.output_room):
+            log.info("the outputs of job %s go from %s: output_room is full", job_id, agent.host_id)
+            agent.drop_outputs(job_id, lambda: True)
+
+    def _jobs_to_drop(self, kept: Sequence[Stored], room: int) -> list[str]:
+        over = self._finished([stored.name for stored in kept])
+        items = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in kept]
+        return surplus(items, sum(each.bytes for each in items), room)
 
     def _tidy_logs(self) -> None:
         sizes = self._logs.sizes()

@@ -1,6 +1,6 @@
 """What the service needs of an execution engine, and the values that cross that seam.
 
-Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images` and `Checkpoints`. One
+Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images` and `JobFolders`. One
 conformance suite (tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state
 that can't be found again: after a crash of the service, `observe` says what is there.
 """
@@ -8,7 +8,9 @@ that can't be found again: after a crash of the service, `observe` says what is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
@@ -46,6 +48,28 @@ class Disk:
     """Of all layers."""
     checkpoints: tuple[Stored, ...] = ()
     """By job, of this service."""
+    outputs: tuple[Stored, ...] = ()
+    """By job, of this service."""
+
+
+class FileKind(StrEnum):
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"  # a socket, a device, a pipe: nothing that can be read
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of a job's folder, as it is there."""
+
+    name: str
+    kind: FileKind
+    bytes: int = 0
+    """Of a file; 0 for everything else."""
+    modified_at: float = 0.0
+    target: str = ""
+    """Where a link leads, as the job sees it: relative to the link, or an absolute path."""
 
 
 class Images(Protocol):
@@ -78,9 +102,37 @@ class Images(Protocol):
         ...
 
 
-class Checkpoints(Protocol):
-    """The folders of checkpoints on one host, of jobs of this service. `Runtime.start` makes a job's folder, all
-    attempts of the job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR."""
+class FolderView(Protocol):
+    """A look into one job's folder. A `path` is relative to it, has no `..`, and every part of it but the last is a
+    folder: `scheduler/runtimes/paths.py` finds such a path by `stat`, where links are."""
+
+    @property
+    def seen_at(self) -> str:
+        """The folder's path as the job sees it."""
+        ...
+
+    def stat(self, path: str) -> FileEntry | None:
+        """What is at a path; a link is not followed. The empty path is the folder. None: nothing is there."""
+        ...
+
+    def entries(self, path: str, after: str, limit: int) -> Sequence[FileEntry]:
+        """What is directly in a folder, by name: the first `limit` whose names come after `after`."""
+        ...
+
+    def read(self, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
+        """`length` bytes of a file from `offset` on. Raises RuntimeFault if its size is not `size`, or it changes
+        meanwhile so that they can't be had."""
+        ...
+
+    def pack(self, path: str) -> Iterator[bytes]:
+        """A folder as a tar archive with names relative to it."""
+        ...
+
+
+class JobFolders(Protocol):
+    """The folders of one kind, checkpoints or outputs, on one host, of jobs of this service. `Runtime.start` makes a
+    job's folder, all attempts of the job share it, and its path is in their variable SCHEDULEARN_CHECKPOINT_DIR or
+    SCHEDULEARN_OUTPUT_DIR."""
 
     def jobs(self) -> Sequence[str]:
         """Ids of the jobs that have a folder."""
@@ -99,9 +151,14 @@ class Checkpoints(Protocol):
         it meanwhile may be torn."""
         ...
 
-    def load(self, job_id: str, archive: Iterable[bytes]) -> None:
+    def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
         """Makes the folder what such an archive holds, and nothing else. One that breaks off leaves no folder.
+        With `keep`, what the folder has already stays, unless the archive has a file of the same name.
         Raises RuntimeFault while a task of the job that ran has it; one that never ran is removed."""
+        ...
+
+    def view(self, job_id: str) -> AbstractContextManager[FolderView | None]:
+        """To look into a folder, while tasks of the job run and after. None without a folder."""
         ...
 
 
@@ -113,7 +170,10 @@ class Runtime(Protocol):
     def images(self) -> Images: ...
 
     @property
-    def checkpoints(self) -> Checkpoints: ...
+    def checkpoints(self) -> JobFolders: ...
+
+    @property
+    def outputs(self) -> JobFolders: ...
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""

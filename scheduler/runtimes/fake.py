@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, Stored, StoredImage
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage
+from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.workspace import check_code
 
@@ -28,12 +29,6 @@ class _Task:
     spec: TaskSpec
     seen: ObservedTask
     log: bytearray = field(default_factory=bytearray)
-
-
-@dataclass(frozen=True)
-class _Folder:
-    changed_at: float
-    content: bytes
 
 
 class FakeImages:
@@ -91,42 +86,6 @@ class FakeImages:
             self.present.add(image)
 
 
-class FakeCheckpoints:
-    """The folders are bytes in memory."""
-
-    def __init__(self, runtime: FakeRuntime) -> None:
-        self.kept: dict[str, _Folder] = {}
-        self._runtime = runtime
-
-    def jobs(self) -> Sequence[str]:
-        with self._runtime.called("checkpoints.jobs"):
-            return sorted(self.kept)
-
-    def drop(self, job_id: str) -> None:
-        with self._runtime.called("checkpoints.drop", job_id):
-            if not any(task.job_id == job_id for task in self._runtime.tasks()):
-                self.kept.pop(job_id, None)
-
-    def changed_at(self, job_id: str) -> float | None:
-        with self._runtime.called("checkpoints.changed_at", job_id):
-            kept = self.kept.get(job_id)
-            return kept.changed_at if kept else None
-
-    def save(self, job_id: str) -> Iterator[bytes]:
-        with self._runtime.called("checkpoints.save", job_id):
-            kept = self.kept.get(job_id)
-        if kept is not None:
-            yield b"tar:" + kept.content
-
-    def load(self, job_id: str, archive: Iterable[bytes]) -> None:
-        with self._runtime.called("checkpoints.load", job_id):
-            self._runtime.forget_created(job_id)
-            if any(task.job_id == job_id for task in self._runtime.tasks()):
-                raise RuntimeFault(f"a task of {job_id} still has its checkpoints")
-            self.kept.pop(job_id, None)
-        self._runtime.write_checkpoint(job_id, b"".join(archive).removeprefix(b"tar:"))
-
-
 class FakeRuntime(Runtime):
     """Keeps to the contract of `Runtime`, thread-safe. `clock` gives the times of tasks.
 
@@ -146,7 +105,8 @@ class FakeRuntime(Runtime):
     ) -> None:
         self.host_id = host_id
         self._images = FakeImages(self, images, fetchable or {})
-        self._checkpoints = FakeCheckpoints(self)
+        self._checkpoints = FakeFolders(self, "checkpoints", clock)
+        self._outputs = FakeFolders(self, "outputs", clock)
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -168,8 +128,12 @@ class FakeRuntime(Runtime):
         return self._images
 
     @property
-    def checkpoints(self) -> FakeCheckpoints:
+    def checkpoints(self) -> FakeFolders:
         return self._checkpoints
+
+    @property
+    def outputs(self) -> FakeFolders:
+        return self._outputs
 
     def survey(self) -> HostFacts:
         with self._changed:
@@ -185,8 +149,7 @@ class FakeRuntime(Runtime):
         with self._changed:
             self._enter("disk")
             images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images.present or ()))
-            checkpoints = tuple(Stored(job, len(kept.content)) for job, kept in sorted(self.checkpoints.kept.items()))
-            return Disk(images, len(images) * GIB, checkpoints)
+            return Disk(images, len(images) * GIB, self.checkpoints.sizes(), self.outputs.sizes())
 
     def start(self, task: TaskSpec) -> None:
         with self._changed:
@@ -199,7 +162,8 @@ class FakeRuntime(Runtime):
             if not self.images.holds(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
-            self.checkpoints.kept.setdefault(task.job_id, _Folder(self._clock(), b""))
+            for folders in (self.checkpoints, self.outputs):
+                folders.make(task.job_id)
             running = ObservedTask(task.task_id, TaskState.RUNNING, started_at=self._clock())
             self._tasks[task.task_id] = _Task(existing.spec if existing else task, running)
             self._notify()
@@ -263,12 +227,16 @@ class FakeRuntime(Runtime):
     def write_checkpoint(self, job_id: str, content: bytes) -> None:
         """The job's task writes into the folder."""
         with self._changed:
-            self.checkpoints.kept[job_id] = _Folder(self._clock(), content)
+            self.checkpoints.write(job_id, "checkpoint", content)
 
     def read_checkpoint(self, job_id: str) -> bytes | None:
         with self._changed:
-            kept = self.checkpoints.kept.get(job_id)
-            return kept.content if kept else None
+            return self.checkpoints.content(job_id, "checkpoint")
+
+    def write_output(self, job_id: str, name: str, content: bytes) -> None:
+        """The job's task writes a file into the outputs."""
+        with self._changed:
+            self.outputs.write(job_id, name, content)
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""
@@ -317,7 +285,7 @@ class FakeRuntime(Runtime):
     def env(self, task_id: str) -> dict[str, str]:
         """What the command finds in its environment."""
         with self._changed:
-            return complete_env(self._tasks[task_id].spec, {}, "/fake/sdk", "/fake/checkpoints")
+            return complete_env(self._tasks[task_id].spec, {}, "/fake/sdk", "/fake/checkpoints", "/fake/outputs")
 
     def check(self) -> None:
         """Raises AssertionError where a driver broke what must always hold: no task was started twice, no GPU is in

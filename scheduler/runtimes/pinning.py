@@ -31,10 +31,13 @@ def check_task(task: TaskSpec) -> None:
             )
 
 
-def complete_env(task: TaskSpec, base: Mapping[str, str], sdk: str = "", checkpoints: str = "") -> dict[str, str]:
+def complete_env(
+    task: TaskSpec, base: Mapping[str, str], sdk: str = "", checkpoints: str = "", outputs: str = ""
+) -> dict[str, str]:
     """`base`, then the task's own variables, then who it is and its GPUs: nothing before can set or widen those.
 
-    `sdk`: the folder with the SDK, which goes first on PYTHONPATH. `checkpoints`: where the job keeps its own.
+    `sdk`: the folder with the SDK, which goes first on PYTHONPATH. `checkpoints` and `outputs`: where the
+    job keeps its own.
 
     With real GPUs CUDA_VISIBLE_DEVICES names the same UUIDs, for engines that do not hide the others; else it is
     empty, so that a task of simulated GPUs does not find real ones.
@@ -46,6 +49,7 @@ def complete_env(task: TaskSpec, base: Mapping[str, str], sdk: str = "", checkpo
         **task.env,
         **({"PYTHONPATH": ":".join(filter(None, (sdk, user_path)))} if sdk else {}),
         **({"SCHEDULEARN_CHECKPOINT_DIR": checkpoints} if checkpoints else {}),
+        **({"SCHEDULEARN_OUTPUT_DIR": outputs} if outputs else {}),
         "SCHEDULEARN_TASK": task.task_id,
         "NVIDIA_VISIBLE_DEVICES": uuids or NO_GPU,
         "CUDA_VISIBLE_DEVICES": "" if task.simulated_gpus else uuids,

@@ -23,14 +23,14 @@ from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
-from schedulearn.scheduler.store import models
+from schedulearn.scheduler.store import models, moved_outputs  # noqa: F401  # the tables
 from schedulearn.scheduler.store.columns import read_json
 from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 
-HEAD = "0016"
+HEAD = "0017"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 _GROUP = 512  # changes that share one commit, at most

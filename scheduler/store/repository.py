@@ -29,6 +29,7 @@ from schedulearn.scheduler.store.models import (
     PortLease,
     Task,
 )
+from schedulearn.scheduler.store.moved_outputs import forget_moved
 
 
 class Versioned(Protocol):
@@ -318,7 +319,8 @@ def sync_gpus(db: Connection, host_id: str, gpus: Sequence[FoundGpu]) -> None:
 
 
 def mark_running(db: Connection, task: records.Task, started_at: float, image: str = "") -> None:
-    """From now on the checkpoints of the job are where its first task runs."""
+    """From now on the checkpoints of the job are where its first task runs, and its outputs there count."""
+    forget_moved(db, task.job_id, task.host_id)
     if task.rank == 0:
         db.execute(_AT_HOME, {"home_of": task.job_id, "checkpoint_host": task.host_id})
     db.execute(_MARK_RUNNING, {"marked_id": task.id, "state": "running", "started_at": started_at, "image": image})

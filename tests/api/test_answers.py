@@ -78,6 +78,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         )  # fmt: skip
         api.wait(job, "running")
         api.runtime.write_checkpoint(job, b"x")
+        api.runtime.write_output(job, "model.pt", b"weights")
         waiting = api.submit(required_gpus=5)
         token = api.runtime.env(f"schedulearn-{job}-1-0")["SCHEDULEARN_JOB_TOKEN"]
         probe.set(2, xid=79, xid_at=time.time() - 1)
@@ -86,7 +87,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()["id"]
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
-            "token_id": str(named), "algorithm": "roundrobin", "digest": DIGEST,
+            "token_id": str(named), "algorithm": "roundrobin", "digest": DIGEST, "path": "outputs/model.pt",
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -124,6 +125,12 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/code"): [Ask()],
     ("GET", "/api/v1/code/{digest}"): [Ask()],
     ("GET", "/api/v1/code/{digest}/archive"): [Ask()],
+    ("GET", "/api/v1/jobs/{job_id}/files"): [
+        Ask(),
+        Ask(query={"path": "outputs"}),
+        Ask(query={"path": "checkpoints", "limit": 1, "host": "local"}),
+    ],
+    ("GET", "/api/v1/jobs/{job_id}/files/{path}"): [Ask(), Ask(path="/api/v1/jobs/{job_id}/files/outputs")],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],

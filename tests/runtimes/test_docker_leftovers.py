@@ -10,7 +10,7 @@ from benches import docker_bench, shell, wait_for
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import LABEL
 from schedulearn.scheduler.runtimes.docker.leftovers import find_leftovers, our_names, remove_leftovers
-from schedulearn.scheduler.runtimes.docker.volumes import checkpoint_volume
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, OUTPUTS
 
 pytestmark = pytest.mark.docker
 
@@ -30,7 +30,9 @@ def test_all_of_one_service_goes_and_nothing_of_another(tmp_path: Path, engine_u
         found = find_leftovers(engine, cluster)
         assert sorted(found.containers) == sorted([running.task_id, ended.task_id])
         assert found.running == 1
-        assert sorted(found.volumes) == sorted(checkpoint_volume(spec.job_id) for spec in (running, ended))
+        assert sorted(found.volumes) == sorted(
+            kind.volume(spec.job_id) for spec in (running, ended) for kind in (CHECKPOINTS, OUTPUTS)
+        )
         assert their_cluster in found.shared_with
         assert found.images == [], "another service uses them"
         assert other.task_id in find_leftovers(engine, None).containers, "everybody's"
@@ -55,9 +57,9 @@ def test_what_cannot_be_removed_is_told(tmp_path: Path, engine_url: str) -> None
         cluster = engine.api.inspect_container(spec.task_id)["Config"]["Labels"][LABEL]
         found = find_leftovers(engine, cluster)
         only_volume = type(found)(volumes=found.volumes)
-        [problem] = remove_leftovers(engine, only_volume)
-        assert problem.startswith(f"{checkpoint_volume(spec.job_id)}: ")
-        assert "in use" in problem
+        problems = remove_leftovers(engine, only_volume)
+        assert sorted(problem.partition(":")[0] for problem in problems) == sorted(found.volumes)
+        assert all("in use" in problem for problem in problems)
     finally:
         bench.close()
         engine.close()

@@ -25,8 +25,8 @@ from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 
 ROOT = Path(__file__).parents[2]
 LOG_CAP = 64 << 10
-IMAGE = "schedulearn-test/tools:1"
-TOOLS = ("sh", "env", "sleep", "head", "tr", "seq", "cat", "true")
+IMAGE = "schedulearn-test/tools:2"
+TOOLS = ("sh", "env", "sleep", "head", "tr", "seq", "cat", "true", "mkdir", "ln")
 DEADLINE_S = 30.0
 
 
@@ -130,8 +130,9 @@ class Bench:
         last = self.another() if not self.is_fake else self.runtime
         for task in last.observe():
             last.remove(task.task_id)
-        for job_id in last.checkpoints.jobs():
-            last.checkpoints.drop(job_id)
+        for folders in (last.checkpoints, last.outputs):
+            for job_id in folders.jobs():
+                folders.drop(job_id)
         for runtime in self.made:
             runtime.close()
 

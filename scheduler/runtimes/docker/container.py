@@ -10,7 +10,7 @@ from typing import Any
 from docker.types import DeviceRequest, LogConfig
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
-from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, SDK_PATH, data_sets, mounts
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, OUTPUTS_PATH, SDK_PATH, data_sets, mounts
 from schedulearn.scheduler.runtimes.pinning import complete_env
 
 LABEL = "schedulearn.cluster"
@@ -48,7 +48,7 @@ def create_arguments(
         # `argv` is the whole command: an image's own entry point would get it as its arguments.
         "entrypoint": list(task.argv),
         "command": [],
-        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH),
+        "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH),
         "labels": {
             LABEL: cluster_id,
             "schedulearn.job": task.job_id,

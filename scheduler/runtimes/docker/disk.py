@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.docker.volumes import LABEL_JOB
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, OUTPUTS, VolumeKind
 
 _QUERY_S = 300.0  # an engine adds up the files of all volumes
 
@@ -30,14 +30,23 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
         for name in image.get("RepoTags") or ():
             if name != "<none>:<none>":
                 images.append(StoredImage(name, size, max(0, size - shared)))
-    checkpoints = []
-    for volume in found.get("Volumes") or volume_usage.get("Items") or ():
-        labels = volume.get("Labels") or {}
-        if labels.get(cluster_label) == cluster_id and LABEL_JOB in labels:
-            size = int((volume.get("UsageData") or {}).get("Size") or 0)
-            checkpoints.append(Stored(labels[LABEL_JOB], max(0, size)))
+    volumes = [
+        volume
+        for volume in found.get("Volumes") or volume_usage.get("Items") or ()
+        if (volume.get("Labels") or {}).get(cluster_label) == cluster_id
+    ]
     return Disk(
         images=tuple(sorted(images, key=lambda each: each.name)),
         images_bytes=int(found.get("LayersSize") or image_usage.get("TotalSize") or 0),
-        checkpoints=tuple(sorted(checkpoints, key=lambda each: each.name)),
+        checkpoints=_stored(volumes, CHECKPOINTS),
+        outputs=_stored(volumes, OUTPUTS),
     )
+
+
+def _stored(volumes: Iterable[Mapping[str, Any]], kind: VolumeKind) -> tuple[Stored, ...]:
+    found = (
+        Stored(volume["Labels"][kind.label], max(0, int((volume.get("UsageData") or {}).get("Size") or 0)))
+        for volume in volumes
+        if kind.label in volume["Labels"]
+    )
+    return tuple(sorted(found, key=lambda each: each.name))

@@ -22,13 +22,13 @@ from schedulearn.scheduler.runtimes.contract import Disk
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
-from schedulearn.scheduler.runtimes.docker.checkpoints import CheckpointVolumes
 from schedulearn.scheduler.runtimes.docker.code import put_code
 from schedulearn.scheduler.runtimes.docker.container import LABEL, create_arguments, failed_to_start
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates
+from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
@@ -74,7 +74,8 @@ class DockerRuntime:
         self._sdk = docker_volumes.SdkVolume()
         self._closed = threading.Event()
         self.images = DockerImages(self._engine, self._closed)
-        self.checkpoints = CheckpointVolumes(self._engine, LABEL, cluster_id)
+        self.checkpoints = JobVolumes(self._engine, docker_volumes.CHECKPOINTS, LABEL, cluster_id)
+        self.outputs = JobVolumes(self._engine, docker_volumes.OUTPUTS, LABEL, cluster_id)
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}

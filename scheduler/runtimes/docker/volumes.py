@@ -1,4 +1,5 @@
-"""The two volumes of each container: our SDK, filled once an engine, and the checkpoints, which outlive attempts."""
+"""The volumes of each container: our SDK, filled once an engine, and the job's checkpoints and outputs, which outlive
+attempts."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import io
 import tarfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import docker.errors
@@ -13,16 +15,37 @@ from docker.types import Mount
 
 from schedulearn.scheduler.runtimes.sdk import sdk_archive, sdk_digest
 
-LABEL_JOB = "schedulearn.checkpoints"
 SDK_PATH = "/schedulearn/sdk"
 SDK_VOLUMES = "schedulearn-sdk-"
 """Beginning of the names of such volumes: one for each version."""
 CHECKPOINTS_PATH = "/schedulearn/checkpoints"
+OUTPUTS_PATH = "/outputs"
 _COMPLETE = "complete"  # the file that is written last
 
 
-def checkpoint_volume(job_id: str) -> str:
-    return f"schedulearn-checkpoints-{job_id}"
+@dataclass(frozen=True)
+class VolumeKind:
+    """A volume that each job has."""
+
+    name: str
+    path: str
+    """In the job's containers."""
+
+    @property
+    def label(self) -> str:
+        """Its value is the job's id."""
+        return f"schedulearn.{self.name}"
+
+    def volume(self, job_id: str) -> str:
+        return f"schedulearn-{self.name}-{job_id}"
+
+    def mount(self, job_id: str, labels: Mapping[str, str]) -> Any:
+        """The engine makes the volume with the first container that has it."""
+        return Mount(self.path, self.volume(job_id), type="volume", labels={**labels, self.label: job_id})
+
+
+CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
+OUTPUTS = VolumeKind("outputs", OUTPUTS_PATH)
 
 
 def sdk_volume() -> str:
@@ -30,11 +53,12 @@ def sdk_volume() -> str:
 
 
 def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
-    """For `create_host_config`. The engine makes the volume of checkpoints with the first container that has it."""
-    labels = {cluster_label: cluster_id, LABEL_JOB: job_id}
+    """For `create_host_config`."""
+    labels = {cluster_label: cluster_id}
     return [
         Mount(SDK_PATH, sdk_volume(), type="volume", read_only=True),
-        Mount(CHECKPOINTS_PATH, checkpoint_volume(job_id), type="volume", labels=labels),
+        CHECKPOINTS.mount(job_id, labels),
+        OUTPUTS.mount(job_id, labels),
     ]
 
 
@@ -82,10 +106,11 @@ class SdkVolume:
 
 
 def open_to_all(api: Any, container: str) -> None:
-    """Lets an image's own user write checkpoints: a new volume belongs to root."""
+    """Lets an image's own user write checkpoints and outputs: a new volume belongs to root."""
     folder = tarfile.TarInfo(".")
     folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
-    api.put_archive(container, CHECKPOINTS_PATH, _archive(folder))
+    for kind in (CHECKPOINTS, OUTPUTS):
+        api.put_archive(container, kind.path, _archive(folder))
 
 
 def image_settings(inspected: Mapping[str, Any]) -> tuple[str, str]:

@@ -30,9 +30,9 @@ from schedulearn.scheduler.runtimes.contract import Disk
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
-from schedulearn.scheduler.runtimes.process.checkpoint_folders import CheckpointFolders
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
+from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
@@ -81,7 +81,10 @@ class ProcessRuntime:
         self._tasks = data_dir.absolute() / "tasks"
         self._log_cap = log_cap_bytes
         self._log_store = LogStore(data_dir.absolute() / "logs", log_cap_bytes)
-        self.checkpoints = CheckpointFolders(data_dir.absolute() / "checkpoints", self._has_tasks, self._remove_created)
+        self.checkpoints, self.outputs = (
+            JobsOnDisk(data_dir.absolute() / kind, self._has_tasks, self._remove_created)
+            for kind in ("checkpoints", "outputs")
+        )
         self._sdk = data_dir.absolute() / "sdk"
         self.images = Environments(self._tasks, environments or {})
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
@@ -100,7 +103,7 @@ class ProcessRuntime:
         return [task for name in self._names() if (task := self._observe(name)) is not None]
 
     def disk(self) -> Disk:
-        return Disk(checkpoints=self.checkpoints.sizes())
+        return Disk(checkpoints=self.checkpoints.sizes(), outputs=self.outputs.sizes())
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
@@ -263,8 +266,8 @@ class ProcessRuntime:
             "PYTHONUNBUFFERED": "1",
         }
         base.setdefault("LANG", "C.UTF-8")
-        checkpoints = self.checkpoints.make(task.job_id)
-        env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), str(checkpoints)), MARK: str(directory)}
+        kept = (str(folders.make(task.job_id)) for folders in (self.checkpoints, self.outputs))
+        env = {**complete_env(task, base, str(unpack_sdk(self._sdk)), *kept), MARK: str(directory)}
         spec = {"argv": list(task.argv), "env": env, "work": str(work)}
         procfs.write_json(str(directory / "spec.json"), spec, durable=False)
 

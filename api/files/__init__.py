@@ -1,0 +1,1 @@
+"""A job's files over HTTP."""

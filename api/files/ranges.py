@@ -1,0 +1,37 @@
+"""Which bytes of a file a request asks for (RFC 9110), so that a download that was cut goes on where it ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Part:
+    offset: int
+    length: int
+
+
+class NoSuchPart(Exception):
+    """The file has no byte of the range."""
+
+
+def asked_part(header: str | None, size: int) -> Part | None:
+    """None: all of it, also for what is no range and for several ranges, as the RFC allows. Raises NoSuchPart."""
+    match = _RANGE.fullmatch(header.strip()) if header else None
+    if match is None or match[0] == "bytes=-":
+        return None
+    first, last = match.groups()
+    if not first:
+        length = min(int(last), size)
+        if not length:
+            raise NoSuchPart
+        return Part(size - length, length)
+    begin, end = int(first), min(int(last), size - 1) if last else size - 1
+    if last and int(last) < begin:
+        return None
+    if begin >= size:
+        raise NoSuchPart
+    return Part(begin, end - begin + 1)

@@ -1,0 +1,126 @@
+"""A job's files: what it wrote to its outputs, and its checkpoints, while it runs and after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import PurePosixPath
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from schedulearn.api.answers.file import FilePage
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.files.ranges import NoSuchPart, asked_part
+from schedulearn.api.problems import problem_response
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.hosts.job_files import OpenFile
+from schedulearn.scheduler.runtimes.contract import FileKind
+
+router = APIRouter(prefix="/api/v1/jobs/{job_id}/files", tags=["jobs"])
+
+# What a job wrote is somebody's, and is shown by a page that may do everything: a browser never runs it from here.
+_INERT = {"content-security-policy": "sandbox; default-src 'none'", "cache-control": "private, no-cache"}
+
+Host = Annotated[str | None, Query(max_length=200, description="only what is there: a job may have files on several")]
+
+
+@router.get("", responses=problems(404, 410, 422, 502))
+def list_files(
+    request: Request,
+    job_id: str,
+    path: Annotated[str, Query(max_length=4096, description="`outputs` or `checkpoints`, or a folder below")] = "",
+    host: Host = None,
+    after: Annotated[str, Query(max_length=1000, description="the name that the page before ended with")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> FilePage:
+    """What is directly in a folder of a job, by name; without a path its folders. It asks the hosts on which the job
+    ran, which may take some seconds."""
+    found = cluster_of(request).files.listing(job_id, path, host=host, after=after, limit=limit)
+    return FilePage.of(path, found)
+
+
+@router.get(
+    "/{path:path}",
+    response_class=Response,
+    responses={206: {"description": "the part of a file that `Range` asks for"}, **problems(404, 410, 416, 422, 502)},
+)
+def get_file(request: Request, job_id: str, path: str, host: Host = None) -> Response:
+    """A file, as it is; with `Range`, and `If-Range` with the `ETag` of an answer before, a part of it. A folder comes
+    as a tar archive of what is in it, on one host. What ends early broke on the way."""
+    file = cluster_of(request).files.open(job_id, path, host=host)
+    try:
+        if file.entry.kind is FileKind.FOLDER:
+            return _folder(file)
+        return _file(file, request)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _folder(file: OpenFile) -> Response:
+    headers = {**_INERT, "content-disposition": _attachment(f"{PurePosixPath(file.path).name or 'files'}.tar")}
+    return StreamingResponse(_stream(file, file.pack()), media_type="application/x-tar", headers=headers)
+
+
+def _file(file: OpenFile, request: Request) -> Response:
+    size, etag = file.entry.bytes, f'"{file.entry.bytes:x}-{round(file.entry.modified_at * 1e6):x}"'
+    given = request.headers
+    part = None
+    if given.get("if-range", etag) == etag:
+        try:
+            part = asked_part(given.get("range"), size)
+        except NoSuchPart:
+            file.close()
+            refusal = problem_response(
+                416, "no_such_range", f"{file.path} has {size} bytes: the range is beyond its end"
+            )
+            refusal.headers["content-range"] = f"bytes */{size}"
+            return refusal
+    offset, length = (part.offset, part.length) if part else (0, size)
+    headers = {
+        **_INERT,
+        "content-disposition": _attachment(PurePosixPath(file.path).name),
+        "content-length": str(length),
+        "accept-ranges": "bytes",
+        "etag": etag,
+    }
+    if part:
+        headers["content-range"] = f"bytes {offset}-{offset + length - 1}/{size}"
+    chunks = file.read(offset, length)
+    return StreamingResponse(
+        _stream(file, chunks), 206 if part else 200, media_type="application/octet-stream", headers=headers
+    )
+
+
+def _stream(file: OpenFile, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The first piece is read before the answer begins: what can't be read at all is told as an error."""
+    try:
+        first = next(chunks, None)
+    except BaseException:
+        file.close()
+        raise
+
+    async def stream() -> AsyncIterator[bytes]:
+        try:
+            piece = first
+            while piece is not None:
+                yield piece
+                piece = await asyncio.to_thread(next, chunks, None)
+        finally:
+            # Not awaited: a client that has gone cancels all that is.
+            asyncio.get_running_loop().run_in_executor(None, _close, file, chunks)
+
+    return stream()
+
+
+def _close(file: OpenFile, chunks: Iterator[bytes]) -> None:
+    if isinstance(chunks, Generator):
+        chunks.close()
+    file.close()
+
+
+def _attachment(name: str) -> str:
+    return f"attachment; filename*=UTF-8''{quote(name.encode('utf-8', 'surrogateescape'), safe='')}"

@@ -1,0 +1,108 @@
+"""Outputs follow their jobs: brought to the host where a job goes on, and removed some time after its end.
+
+Outputs are never lost for being elsewhere: those on a host that does not answer, or that another rank of the job wrote
+on another host, stay where they are and are read from there (`scheduler/hosts/job_files.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.transfer import transfer
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.moved_outputs import are_left_over, note_moved
+
+log = logging.getLogger(__name__)
+
+_SWEEP_S = 600.0
+DAY_S = 86_400.0
+
+
+class Outputs:
+    """Brings them (`fetch`), and in a thread of its own removes those of jobs that ended `keep_s` ago, those of jobs
+    that nobody knows, and those left where a job moved from."""
+
+    def __init__(
+        self,
+        db: Database,
+        agents: Callable[[], Mapping[str, HostAgent]],
+        keep_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._agents = agents
+        self._keep_s = keep_s
+        self._clock = clock
+        self._thread = Background(
+            "outputs", self._run, first_s=_SWEEP_S, trouble="outputs could not be swept", trouble_s=_SWEEP_S
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        """Brings a job's outputs to the host where it goes on, beside those that it has there. Raises RuntimeFault
+        where a try later may help."""
+        with self._db.read() as db:
+            home = repository.get_job(db, job_id).checkpoint_host
+        if home is None or home == host_id:
+            return
+        agent = self._agents().get(home)
+        if agent is None or agent.status.observation is None:
+            message = (
+                f"{home} does not answer: outputs that the job wrote there stay there, and are shown once it does."
+            )
+            self._tell(job_id, host_id, message)
+            return
+        chunks = agent.runtime.outputs.save(job_id)
+        if (first := next(chunks, None)) is not None:
+            what = f"bringing its outputs from {home}"
+            yield from transfer(chain([first], chunks), partial(runtime.outputs.load, job_id, keep=True), what)
+        self._db.write(lambda db: note_moved(db, job_id, home))
+
+    def sweep(self) -> None:
+        for agent in self._agents().values():
+            try:
+                for job_id in agent.runtime.outputs.jobs():
+                    agent.drop_outputs(job_id, partial(self._may_go, job_id, agent.host_id))
+            except RuntimeFault as fault:
+                log.debug("outputs on %s stay for now: %s", agent.host_id, fault)
+
+    def _may_go(self, job_id: str, host_id: str) -> bool:
+        with self._db.read() as db:
+            row = db.execute(select(col(Job.finished_at)).where(col(Job.id) == job_id)).one_or_none()
+            if row is None:
+                return True
+            if row.finished_at is not None and row.finished_at + self._keep_s < self._clock():
+                return True
+            here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
+            return not here and are_left_over(db, job_id, host_id)
+
+    def _tell(self, job_id: str, host_id: str, message: str) -> None:
+        now = self._clock()
+        self._db.write(
+            lambda db: repository.add_event(
+                db, now, "job.outputs", code="outputs", message=message, job_id=job_id, host_id=host_id
+            )
+        )
+
+    def _run(self) -> float:
+        self.sweep()
+        return _SWEEP_S

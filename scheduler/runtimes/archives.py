@@ -1,0 +1,135 @@
+"""Folders as tar archives: packed, unpacked, and read from a stream."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+CHUNK = 1 << 20
+_BLOCK = tarfile.BLOCKSIZE
+
+
+def pack(folder: Path) -> Iterator[bytes]:
+    """Nothing if it is not there. A file that shrinks meanwhile is filled up with zeros, so that the archive is whole;
+    what is in it has checksums of its own. Links that may lead out of the folder, and devices, are left out."""
+    if not folder.is_dir():
+        return
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        try:
+            info = tarfile.TarInfo(os.path.join(".", path.relative_to(folder)))
+            found = path.lstat()
+            info.mode, info.mtime = found.st_mode & 0o7777, found.st_mtime
+            if path.is_symlink():
+                info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)
+                if _stays_inside(path.relative_to(folder), info.linkname):
+                    yield _header(info)
+                continue
+            if path.is_dir():
+                info.type = tarfile.DIRTYPE
+                yield _header(info)
+                continue
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                info.size = os.fstat(file.fileno()).st_size
+                yield _header(info)
+                left = info.size
+                while left:
+                    data = file.read(min(CHUNK, left)) or bytes(min(CHUNK, left))
+                    left -= len(data)
+                    yield data
+                yield bytes(-info.size % _BLOCK)
+        except FileNotFoundError:
+            continue  # an old one that was just removed
+    yield bytes(2 * _BLOCK)
+
+
+def unpack(archive: Iterable[bytes], folder: Path) -> None:
+    """Puts what is packed in place of the folder. Whatever goes wrong, no half of it stays."""
+    incoming = folder.with_name(f".{folder.name}.incoming")
+    shutil.rmtree(incoming, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    incoming.mkdir(parents=True)
+    try:
+        extract(archive, incoming)
+        incoming.rename(folder)
+    except BaseException:
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise
+
+
+def extract(archive: Iterable[bytes], folder: Path) -> None:
+    """Puts what is packed into a folder. Links that lead out of it, and devices, are left out."""
+    with reading(iter(archive)) as tar:
+        tar.extractall(folder, filter=_only_what_stays_inside)  # noqa: S202  # what "data" lets in
+
+
+@contextmanager
+def reading(chunks: Iterator[bytes]) -> Iterator[tarfile.TarFile]:
+    """An archive that comes bit by bit, to be read once from front to back."""
+    with tarfile.open(fileobj=io.BufferedReader(_Chunks(chunks), CHUNK), mode="r|", bufsize=CHUNK) as tar:
+        yield tar
+
+
+def entry_of(member: tarfile.TarInfo, name: str) -> FileEntry:
+    if member.isdir():
+        return FileEntry(name, FileKind.FOLDER, 0, float(member.mtime))
+    if member.issym():
+        return FileEntry(name, FileKind.LINK, 0, float(member.mtime), member.linkname)
+    if member.isreg() or member.islnk():
+        return FileEntry(name, FileKind.FILE, member.size, float(member.mtime))
+    return FileEntry(name, FileKind.OTHER, 0, float(member.mtime))
+
+
+def _header(info: tarfile.TarInfo) -> bytes:
+    return info.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
+
+
+def _only_what_stays_inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None
+
+
+def _stays_inside(link: Path, target: str) -> bool:
+    depth = len(link.parts) - 1
+    for name in PurePosixPath(target).parts:
+        depth += -1 if name == ".." else 1
+        if depth < 0 or name == "/":
+            return False
+    return True
+
+
+class _Chunks(io.RawIOBase):
+    """An iterable of bytes as a file to read."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        target = memoryview(buffer)
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = chunk
+        taken = min(len(target), len(self._rest))
+        target[:taken] = self._rest[:taken]
+        self._rest = self._rest[taken:]
+        return taken

@@ -1,0 +1,1 @@
+"""What jobs of one engine keep: their volumes, and what they left elsewhere."""

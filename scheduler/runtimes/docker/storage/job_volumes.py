@@ -1,0 +1,153 @@
+"""A job's volumes, read and filled through the engine: nothing of it needs a program on the host."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import docker.errors
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
+from schedulearn.scheduler.runtimes.docker.volumes import VolumeKind
+
+_HELPER = "schedulearn.look"
+"""Label of a container that was made to look into a volume; its value is the volume's name."""
+_MAKER = "schedulearn.look.maker"
+
+
+class JobVolumes:
+    """The `JobFolders` of one kind of one service, by its `label` and `cluster_id`, on one engine."""
+
+    def __init__(self, engine: Engine, kind: VolumeKind, label: str, cluster_id: str) -> None:
+        self._engine = engine
+        self._kind = kind
+        self._maker = uuid.uuid4().hex
+        self._labels = {label: cluster_id}
+        self._filter = f"{label}={cluster_id}"
+
+    def jobs(self) -> list[str]:
+        with self._engine.errors("list its volumes"):
+            found = self._engine.api.volumes(filters={"label": [self._filter]})["Volumes"] or []
+        return [job for volume in found if (job := (volume.get("Labels") or {}).get(self._kind.label))]
+
+    def drop(self, job_id: str) -> None:
+        with self._engine.errors("remove a volume"):
+            if self._exists(job_id):
+                self._remove_helpers(job_id)
+                self._remove(job_id)
+
+    def changed_at(self, job_id: str) -> float | None:
+        with self.view(job_id) as view:
+            found = view.stat("") if view is not None else None
+            return found.modified_at if found is not None else None
+
+    def save(self, job_id: str) -> Iterator[bytes]:
+        with self.view(job_id) as view:
+            if view is not None:
+                yield from view.pack("")
+
+    def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
+        with self._engine.errors(f"take {self._kind.name}"):
+            for row in self._containers(job_id):
+                if row["State"] != "created":
+                    name = row["Names"][0].removeprefix("/")
+                    raise RuntimeFault(f"{name} still has the {self._kind.name} of {job_id}")
+                self._engine.api.remove_container(row["Id"], force=True)  # never ran: its start was interrupted
+            if not keep:
+                self._remove_helpers(job_id)
+                self._remove(job_id)
+            try:
+                with (
+                    self._helper(job_id) as container,
+                    self._engine.stream(
+                        "PUT",
+                        f"/containers/{container}/archive",
+                        params={"path": self._kind.path},
+                        data=iter(archive),  # a list would be taken for fields of a form
+                        headers={"Content-Type": "application/x-tar"},
+                    ) as stream,
+                ):
+                    for _ in stream.chunks():
+                        pass
+            except BaseException:
+                if not keep:
+                    self._remove(job_id)
+                raise
+
+    @contextmanager
+    def view(self, job_id: str) -> Iterator[VolumeView | None]:
+        """Through a container of the job that runs, else one that is made for it: those that have ended are removed."""
+        with self._engine.errors(f"look at {self._kind.name}"):
+            container = self._running(job_id)
+            if container is None and not self._exists(job_id):
+                yield None
+                return
+            if container is not None:
+                yield VolumeView(self._engine, container, self._kind.path)
+                return
+            with self._helper(job_id) as helper:
+                yield VolumeView(self._engine, helper, self._kind.path)
+
+    @contextmanager
+    def _helper(self, job_id: str) -> Iterator[str]:
+        """An engine looks into volumes only through containers; this one is never started, so any image will do."""
+        api = self._engine.api
+        self._remove_helpers(job_id, left_only=True)
+        images = api.images(quiet=True)
+        if not images:
+            raise RuntimeFault(f"the engine at {self._engine.url} has no image to look into a volume with")
+        container = api.create_container(
+            images[0],
+            ["true"],
+            labels={**self._labels, _HELPER: self._kind.volume(job_id), _MAKER: self._maker},
+            host_config=api.create_host_config(mounts=[self._kind.mount(job_id, self._labels)]),
+        )["Id"]
+        try:
+            yield container
+        finally:
+            self._remove_container(container)
+
+    def _running(self, job_id: str) -> str | None:
+        """The id of a running container of the job that has the volume."""
+        volume = self._kind.volume(job_id)
+        for row in self._containers(job_id):
+            if row["State"] in ("running", "paused") and any(m.get("Name") == volume for m in row["Mounts"]):
+                return str(row["Id"])
+        return None
+
+    def _containers(self, job_id: str) -> list[Any]:
+        filters = {"label": [self._filter, f"schedulearn.job={job_id}"]}
+        return list(self._engine.api.containers(all=True, filters=filters))
+
+    def _exists(self, job_id: str) -> bool:
+        try:
+            self._engine.api.inspect_volume(self._kind.volume(job_id))
+        except docker.errors.NotFound:
+            return False
+        return True
+
+    def _remove_helpers(self, job_id: str, *, left_only: bool = False) -> None:
+        """All that look into the volume; with `left_only` those of a service that was killed."""
+        filters = {"label": [self._filter, f"{_HELPER}={self._kind.volume(job_id)}"]}
+        for row in self._engine.api.containers(all=True, filters=filters):
+            if not left_only or row["Labels"].get(_MAKER) != self._maker:
+                self._remove_container(row["Id"])
+
+    def _remove_container(self, container: str) -> None:
+        try:
+            self._engine.api.remove_container(container, force=True)
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):  # another thread removes it
+                raise
+
+    def _remove(self, job_id: str) -> None:
+        """Nothing happens without it, or while a container has it."""
+        try:
+            self._engine.api.remove_volume(self._kind.volume(job_id))
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):
+                raise

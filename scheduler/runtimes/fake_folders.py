@@ -1,0 +1,159 @@
+"""The folders of the fake runtime's jobs: files in memory."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from schedulearn.scheduler.core.task import TaskSpec, TaskState
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.archives import CHUNK, reading
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored
+
+
+class Owner(Protocol):
+    """What folders need of their runtime."""
+
+    def called(self, method: str, argument: str = "") -> AbstractContextManager[None]: ...
+
+    def tasks(self, state: TaskState | None = None) -> list[TaskSpec]: ...
+
+    def forget_created(self, job_id: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class _File:
+    content: bytes
+    modified_at: float
+
+
+@dataclass
+class _Folder:
+    changed_at: float
+    files: dict[str, _File] = field(default_factory=dict)
+
+
+class FakeFolders:
+    """The `JobFolders` of one kind."""
+
+    def __init__(self, runtime: Owner, kind: str, clock: Callable[[], float]) -> None:
+        self._runtime = runtime
+        self._kind = kind
+        self._clock = clock
+        self._kept: dict[str, _Folder] = {}
+
+    def jobs(self) -> Sequence[str]:
+        with self._called("jobs"):
+            return sorted(self._kept)
+
+    def drop(self, job_id: str) -> None:
+        with self._called("drop", job_id):
+            if not any(task.job_id == job_id for task in self._runtime.tasks()):
+                self._kept.pop(job_id, None)
+
+    def changed_at(self, job_id: str) -> float | None:
+        with self._called("changed_at", job_id):
+            kept = self._kept.get(job_id)
+            return kept.changed_at if kept else None
+
+    def save(self, job_id: str) -> Iterator[bytes]:
+        with self._called("save", job_id):
+            kept = self._kept.get(job_id)
+        if kept is not None:
+            yield from FakeView(f"/fake/{self._kind}", kept.files).pack("")
+
+    def load(self, job_id: str, archive: Iterable[bytes], *, keep: bool = False) -> None:
+        with self._called("load", job_id):
+            self._runtime.forget_created(job_id)
+            if any(task.job_id == job_id for task in self._runtime.tasks()):
+                raise RuntimeFault(f"a task of {job_id} still has its {self._kind}")
+            before = self._kept.get(job_id) if keep else None
+            if not keep:
+                self._kept.pop(job_id, None)
+        files = dict(before.files) if before else {}
+        try:
+            with reading(iter(archive)) as tar:
+                for member in tar:
+                    if (content := tar.extractfile(member)) is not None:
+                        files[member.name.removeprefix("./")] = _File(content.read(), float(member.mtime))
+        except tarfile.TarError as error:
+            raise RuntimeFault(f"the {self._kind} of {job_id} can't be unpacked: {error}") from error
+        self._kept[job_id] = _Folder(self._clock(), files)
+
+    @contextmanager
+    def view(self, job_id: str) -> Iterator[FakeView | None]:
+        with self._called("view", job_id):
+            kept = self._kept.get(job_id)
+        yield FakeView(f"/fake/{self._kind}", kept.files) if kept else None
+
+    # What a test, or the runtime, does to them.
+
+    def make(self, job_id: str) -> None:
+        self._kept.setdefault(job_id, _Folder(self._clock()))
+
+    def write(self, job_id: str, name: str, content: bytes) -> None:
+        """The job's task writes a file; its folders come with it."""
+        files = self._kept[job_id].files if job_id in self._kept else {}
+        self._kept[job_id] = _Folder(self._clock(), {**files, name: _File(content, self._clock())})
+
+    def content(self, job_id: str, name: str) -> bytes | None:
+        kept = self._kept.get(job_id)
+        return kept.files[name].content if kept and name in kept.files else None
+
+    def sizes(self) -> tuple[Stored, ...]:
+        return tuple(
+            Stored(job, sum(len(file.content) for file in kept.files.values()))
+            for job, kept in sorted(self._kept.items())
+        )
+
+    def _called(self, method: str, argument: str = "") -> AbstractContextManager[None]:
+        return self._runtime.called(f"{self._kind}.{method}", argument)
+
+
+class FakeView:
+    """The `FolderView` of files in memory. Their times are those of their folders, too."""
+
+    def __init__(self, seen_at: str, files: dict[str, _File]) -> None:
+        self._seen_at = seen_at
+        self._files = files
+
+    @property
+    def seen_at(self) -> str:
+        return self._seen_at
+
+    def stat(self, path: str) -> FileEntry | None:
+        name = path.rpartition("/")[2]
+        if (file := self._files.get(path)) is not None:
+            return FileEntry(name, FileKind.FILE, len(file.content), file.modified_at)
+        inside = [file for each, file in self._files.items() if not path or each.startswith(f"{path}/")]
+        if not inside and path:
+            return None
+        return FileEntry(name, FileKind.FOLDER, 0, max((file.modified_at for file in inside), default=0.0))
+
+    def entries(self, path: str, after: str, limit: int) -> list[FileEntry]:
+        start = f"{path}/" if path else ""
+        names = {each.removeprefix(start).partition("/")[0] for each in self._files if each.startswith(start)}
+        found = (self.stat(f"{start}{name}") for name in sorted(name for name in names if name > after)[:limit])
+        return [entry for entry in found if entry is not None]
+
+    def read(self, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
+        file = self._files.get(path)
+        if file is None or len(file.content) != size or offset + length > size:
+            raise RuntimeFault(f"{path} has changed while it was read: ask for it again")
+        for begin in range(offset, offset + length, CHUNK):
+            yield file.content[begin : min(begin + CHUNK, offset + length)]
+
+    def pack(self, path: str) -> Iterator[bytes]:
+        start = f"{path}/" if path else ""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            for each, file in sorted(self._files.items()):
+                if each.startswith(start):
+                    info = tarfile.TarInfo(f"./{each.removeprefix(start)}")
+                    info.size, info.mtime = len(file.content), file.modified_at
+                    tar.addfile(info, io.BytesIO(file.content))
+        yield buffer.getvalue()

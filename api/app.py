@@ -31,6 +31,7 @@ from schedulearn.api.routes import (
     page,
     policy,
     reports,
+    sweeps,
     telemetry,
     timeline,
     tokens,
@@ -95,7 +96,7 @@ def create_app(
     _submission_routes(app)
     routed = (
         jobs, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline, tokens,
-        webhooks, page,
+        webhooks, sweeps, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

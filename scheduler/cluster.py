@@ -19,6 +19,7 @@ from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.planning.limits import check_data_sets
 from schedulearn.scheduler.errors import StoreError
@@ -78,6 +79,7 @@ class Cluster:
             max_gpus_per_job=settings.max_gpus_per_job,
             data_sets=settings.data_sets.keys(),
         )
+        self.sweeps = Sweeps(self.db, self._wake.set, self.service.check)
         self._open_logs()
         self._open_loop()
 

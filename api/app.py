@@ -34,6 +34,7 @@ from schedulearn.api.routes import (
     page,
     policy,
     reports,
+    sweeps,
     telemetry,
     timeline,
     tokens,
@@ -98,8 +99,8 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs, code, files, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry, timeline,
-        tokens, webhooks, page,
+        jobs, code, files, sweeps, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry,
+        timeline, tokens, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

@@ -20,6 +20,7 @@ from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
 from schedulearn.scheduler.control.service import Service
+from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.planning.limits import check_data_sets
@@ -88,6 +89,7 @@ class Cluster:
             data_sets=settings.data_sets.keys(),
             use_code=self.code.use,
         )
+        self.sweeps = Sweeps(self.db, self._wake.set, self.service.check)
         self._open_logs()
         self._open_loop()
 

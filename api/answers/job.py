@@ -144,6 +144,8 @@ class JobOut(JobFields):
     state: JobStatus
     reason: str = Field(description="why it is in this state, for machines")
     message: str = Field(description="the same as a sentence")
+    sweep: str | None = Field(description="the sweep that it is a run of")
+    params: dict[str, bool | int | float | str] | None = Field(description="what that run tries")
     pull_percent: float | None = Field(description="how far the fetch of its image is")
     attempt: int
     restarts: int = Field(description="for whatever reason")
@@ -202,7 +204,7 @@ _STORED_OTHERWISE = {"code", "env", "deadline", "shm_size", "memory"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),
-    *("pull_percent", "attempt", "restarts", "retries", "exit_code"),
+    *("sweep", "params", "pull_percent", "attempt", "restarts", "retries", "exit_code"),
 )
 
 

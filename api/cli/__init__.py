@@ -23,6 +23,7 @@ from schedulearn.api.cli.service.serve import serve
 from schedulearn.api.cli.service.uninstall import uninstall
 from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
+from schedulearn.api.cli.sweep import sweep
 from schedulearn.api.cli.tokens import tokens
 from schedulearn.api.cli.top import top
 from schedulearn.api.cli.usage import usage
@@ -54,6 +55,8 @@ def cli() -> None:
 for command in (
     *(serve, run, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
     *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
+    *(serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
+    *(sweep, events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

@@ -160,6 +160,36 @@ class Client(Transport):
         except UnreachableError:
             return False
 
+    # --- sweeps ---
+
+    def start_sweep(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> Json:
+        """The sweep as stored. A lost answer is asked for again; the key keeps that from making a second sweep."""
+        return self._object("POST", "sweeps", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
+
+    def sweeps(
+        self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
+    ) -> Json:
+        """One page, newest first: `{"items", "next"}`."""
+        given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
+        return self._object("GET", "sweeps", params={key: value for key, value in given.items() if value})
+
+    def sweep(self, sweep_id: str, *, metric: str | None = None, goal: str | None = None) -> Json:
+        """One sweep with its whole `table`. `metric` and `goal`: by what runs are compared, if not by its own."""
+        given = {"metric": metric, "goal": goal}
+        asked = {key: value for key, value in given.items() if value}
+        pages = [self._object("GET", f"sweeps/{part(sweep_id)}", params=asked)]
+        while (after := pages[-1]["next"]) is not None:
+            pages.append(self._object("GET", f"sweeps/{part(sweep_id)}", params={**asked, "after": after}))
+        logged = sorted({name for page in pages for name in page["logged"]})
+        return {**pages[-1], "table": [run for page in pages for run in page["table"]], "logged": logged}
+
+    def cancel_sweep(self, sweep_id: str) -> Json:
+        return self._object("POST", f"sweeps/{part(sweep_id)}/cancel")
+
+    def retry_sweep(self, sweep_id: str) -> Json:
+        """Runs that did not succeed start again."""
+        return self._object("POST", f"sweeps/{part(sweep_id)}/retry")
+
     # --- the rest of the cluster ---
 
     def health(self) -> Json:

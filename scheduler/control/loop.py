@@ -18,6 +18,7 @@ from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
+from schedulearn.scheduler.control.sweeps import advance_sweeps
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.control.write_findings import evict, write_findings
 from schedulearn.scheduler.core.cluster_state import ClusterState, Task, run_seconds
@@ -185,7 +186,8 @@ class SchedulerLoop:
     def _write_down_what_is_seen(
         self, observations: Mapping[str, Observation], statuses: Mapping[str, HostStatus], now: float
     ) -> ClusterState:
-        """What hosts show, which are lost or back, and which jobs must leave where they are; the state after that."""
+        """What hosts show, which are lost or back, which jobs must leave where they are, and which runs of sweeps are
+        next; the state after that."""
         with self.db.read() as conn:
             state = load_cluster_state(conn)
             ended = ended_beside_live(conn, state)
@@ -204,6 +206,8 @@ class SchedulerLoop:
             self.db.write(lambda conn: hosts.set_liveness(conn, changes, now))
         if leaving := evictions(state, now):
             self.db.write(lambda conn: evict(conn, leaving, now))
+            state = self._load()
+        if advance_sweeps(self.db, now):
             state = self._load()
         return state
 

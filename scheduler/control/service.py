@@ -101,13 +101,13 @@ class Service:
         names another commit now."""
         for index, spec in enumerate(specs):
             try:
-                self._check(spec)
+                self.check(spec)
             except InvalidError as error:
                 where = error.field if len(specs) == 1 else f"{index}.{error.field}"
                 raise InvalidError(error.detail, field=where) from error
         make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
-        rows = [_job_row(spec, now) for spec in specs]
+        rows = [job_row(spec, now) for spec in specs]
         if idempotency_key is None:
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
@@ -125,7 +125,7 @@ class Service:
         future.add_done_callback(lambda _: self.wake())
         return future
 
-    def _check(self, spec: JobSpec) -> None:
+    def check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
         check_no_mask(spec.env)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
@@ -161,14 +161,10 @@ class Service:
 
         def change(conn: Connection) -> A:
             job = repository.get_job(conn, job_id)
-            status, now = JobStatus(job.status), self.clock()
-            if status in WAITS:
-                repository.move_job(conn, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
-            elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
-                repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
-                repository.stop_tasks(conn, job_id)
-            elif status.terminal and status is not JobStatus.CANCELLED:
+            status = JobStatus(job.status)
+            if status.terminal and status is not JobStatus.CANCELLED:
                 raise ConflictError(f"job {job_id} has ended already: {status}")
+            cancel_job(conn, job, self.clock())
             return make(conn, repository.get_job(conn, job_id))
 
         answered = self.db.write(change)
@@ -252,7 +248,18 @@ def _nth_key(key: str, index: int) -> str:
     return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
 
 
-def _job_row(spec: JobSpec, now: float) -> dict[str, object]:
+def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
+    """Ends a job: at once if it waits, else by stopping its containers. Does nothing to one that ends already."""
+    status = JobStatus(job.status)
+    if status in WAITS:
+        repository.move_job(conn, job, Reason.CANCELLED, "Cancelled while it waited.", now, pull_percent=None)
+    elif status in (JobStatus.STARTING, JobStatus.RUNNING, JobStatus.RESIZING):
+        repository.move_job(conn, job, Reason.CANCEL_REQUESTED, "Cancelled; its containers are stopping.", now)
+        repository.stop_tasks(conn, job.id)
+
+
+def job_row(spec: JobSpec, now: float) -> dict[str, object]:
+    """The columns of a job that is new."""
     row = spec.model_dump(exclude={"shm_size", "memory", "deadline", "code"})
     deadline = spec.deadline.timestamp() if spec.deadline else None
     return {
@@ -284,6 +291,8 @@ def _job_row(spec: JobSpec, now: float) -> dict[str, object]:
         "trained": 0,
         "meeting": "",
         "forming_at": None,
+        "sweep": None,
+        "params": None,
         "idempotency_key": None,
         "request_hash": None,
     }

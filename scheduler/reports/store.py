@@ -242,14 +242,24 @@ def _store_metrics(conn: Connection, job_id: str, metrics: Iterable[MetricIn]) -
         by_name.setdefault(metric.name, []).append([float(metric.step), metric.value, round(metric.at, 3)])
     if not by_name:
         return
-    known = metrics_of(conn, job_id)
+    known = {row.name: row for row in conn.execute(select(Metric).where(col(Metric.job_id) == job_id))}
+    names = len(known)
     for name, points in by_name.items():
-        if name in known:
+        if (row := known.get(name)) is not None:
             where = (col(Metric.job_id) == job_id) & (col(Metric.name) == name)
             # An attempt that began again from a checkpoint logs some steps anew: the later word counts.
-            first_step = points[0][0]
-            kept = [point for point in known[name] if point[0] < first_step]
-            conn.execute(update(Metric).where(where).values(points=thinned(kept + points)))
-        elif len(known) < MAX_NAMES:
-            conn.execute(insert(Metric).values(job_id=job_id, name=name, points=thinned(points)))
-            known[name] = points
+            kept = [point for point in row.points if point[0] < points[0][0]]
+            counts_all = len(kept) == len(row.points)
+            extremes = _extremes(kept + points, (row.lowest, row.highest) if counts_all else ())
+            conn.execute(update(Metric).where(where).values(points=thinned(kept + points), **extremes))
+        elif names < MAX_NAMES:
+            names += 1
+            values = {"points": thinned(points), **_extremes(points)}
+            conn.execute(insert(Metric).values(job_id=job_id, name=name, **values))
+
+
+def _extremes(points: Sequence[Sequence[float]], before: Sequence[float | None] = ()) -> dict[str, float]:
+    """Of these values, and of extremes `before` them whose points may have been thinned out."""
+    values = [point[1] for point in points]
+    known = [value for value in before if value is not None] + values
+    return {"last": values[-1], "lowest": min(known), "highest": max(known)}

@@ -47,6 +47,8 @@ class Job(SQLModel, table=True):
         Index("job_by_status", "status", "submitted_at"),
         Index("job_by_family", "family", "finished_at"),
         Index("job_by_time", "submitted_at", "id"),
+        Index("job_by_sweep", "sweep", sqlite_where=text("sweep IS NOT NULL"),
+              postgresql_where=text("sweep IS NOT NULL")),
     )  # fmt: skip
 
     id: str = Field(primary_key=True)
@@ -125,6 +127,10 @@ class Job(SQLModel, table=True):
     """When its last resize was decided."""
     resized_from: dict[str, int] | None = Field(default=None, sa_column=json_or_none_column())
     """What it held before that; None: it was told already what the resize gained and cost."""
+    sweep: str | None = None
+    """The sweep that it is a run of, which has the table `SweepRun`."""
+    params: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """What that run tries."""
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
 
@@ -357,33 +363,10 @@ class Metric(SQLModel, table=True):
     name: str = Field(primary_key=True)
     points: list[list[float]] = Field(sa_column=json_column())
     """[step, value, seconds since the epoch] of each, oldest first."""
-
-
-class Webhook(SQLModel, table=True):
-    """A receiver of events, and how far it has got."""
-
-    __table_args__ = ({"sqlite_autoincrement": True},)
-
-    id: int | None = Field(default=None, primary_key=True)
-    url: str = Field(sa_type=Text)
-    events: list[str] = Field(sa_column=json_column())
-    """Names of `webhooks.EVENTS`."""
-    secret: str = Field(default="", sa_type=Text)
-    """What deliveries are signed with; empty: they are not."""
-    active: bool = True
-    created_at: float = Field(sa_type=InstantColumn)
-    position: int
-    """Id of the last event that was delivered, or given up. It is what makes delivery go on after a restart."""
-    tries: int = 0
-    """Of the event after it, that have failed."""
-    delivered: int = 0
-    given_up: int = 0
-    last_at: float | None = Field(default=None, sa_type=InstantColumn)
-    last_event: str = ""
-    last_status: int | None = None
-    """Of HTTP; None: there was no answer."""
-    last_error: str = Field(default="", sa_type=Text)
-    """Why the last try failed; empty: it did not."""
+    last: float | None = None
+    """This and the next two: of all values, also of those that were thinned out."""
+    lowest: float | None = None
+    highest: float | None = None
 
 
 class ApiToken(SQLModel, table=True):
@@ -401,4 +384,4 @@ class ApiToken(SQLModel, table=True):
 
 
 METADATA = SQLModel.metadata
-"""All of the tables above."""
+"""All of the tables above, and those of `webhooks` and `sweeps`."""

@@ -5,16 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, Text, delete, insert, select, update
 from sqlalchemy.engine import Connection
-from sqlmodel import col
+from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.webhook import WebhookSpec, kinds_of
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Event, Webhook
+from schedulearn.scheduler.store.columns import InstantColumn, json_column
+from schedulearn.scheduler.store.models import Event
 
 MOST = 50  # each has a thread of its own
+
+
+class Webhook(SQLModel, table=True):
+    """A receiver of events, and how far it has got."""
+
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: int | None = Field(default=None, primary_key=True)
+    url: str = Field(sa_type=Text)
+    events: list[str] = Field(sa_column=json_column())
+    """Names of `webhooks.EVENTS`."""
+    secret: str = Field(default="", sa_type=Text)
+    """What deliveries are signed with; empty: they are not."""
+    active: bool = True
+    created_at: float = Field(sa_type=InstantColumn)
+    position: int
+    """Id of the last event that was delivered, or given up. It is what makes delivery go on after a restart."""
+    tries: int = 0
+    """Of the event after it, that have failed."""
+    delivered: int = 0
+    given_up: int = 0
+    last_at: float | None = Field(default=None, sa_type=InstantColumn)
+    last_event: str = ""
+    last_status: int | None = None
+    """Of HTTP; None: there was no answer."""
+    last_error: str = Field(default="", sa_type=Text)
+    """Why the last try failed; empty: it did not."""
+
 
 WebhookRow = Row[Any]
 EventRow = Row[Any]

@@ -38,6 +38,10 @@ JSON = {"content-type": "application/json"}
 TAR = bytes(1024)
 """An archive without files."""
 DIGEST = f"sha256:{hashlib.sha256(bytes(10240)).hexdigest()}"
+SWEEP = {
+    "name": "lr", "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 5,
+    "command": "train --lr {lr}", "env": {"A": "b"}}, "grid": {"lr": [0.1, "x", 1, True]}, "max_parallel": 2,
+}  # fmt: skip
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
@@ -84,10 +88,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         probe.set(2, xid=79, xid_at=time.time() - 1)
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
+        sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()["id"]
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
             "token_id": str(named), "algorithm": "roundrobin", "digest": DIGEST, "path": "outputs/model.pt",
+            "sweep_id": sweep,
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -131,6 +137,11 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
         Ask(query={"path": "checkpoints", "limit": 1, "host": "local"}),
     ],
     ("GET", "/api/v1/jobs/{job_id}/files/{path}"): [Ask(), Ask(path="/api/v1/jobs/{job_id}/files/outputs")],
+    ("POST", "/api/v1/sweeps"): [Ask(SWEEP)],
+    ("GET", "/api/v1/sweeps"): [Ask(), Ask(query={"limit": 1, "state": "running"})],
+    ("GET", "/api/v1/sweeps/{sweep_id}"): [Ask(), Ask(query={"limit": 1, "metric": "x", "goal": "max"})],
+    ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): [Ask()],
+    ("POST", "/api/v1/sweeps/{sweep_id}/retry"): [Ask()],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],

@@ -41,9 +41,9 @@ from schedulearn.scheduler.store.models import (
     Observation,
     PolicyChoice,
     Profile,
-    Webhook,
 )
 from schedulearn.scheduler.store.models import Task as TaskTable
+from schedulearn.scheduler.store.webhooks import Webhook
 
 CLUSTER = "showcase"
 GPUS_A_HOST = 8

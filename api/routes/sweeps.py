@@ -1,0 +1,105 @@
+"""Sweeps: start, list, look at, cancel and retry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
+from schedulearn.api.requests import RowId
+from schedulearn.api.routes.jobs import idempotency_key
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.core.sweeps import SweepStatus
+from schedulearn.scheduler.specs.sweep import SweepSpec, parameters_of
+from schedulearn.scheduler.store import sweeps as store
+
+router = APIRouter(prefix="/api/v1", tags=["sweeps"])
+
+_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
+_HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]}
+
+
+@router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=_HEADER)
+def start_sweep(request: Request, body: SweepSpec) -> Response:
+    """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
+    key = idempotency_key(request)
+    return cluster_of(request).sweeps.start(body, key, lambda db, row: Answer(_one(db, row), 201))
+
+
+@router.get("/sweeps", responses=problems(404))
+def list_sweeps(
+    request: Request,
+    state: Annotated[list[SweepStatus] | None, Query(description="only these states")] = None,
+    user: str | None = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> SweepPage:
+    """Newest first."""
+    with cluster_of(request).db.read() as db:
+        states = [each.value for each in state or ()]
+        rows = store.list_sweeps(db, states=states, user=user, after=cursor, limit=limit + 1)
+        more, rows = len(rows) > limit, rows[:limit]
+        return SweepPage(items=_shown(db, rows), next=rows[-1].id if more else None)
+
+
+@router.get("/sweeps/{sweep_id}", responses=problems(404))
+def get_sweep(
+    request: Request,
+    sweep_id: str,
+    metric: Annotated[str | None, Query(max_length=64, description="another one than the sweep's own")] = None,
+    goal: Annotated[Literal["min", "max"] | None, Query(description="whether less or more of it is better")] = None,
+    after: Annotated[RowId, Query(description="only runs with a number above this")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="runs of the table")] = 1000,
+) -> SweepDetail:
+    """One sweep, and the table of its parameters against what became of them."""
+    with cluster_of(request).db.read() as db:
+        row = store.get_sweep(db, sweep_id)
+        own = row.spec["metric"]
+        by = ObjectiveOut(name=metric or own["name"], goal=goal or own["goal"])
+        runs = store.list_runs(db, sweep_id, by.name, after=after, limit=limit + 1)
+        more, runs = len(runs) > limit, runs[:limit]
+        best = store.best_run(db, sweep_id, by.name, highest=by.goal == "max")
+        return SweepDetail.of(
+            row,
+            store.progress_of(db, [sweep_id])[sweep_id],
+            parameters_of(row.spec),
+            metric=by,
+            job=shown_job(row.spec["job"]),
+            best=RunOut.of(best, by.goal, row.status) if best is not None else None,
+            logged=sorted(store.logged_metrics(db, [run.job_id for run in runs if run.job_id is not None])),
+            table=[RunOut.of(run, by.goal, row.status) for run in runs],
+            next=runs[-1].number if more else None,
+        )
+
+
+@router.post("/sweeps/{sweep_id}/cancel", response_model=SweepOut, responses=problems(404, 409))
+def cancel_sweep(request: Request, sweep_id: str) -> Response:
+    """No further run starts, and those that wait or run are cancelled. Repeating it changes nothing."""
+    return cluster_of(request).sweeps.cancel(sweep_id, _answer)
+
+
+@router.post("/sweeps/{sweep_id}/retry", response_model=SweepOut, responses=problems(404, 409))
+def retry_sweep(request: Request, sweep_id: str) -> Response:
+    """Runs that failed, ran into their time limit, were cancelled or never started start again, with new jobs."""
+    return cluster_of(request).sweeps.retry(sweep_id, _answer)
+
+
+def _answer(db: Connection, row: Row[Any]) -> Response:
+    return Answer(_one(db, row))
+
+
+def _one(db: Connection, row: Row[Any]) -> SweepOut:
+    [shown] = _shown(db, [row])
+    return shown
+
+
+def _shown(db: Connection, rows: Sequence[Row[Any]]) -> list[SweepOut]:
+    progress = store.progress_of(db, [row.id for row in rows])
+    return [SweepOut.of(row, progress[row.id], parameters_of(row.spec)) for row in rows]

@@ -1,0 +1,177 @@
+"""Sweeps: start, cancel and retry many runs as one, and take each sweep as far as it can go.
+
+The runs of a sweep are rows from the beginning. A run gets its job in the transaction that stores the job, and only
+while fewer than `max_parallel` of the sweep's jobs wait or run: whenever the service is killed, no run is lost and none
+has two jobs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from sqlalchemy.engine import Connection
+from typing_extensions import TypeVar
+
+from schedulearn.scheduler.control.service import cancel_job, job_row
+from schedulearn.scheduler.control.submission_queue import insert_jobs
+from schedulearn.scheduler.core.sweeps import ChangeStatus, StartRuns, SweepReason, SweepStatus, next_step
+from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
+from schedulearn.scheduler.specs.job import JobSpec, new_job_id
+from schedulearn.scheduler.specs.sweep import SweepSpec, job_of, runs_of
+from schedulearn.scheduler.store import sweeps as store
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.sweeps import SweepRow
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A", default=SweepRow)
+Answer = Callable[[Connection, SweepRow], A]
+"""What the caller gets, made of the changed row before the change is committed."""
+
+
+def _row(_: Connection, row: SweepRow) -> SweepRow:
+    return row
+
+
+class Sweeps:
+    """The use cases. `check` raises InvalidError for a job that the operator does not allow."""
+
+    def __init__(
+        self,
+        db: Database,
+        wake: Callable[[], None],
+        check: Callable[[JobSpec], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._db = db
+        self._wake = wake
+        self._check = check
+        self._clock = clock
+
+    def start(self, spec: SweepSpec, idempotency_key: str | None = None, answer: Answer[A] | None = None) -> A:
+        """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
+        anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep."""
+        runs = list(runs_of(spec))
+        for number, params in enumerate(runs, 1):
+            try:
+                self._check(job_of(spec.name, spec.job, number, params))
+            except InvalidError as error:
+                raise InvalidError(_located(error.detail, number), field=error.field) from error
+        given = spec.model_dump(mode="json", exclude_none=True)
+        digest = hashlib.sha256(json.dumps(given).encode()).hexdigest()
+        first = job_of(spec.name, spec.job, 1, runs[0])
+        make, now = answer or cast("Answer[A]", _row), self._clock()
+        values = {
+            "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
+            "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
+            "reason": SweepReason.STARTED, "message": f"Started with {len(runs)} runs.", "created_at": now,
+            "idempotency_key": idempotency_key, "request_hash": digest,
+        }  # fmt: skip
+
+        def change(conn: Connection) -> A:
+            found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
+            if found is None:
+                store.add_sweep(conn, values, runs)
+                found = store.get_sweep(conn, str(values["id"]))
+                store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)
+            elif found.request_hash != digest:
+                raise IdempotencyError(f"the Idempotency-Key {idempotency_key!r} was used before for another sweep")
+            return make(conn, found)
+
+        return self._changed(change)
+
+    def cancel(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
+        """No further run starts, and those that wait or run are cancelled. A second call changes nothing; a sweep that
+        ended otherwise is a ConflictError."""
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            sweep, now = store.get_sweep(conn, sweep_id), self._clock()
+            if sweep.status.ended and sweep.status is not SweepStatus.CANCELLED:
+                raise ConflictError(f"sweep {sweep_id} has ended already: {sweep.status}")
+            for job in store.active_jobs(conn, sweep_id):
+                cancel_job(conn, job, now)
+            if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
+                reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
+                store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
+                _advance(sweep_id, now, conn)
+            return make(conn, store.get_sweep(conn, sweep_id))
+
+        return self._changed(change)
+
+    def retry(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
+        """Starts each run again that failed, ran into its time limit or was cancelled, with a new job, and those that
+        never started. Raises ConflictError while the sweep is stopping, and where each run succeeded."""
+        make = answer or cast("Answer[A]", _row)
+
+        def change(conn: Connection) -> A:
+            sweep, now = store.get_sweep(conn, sweep_id), self._clock()
+            if sweep.status is SweepStatus.STOPPING:
+                raise ConflictError(f"sweep {sweep_id} is stopping: try again once its runs have ended")
+            store.forget_unsuccessful(conn, sweep_id)
+            if sweep.status.ended:
+                pending = store.progress_of(conn, [sweep_id])[sweep_id].pending
+                if not pending:
+                    raise ConflictError(f"sweep {sweep_id} has nothing to try again: no run of it was unsuccessful")
+                message = f"Started again with {pending} runs."
+                store.move_sweep(conn, sweep_id, SweepStatus.RUNNING, SweepReason.RETRIED, message, now)
+            return make(conn, store.get_sweep(conn, sweep_id))
+
+        return self._changed(change)
+
+    def _changed(self, change: Callable[[Connection], A]) -> A:
+        answered = self._db.write(change)
+        self._wake()
+        return answered
+
+
+def advance_sweeps(db: Database, now: float) -> bool:
+    """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start."""
+    with db.read() as conn:
+        due = [sweep.id for sweep in store.unfinished(conn) if next_step(sweep) is not None]
+    for sweep_id in due:
+        try:
+            db.write(partial(_advance, sweep_id, now))
+        except InvalidError:
+            log.exception("sweep %s: a run that was right when it was stored is not any more", sweep_id)
+            db.write(partial(_give_up, sweep_id, now))
+    return bool(due)
+
+
+def _advance(sweep_id: str, now: float, conn: Connection) -> None:
+    while (step := next_step(store.progress_of(conn, [sweep_id])[sweep_id])) is not None:
+        match step:
+            case StartRuns(count):
+                _start_runs(conn, sweep_id, count, now)
+            case ChangeStatus(status, reason, message, cancel_waiting):
+                if cancel_waiting:
+                    for job in store.active_jobs(conn, sweep_id, only_waiting=True):
+                        cancel_job(conn, job, now)
+                store.move_sweep(conn, sweep_id, status, reason, message, now)
+
+
+def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
+    sweep = store.get_sweep(conn, sweep_id)
+    jobs = []
+    for run in store.pending_runs(conn, sweep_id, count):
+        spec = job_of(sweep.name, sweep.spec["job"], run.number, run.params)
+        row = {**job_row(spec, now), "sweep": sweep_id, "params": run.params}
+        jobs.append(row)
+        store.give_job(conn, run, str(row["id"]))
+    insert_jobs(conn, jobs)
+
+
+def _give_up(sweep_id: str, now: float, conn: Connection) -> None:
+    """A newer version of the service may refuse what an older one took."""
+    message = "Its runs can't start any more: the service's log says why."
+    store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, SweepReason.REFUSED, message, now)
+
+
+def _located(detail: str, number: int) -> str:
+    return detail if detail.startswith(f"run {number}:") else f"run {number}: {detail}"

@@ -1,0 +1,275 @@
+"""A sweep as a user writes it: a job, and the parameters that it is tried with. From those to its runs. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+
+from schedulearn.scheduler.core.command import split_command
+from schedulearn.scheduler.core.suggestions import did_you_mean
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.specs.job import JobFields, JobSpec
+from schedulearn.scheduler.specs.texts import Text
+
+MAX_RUNS = 10_000
+MAX_PARALLEL = 1000
+"""Jobs of a sweep that wait or run at once."""
+MAX_TEXT = 4 << 20  # characters of all parameters of all runs
+_MAX_NAMES = 50
+_LARGEST = 1e100  # of a bound of random numbers, so that their span can be reckoned with
+_DIGITS = 6  # of random numbers, for people who read them
+
+_NAME = re.compile(r"(env\.)?[A-Za-z_][A-Za-z0-9_-]{0,99}")
+_SECRET = re.compile(r"TOKEN|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH", re.IGNORECASE)
+_ENV = "env."
+_KEYS = frozenset(JobFields.model_fields) - {"name", "user", "command", "env", "labels", "mounts"}
+
+Whole = Annotated[int, Field(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+def _as_one(value: object, parse: ValidatorFunctionWrapHandler) -> Any:
+    """One error in place of one for each type that it might have."""
+    try:
+        return parse(value)
+    except ValidationError as error:
+        raise ValueError("must be true, false, a finite number, or text of at most 4096 characters") from error
+
+
+Value = Annotated[bool | Whole | float | Annotated[Text, Field(max_length=4096)], WrapValidator(_as_one)]
+Params = Mapping[str, Value]
+"""Name -> value of one run."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Span(_Strict):
+    """Numbers between two, both included; whole ones if both are whole."""
+
+    min: Whole | float = Field(ge=-_LARGEST, le=_LARGEST)
+    max: Whole | float = Field(ge=-_LARGEST, le=_LARGEST)
+    scale: Literal["linear", "log"] = Field(default="linear", description="log: each power of ten is as likely")
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min}) is greater than max ({self.max})")
+        if self.scale == "log" and self.min <= 0:
+            raise ValueError(f"scale: log needs a min above 0, not {self.min}")
+        return self
+
+    def at(self, share: float) -> int | float:
+        """The number at this share of the way, from 0 to below 1."""
+        low, high = self.min, self.max
+        whole = isinstance(low, int) and isinstance(high, int)
+        end = high + 1 if whole else high
+        if self.scale == "log":
+            value = math.exp(math.log(low) + share * (math.log(end) - math.log(low)))
+        else:
+            value = low + share * (end - low)
+        rounded = math.floor(value) if whole else float(f"{value:.{_DIGITS}g}")
+        return min(max(rounded, low), high)
+
+
+Values = Annotated[list[Value], Field(min_length=1, max_length=MAX_RUNS)]
+
+
+class RandomRuns(_Strict):
+    """The same seed gives the same runs."""
+
+    count: int = Field(ge=1, le=MAX_RUNS)
+    seed: int = Field(default=0, ge=0, le=(1 << 63) - 1)
+    parameters: dict[str, Span | Values] = Field(min_length=1, max_length=_MAX_NAMES)
+
+
+class Objective(_Strict):
+    """By what runs are compared."""
+
+    name: str = Field(default="loss", min_length=1, max_length=64, description="as the script logs it")
+    goal: Literal["min", "max"] = "min"
+
+
+class SweepSpec(_Strict):
+    """What `POST /api/v1/sweeps` takes."""
+
+    name: Annotated[Text, StringConstraints(strip_whitespace=True, min_length=1, max_length=190)] = Field(
+        description="for people; its runs are called NAME-1, NAME-2, ..."
+    )
+    job: dict[str, Any] = Field(
+        description="the keys of POST /jobs but for the name; `{lr}` in its command stands for the parameter `lr`"
+    )
+    grid: dict[str, Values] | None = Field(
+        default=None, min_length=1, max_length=_MAX_NAMES, description="name -> values: every combination is tried"
+    )
+    random: RandomRuns | None = Field(default=None, description="values drawn by a seed")
+    list: Annotated[Sequence[dict[str, Value]], Field(min_length=1, max_length=MAX_RUNS)] | None = Field(
+        default=None, description="the parameters of each run"
+    )
+    max_parallel: int = Field(
+        default=100, ge=1, le=MAX_PARALLEL, description="runs that wait or run at once; the others are not jobs yet"
+    )
+    max_failures: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_RUNS,
+        description="so many runs may fail; with one more no further run starts. Null: no bound",
+    )
+    metric: Objective = Field(default_factory=Objective)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        ways = {"grid": self.grid, "random": self.random, "list": self.list}
+        given = [name for name, way in ways.items() if way is not None]
+        if "name" in self.job:
+            raise ValueError("the runs are named after the sweep: leave the name of the job out")
+        if len(given) != 1:
+            raise ValueError(f"give one of grid, random and list, not {' and '.join(given) or 'none'}")
+        if (size := self.size) > MAX_RUNS:
+            raise ValueError(f"a sweep has at most {MAX_RUNS} runs, not {size}: try fewer values, or random")
+        if self.list is not None:
+            _check_names_agree(self.list)
+        names = self.names
+        if not names:
+            raise ValueError("the runs have no parameters")
+        for name in names:
+            _check_name(name, self.job)
+        self.job = _without(self.job, [name for name in names if not _fills(name, self.job)])
+        if sum(len(text_of(value)) for run in runs_of(self) for value in run.values()) > MAX_TEXT:
+            raise ValueError(f"the parameters of all runs have more than {MAX_TEXT >> 20} MiB of text")
+        return self
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of its parameters."""
+        return parameters_of({"grid": self.grid, "random": self.random and self.random.__dict__, "list": self.list})
+
+    @property
+    def size(self) -> int:
+        """How many runs it has."""
+        if self.grid is not None:
+            return math.prod(len(values) for values in self.grid.values())
+        return self.random.count if self.random is not None else len(self.list or ())
+
+
+def parameters_of(sweep: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters of a sweep, given as its keys."""
+    if sweep.get("grid") is not None:
+        return [*sweep["grid"]]
+    if sweep.get("random") is not None:
+        return [*sweep["random"]["parameters"]]
+    return [*sweep["list"][0]] if sweep.get("list") else []
+
+
+def _check_names_agree(runs: Sequence[Params]) -> None:
+    for number, run in enumerate(runs, 1):
+        if run.keys() != runs[0].keys():
+            differing = ", ".join(sorted(run.keys() ^ runs[0].keys()))
+            raise ValueError(f"all runs have the same parameters, and run {number} differs from run 1 in {differing}")
+
+
+def _check_name(name: str, job: Mapping[str, Any]) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name[:100]!r} is no name for a parameter: use letters, digits, _ and -, or env.NAME")
+    if name.startswith(_ENV) and _SECRET.search(name):
+        raise ValueError(f"{name} may be a secret, and parameters are shown to everybody: set it in the job's env")
+    if not name.startswith(_ENV) and name not in _KEYS and not _fills(name, job):
+        raise ValueError(
+            f"nothing uses the parameter {name!r}{did_you_mean(name, _KEYS) or '.'} Write {{{name}}} in the job's "
+            "command, or call it by a key of a job or by env.NAME"
+        )
+
+
+def _without(job: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """`job` without what these parameters replace: nobody checks or uses it."""
+    left = {key: value for key, value in job.items() if key not in names}
+    if isinstance(env := left.get("env"), Mapping):
+        left["env"] = {name: value for name, value in env.items() if f"{_ENV}{name}" not in names}
+    return left
+
+
+def _fills(name: str, job: Mapping[str, Any]) -> bool:
+    """Whether the command has a place for the parameter. Its value goes there, and nowhere else."""
+    command = job.get("command")
+    return isinstance(command, str) and _placeholder([name]).search(command) is not None
+
+
+def _placeholder(names: Sequence[str]) -> re.Pattern[str]:
+    """`{name}` of one of these, but not `${name}`, which is a shell's."""
+    return re.compile(rf"(?<!\$)\{{({'|'.join(map(re.escape, names))})\}}")
+
+
+def runs_of(sweep: SweepSpec) -> Iterator[dict[str, Value]]:
+    """The parameters of each run, in the order in which they start. The same sweep always gives the same ones."""
+    if sweep.grid is not None:
+        for values in itertools.product(*sweep.grid.values()):
+            yield dict(zip(sweep.grid, values, strict=True))
+    elif sweep.random is not None:
+        dice = random.Random(sweep.random.seed)  # noqa: S311
+        for _ in range(sweep.random.count):
+            # `random()` alone gives the same numbers in every version of Python.
+            yield {name: _drawn(choice, dice.random()) for name, choice in sweep.random.parameters.items()}
+    else:
+        yield from map(dict, sweep.list or ())
+
+
+def _drawn(choice: Span | Sequence[Value], share: float) -> Value:
+    return choice.at(share) if isinstance(choice, Span) else choice[int(share * len(choice))]
+
+
+def text_of(value: Value) -> str:
+    """As it stands in a command or a variable."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def job_of(name: str, job: Mapping[str, Any], number: int, params: Params) -> JobSpec:
+    """The job of a run. Raises InvalidError, which names the run and the key."""
+    keys = {**job, "name": f"{name}-{number}"}
+    elsewhere = {each: value for each, value in params.items() if not _fills(each, job)}
+    if len(elsewhere) < len(params):
+        keys["command"] = _filled(job["command"], params)
+    keys |= {each: value for each, value in elsewhere.items() if not each.startswith(_ENV)}
+    variables = {each.removeprefix(_ENV): text_of(value) for each, value in elsewhere.items() if each.startswith(_ENV)}
+    if variables and isinstance(env := job.get("env", {}), Mapping):
+        keys["env"] = {**env, **variables}
+    try:
+        return JobSpec.model_validate(keys)
+    except ValidationError as error:
+        raise _wrong(error, number, params) from error
+
+
+def _filled(command: str, params: Params) -> str:
+    """Each value stays within its word, whatever is in it. Raises InvalidError for what can't be split into words."""
+    pattern = _placeholder([*params])
+    return shlex.join(
+        pattern.sub(lambda match: text_of(params[match[1]]), word)  # all at once: a value is never filled itself
+        for word in split_command(command)
+    )
+
+
+def _wrong(error: ValidationError, number: int, params: Params) -> InvalidError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = f"there is no such key{did_you_mean(place, JobSpec.model_fields)}"
+    if first["loc"] and first["loc"][0] in params:
+        return InvalidError(f"run {number}: {place} = {text_of(params[str(first['loc'][0])])}: {message}", field=place)
+    field = f"job.{place}" if place else "job"
+    return InvalidError(f"run {number}: {place}: {message}" if place else f"run {number}: {message}", field=field)

@@ -1,0 +1,103 @@
+"""A sweep of 200 runs on 8 GPUs while the service is killed: no run is lost, none runs twice, it ends as told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clusters import wait_for
+from lease_checks import check_intervals, check_leases
+from services import IMAGE, Service
+from sqlalchemy import event, text
+
+from schedulearn.scheduler.control.sweeps import Sweeps, advance_sweeps
+from schedulearn.scheduler.specs.sweep import SweepSpec
+from schedulearn.scheduler.store.db import Database, sqlite_url
+
+RUNS = 200
+BAD = (17, 101, 180)
+
+
+def test_a_sweep_of_200_runs_ends_as_told_though_the_service_is_killed_twice(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    command = f"sh -c 'echo ran >> {marks}/{{n}}; test {{n}} != {BAD[0]} -a {{n}} != {BAD[1]} -a {{n}} != {BAD[2]}'"
+    job = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": command, "required_gpus": 1}
+    body = {"name": "many", "job": job, "list": [{"n": n} for n in range(1, RUNS + 1)], "max_parallel": 30,
+            "max_failures": len(BAD)}  # fmt: skip
+    with Service(tmp_path / "data", gpus=8) as served:
+        sweep = served.call("POST", "/api/v1/sweeps", body)["id"]
+
+        def done() -> int:
+            counts = served.call("GET", f"/api/v1/sweeps/{sweep}")["counts"]
+            return int(counts["succeeded"] + counts["failed"])
+
+        for part in (RUNS // 4, RUNS // 2):
+            wait_for(lambda part=part: done() >= part, seconds=120, what=f"{part} runs", pause=0.05)
+            served.kill()
+            check_leases(served)
+            served.start()
+        wait_for(lambda: done() == RUNS, seconds=120, what="all runs", pause=0.05)
+        found = wait_for(
+            lambda: s if (s := served.call("GET", f"/api/v1/sweeps/{sweep}"))["state"] == "completed" else None
+        )
+        assert found["message"] == f"Of {RUNS} runs {RUNS - 3} succeeded, 3 failed."
+        assert [run["number"] for run in found["table"] if run["state"] == "failed"] == [*BAD]
+        assert {run["tries"] for run in found["table"]} == {1}
+        assert served.rows("SELECT count(*), count(DISTINCT sweep) FROM job") == [(RUNS, 1)]
+        assert served.rows("SELECT count(*) FROM lease") == [(0,)]
+        assert sorted(int(mark.name) for mark in marks.iterdir()) == list(range(1, RUNS + 1))
+        assert {mark.read_text() for mark in marks.iterdir()} == {"ran\n"}, "a run ran more than once"
+        check_intervals(served)
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_a_service_that_dies_between_any_two_writes_neither_loses_nor_doubles_a_run(tmp_path: Path) -> None:
+    """Each statement in turn is the last one that is reached; then the service starts anew."""
+    database = Database(sqlite_url(tmp_path))
+    job = {"type": "t", "container_image": "img", "command": "{n}", "required_gpus": 1}
+    spec = SweepSpec.model_validate({"name": "s", "job": job, "grid": {"n": [1, 2, 3]}, "max_failures": 0})
+    left = [-1]
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def _count(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        left[0] -= statement.startswith(("INSERT", "UPDATE", "DELETE"))
+        if left[0] == 0:
+            left[0] = -1
+            raise _Killed
+
+    def until_it_is_through(step: Callable[[], object]) -> int:
+        for kills in range(100):
+            left[0] = kills + 1
+            try:
+                step()
+            except _Killed:
+                continue
+            left[0] = -1
+            return kills
+        raise AssertionError("it is never through")
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        with database.read() as conn:
+            return [tuple(row) for row in conn.execute(text(query))]
+
+    sweeps = Sweeps(database, lambda: None, lambda spec: None)
+    assert until_it_is_through(lambda: sweeps.start(spec, "key")) == 3
+    assert rows("SELECT count(*) FROM sweep") == [(1,)]
+    assert until_it_is_through(lambda: advance_sweeps(database, 1.0)) == 5
+    runs = "SELECT number, name FROM sweep_run JOIN job ON job.id = job_id ORDER BY number"
+    assert rows(runs) == [(1, "s-1"), (2, "s-2"), (3, "s-3")]
+    assert rows("SELECT count(*) FROM job") == [(3,)]
+    database.write(lambda conn: conn.execute(text("UPDATE job SET status='failed', finished_at=1 WHERE name='s-2'")))
+    assert until_it_is_through(lambda: advance_sweeps(database, 2.0)) == 8
+    assert rows("SELECT name, status FROM job ORDER BY name") == [
+        ("s-1", "cancelled"), ("s-2", "failed"), ("s-3", "cancelled")
+    ]  # fmt: skip
+    assert rows("SELECT status, reason FROM sweep") == [("failed", "too_many_failures")]
+    assert until_it_is_through(lambda: sweeps.retry(rows("SELECT id FROM sweep")[0][0])) == 3
+    assert rows("SELECT count(*) FROM sweep_run WHERE job_id IS NULL") == [(3,)]
+    told = [kind for (kind,) in rows("SELECT kind FROM event WHERE kind LIKE 'sweep.%' ORDER BY id")]
+    assert told == ["sweep.running", "sweep.stopping", "sweep.failed", "sweep.running"]
+    database.close()

@@ -1,0 +1,109 @@
+"""What a sweep does next, over every course that its jobs may take."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulearn.scheduler.core.sweeps import (
+    ChangeStatus,
+    StartRuns,
+    SweepProgress,
+    SweepReason,
+    SweepStatus,
+    next_step,
+)
+
+
+def progress(**fields: object) -> SweepProgress:
+    defaults = {
+        "id": "s", "status": SweepStatus.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
+        "max_failures": None, "runs": 4, "pending": 0, "active": 0, "succeeded": 0, "failed": 0, "cancelled": 0,
+    }  # fmt: skip
+    return SweepProgress(**{**defaults, **fields})  # type: ignore[arg-type]
+
+
+@dataclass
+class Course:
+    """A sweep whose jobs end as `ends` says, several at a time."""
+
+    runs: int
+    max_parallel: int
+    max_failures: int | None
+    counts: dict[str, int] = field(default_factory=dict)
+    status: SweepStatus = SweepStatus.RUNNING
+    reason: SweepReason = SweepReason.STARTED
+    message: str = ""
+    most_active: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts = {"pending": self.runs, "active": 0, "succeeded": 0, "failed": 0, "cancelled": 0}
+
+    def settle(self) -> None:
+        """All the steps that there are now; they must come to an end."""
+        for _ in range(4):
+            seen = progress(
+                status=self.status, reason=self.reason, max_parallel=self.max_parallel, runs=self.runs,
+                max_failures=self.max_failures, **self.counts,
+            )  # fmt: skip
+            match next_step(seen):
+                case None:
+                    return
+                case StartRuns(count):
+                    self.counts["pending"] -= count
+                    self.counts["active"] += count
+                    self.most_active = max(self.most_active, self.counts["active"])
+                case ChangeStatus(status, reason, message):
+                    self.status, self.reason, self.message = status, reason, message
+        raise AssertionError("its steps come to no end")
+
+    def end(self, how: str, count: int) -> None:
+        count = min(count, self.counts["active"])
+        self.counts["active"] -= count
+        self.counts[how] += count
+
+
+ends = st.lists(st.tuples(st.sampled_from(["succeeded", "succeeded", "failed", "cancelled"]), st.integers(1, 5)))
+
+
+@given(st.integers(1, 30), st.integers(1, 8), st.none() | st.integers(0, 5), ends)
+def test_a_sweep_always_ends_and_never_has_more_jobs_than_it_may(
+    runs: int, max_parallel: int, max_failures: int | None, course: list[tuple[str, int]]
+) -> None:
+    sweep = Course(runs, max_parallel, max_failures)
+    sweep.settle()
+    for how, count in [*course, *[("succeeded", 1)] * runs]:
+        may_start = sweep.status is SweepStatus.RUNNING
+        before = sweep.counts["pending"]
+        sweep.end(how, count)
+        sweep.settle()
+        assert sum(sweep.counts.values()) == runs
+        assert sweep.most_active <= max_parallel
+        assert may_start or sweep.counts["pending"] == before, "it started a run though it is stopping"
+    assert sweep.status.ended
+    assert sweep.counts["active"] == 0
+    too_many = max_failures is not None and sweep.counts["failed"] > max_failures
+    assert (sweep.status is SweepStatus.FAILED) == too_many
+    assert (sweep.status is SweepStatus.COMPLETED) == (not too_many)
+    assert sweep.counts["pending"] == 0 or too_many
+
+
+def test_as_many_failures_as_allowed_stop_nothing_and_one_more_does() -> None:
+    assert next_step(progress(max_failures=2, failed=2, pending=2)) == StartRuns(2)
+    step = next_step(progress(max_failures=2, failed=3, pending=1, active=1))
+    assert isinstance(step, ChangeStatus)
+    assert (step.status, step.cancel_waiting) == (SweepStatus.STOPPING, True)
+    assert "max_failures is 2" in step.message
+    assert "those that run go on" in step.message
+
+
+def test_a_sweep_that_stops_waits_for_what_runs() -> None:
+    stopping = progress(status=SweepStatus.STOPPING, reason=SweepReason.CANCELLED, active=1, pending=3)
+    assert next_step(stopping) is None
+    end = next_step(stopping._replace(active=0, succeeded=1))
+    assert end == ChangeStatus(SweepStatus.CANCELLED, SweepReason.CANCELLED, "Of 4 runs 1 succeeded, 3 never started.")
+
+
+def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
+    for status in (SweepStatus.COMPLETED, SweepStatus.FAILED, SweepStatus.CANCELLED):
+        assert next_step(progress(status=status, pending=3)) is None

@@ -1,0 +1,75 @@
+"""`schedulearn sweep` and what hangs on it, as users run it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from services import IMAGE, Service
+
+YAML = f"""
+name: lr search
+job:
+  container_image: {IMAGE}
+  launcher: none
+  command: sh -c 'test {{lr}} != 0.5'
+grid:
+  lr: [1e-3, 0.5]
+  env.WHEN: [2026-01-01]
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("sweeps") / "data") as served:
+        yield served
+
+
+def test_a_sweep_from_start_to_retry(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(YAML)
+    started = service.run("sweep", str(file)).out
+    sweep = started.split()[0]
+    assert started == f"{sweep} running: Started with 2 runs.\n"
+    assert service.run("sweep", "wait", "last", code=1).out == f"{sweep} completed: Of 2 runs 1 succeeded, 1 failed.\n"
+    lines = service.run("sweep", "show", sweep).out.splitlines()
+    assert lines[0] == f"{sweep} lr search, completed: Of 2 runs 1 succeeded, 1 failed."
+    assert lines[1].split()[:4] == ["RUN", "lr", "env.WHEN", "JOB"]
+    assert [line.split()[:3] + line.split()[4:5] for line in lines[2:]] == [
+        ["1", "0.001", "2026-01-01", "succeeded"], ["2", "0.5", "2026-01-01", "failed"],
+    ]  # fmt: skip
+    [listed] = service.run("sweep", "ls", "--json").json["items"]
+    assert (listed["id"], listed["state"], listed["parameters"]) == (sweep, "completed", ["lr", "env.WHEN"])
+    assert sweep in service.run("sweep", "ls").out
+    assert service.run("sweep", "retry", sweep).out == f"{sweep} running: Started again with 1 runs.\n"
+    service.run("sweep", "wait", sweep, code=1)
+    assert [run["tries"] for run in service.run("sweep", "show", sweep, "--json").json["table"]] == [1, 2]
+    assert "has ended already" in service.run("sweep", "cancel", sweep, code=1).err
+
+
+def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
+    job = {"name": "slow", "container_image": IMAGE, "launcher": "none", "command": "sleep {s}"}
+    body = json.dumps({"job": job, "grid": {"s": [60] * 9}, "max_parallel": 6})
+    started = service.run("sweep", "start", "--json", "-", stdin=body).json
+    assert (started["name"], started["state"], started["runs"]) == ("slow", "running", 9)
+    service.run("sweep", "cancel", started["id"])
+    ended = service.run("sweep", "wait", started["id"], "--json", code=130).json
+    assert (ended["state"], ended["counts"]["cancelled"] + ended["counts"]["pending"]) == ("cancelled", 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1", "must hold one sweep"),
+        ("a: [", "neither YAML nor JSON"),
+        ("a: .nan", "neither YAML nor JSON"),
+        ("a: !!python/object/apply:os.system [id]", "neither YAML nor JSON"),
+    ],
+)
+def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, words: str) -> None:
+    assert words in service.run("sweep", "-", stdin=text, code=2).err
+
+
+def test_what_the_service_refuses_is_told(service: Service) -> None:
+    assert "give one of grid, random and list" in service.run("sweep", "-", stdin="name: x\njob: {}", code=1).err
+    assert "there is no sweep" in service.run("sweep", "show", "0000000000", code=1).err

@@ -53,10 +53,8 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, run, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
+    *(serve, run, submit, sweep, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
     *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
-    *(serve, submit, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
-    *(sweep, events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

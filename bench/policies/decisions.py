@@ -15,8 +15,8 @@ from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
-from schedulearn.scheduler.sim.training import on_type
-from schedulearn.scheduler.sim.workload import Application, load_applications
+from schedulearn.scheduler.sim.application import Application, on_type
+from schedulearn.scheduler.sim.workload import load_applications
 
 ONE = {"t4": 1.0}
 THREE = {"t4": 1.0, "2080ti": 1.6, "a100": 4.0}
@@ -42,18 +42,17 @@ def main() -> bool:
 
 
 def _goodput(application: Application, types: Mapping[str, float], dice: random.Random) -> Goodput:
-    assert application.model is not None
-    phi = application.phi(dice.randrange(50)) * dice.uniform(0.9, 1.1)
-    return Goodput(
-        {kind: on_type(application.model, speed) for kind, speed in types.items()}, phi, application.bounds, types
-    )
+    assert application.times is not None
+    fitted = application.times.fitted()
+    phi = application.phi(dice.randrange(application.last_part + 1)) * dice.uniform(0.9, 1.1)
+    return Goodput({kind: on_type(fitted, speed) for kind, speed in types.items()}, phi, application.bounds, types)
 
 
 def _snapshot(jobs: int, hosts: int, gpus: int, types: Mapping[str, float], seed: int) -> Snapshot:
     """Two thirds of the cluster held by running jobs, the rest of the jobs waiting. Two in three are elastic, with
     profiles and all kinds of lengths, and have run long enough to be moved."""
     dice = random.Random(seed)
-    applications = [application for application in load_applications().values() if application.model is not None]
+    applications = [application for application in load_applications().values() if application.times is not None]
     kinds = list(types)
     views_of_hosts = tuple(HostView(f"h{index:03}", gpus, kinds[index % len(kinds)]) for index in range(hosts))
     free = {f"h{index:03}": gpus for index in range(hosts)}

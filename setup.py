@@ -19,7 +19,7 @@ setup(
     package_data={
         "schedulearn": ["py.typed"],
         "schedulearn.api": ["static/**/*"],
-        "schedulearn.scheduler": ["store/migrations/*.mako", "sim/applications.json"],
+        "schedulearn.scheduler": ["store/migrations/*.mako", "sim/measured/*"],
         "schedulearn.worker_images": ["Dockerfile*", "*.sh", "*.env", "examples/**/*"],
     },
 )

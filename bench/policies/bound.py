@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.metrics.model.goodput import Goodput
-from schedulearn.scheduler.sim.training import SEGMENTS
-from schedulearn.scheduler.sim.workload import Application, TraceJob
+from schedulearn.scheduler.sim.application import SEGMENTS, Application, packed
+from schedulearn.scheduler.sim.workload import TraceJob
 
 Floats = npt.NDArray[np.float64]
 STEP_S, PRICE_S = 60.0, 300.0
@@ -71,14 +70,11 @@ def market(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) 
 
 def _durations(application: Application, gpus: npt.NDArray[np.int64], width: int) -> Floats:
     """(parts, sizes): seconds that each part of the training takes on so many GPUs."""
-    assert application.model is not None
-    work = application.total_steps * application.bounds.init_batch / SEGMENTS / FINER
-    hosts = -(-gpus // width)
-    rows = [
-        work / Goodput({"": application.model}, application.phi(segment), application.bounds, {})(hosts, gpus)
-        for segment in range(SEGMENTS)
-    ]
-    return np.repeat(np.array(rows), FINER, axis=0)
+    work = application.total_steps / SEGMENTS / FINER
+    parts = [application.part_at((at + 0.5) / SEGMENTS * application.total_steps) for at in range(SEGMENTS)]
+    rates = np.array([application.fastest(packed(int(count), width))[parts] for count in gpus])
+    rows = work / rates.T
+    return np.repeat(rows, FINER, axis=0)
 
 
 def _cheapest(

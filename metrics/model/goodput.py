@@ -44,6 +44,8 @@ class BatchBounds:
     """Samples that fit into a GPU's memory in one pass; None: all of them."""
     accumulate: bool = True
     """Whether a batch larger than fits may be made of several passes."""
+    alone_passes: int = 1
+    """Passes that a batch above M0 takes on a single GPU at least: AdaptDL measures the noise between two."""
 
     def __post_init__(self) -> None:
         largest_local = self.max_local if self.max_local is not None else self.max_batch
@@ -114,14 +116,15 @@ class Goodput:
         return BatchChoice(*(array[0].reshape(gpus.shape) for array in found))
 
     def keep_or_change(
-        self, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int, gpu_type: str | None = None
-    ) -> tuple[int, int]:
-        """(atomic batch, accumulation) to go on with: the present one unless the best is better by KEEP_FACTOR."""
+        self, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int, gpu_type: str | None = None,
+        keep_factor: float = KEEP_FACTOR,
+    ) -> tuple[int, int]:  # fmt: skip
+        """(atomic batch, accumulation) to go on with: the present one unless the best is better by `keep_factor`."""
         choice = self.best(num_nodes, num_gpus, gpu_type)
         now = 0.0
         if atomic_batch >= 1:
             now = float(self.at(num_nodes, num_gpus, atomic_batch, accumulation, gpu_type))
-        if float(choice.goodput) > KEEP_FACTOR * now:
+        if float(choice.goodput) > keep_factor * now:
             return int(choice.atomic_batch), int(choice.accumulation)
         return atomic_batch, accumulation
 
@@ -204,6 +207,7 @@ class _Search:
         self.min_local = column(job.bounds.min_local for job in jobs)
         self.max_local = column(np.inf if job.bounds.max_local is None else job.bounds.max_local for job in jobs)
         self.may_accumulate = column(job.bounds.accumulate for job in jobs)
+        self.alone_steps = column(job.bounds.alone_passes - 1 for job in jobs)
         self.some = np.asarray(gpus >= 1).reshape(1, -1)
         self.k = np.maximum(np.asarray(gpus, dtype=float), 1).reshape(1, -1, 1)
         further = np.maximum(self.k - 2, 0)
@@ -243,8 +247,10 @@ class _Search:
     def _best_of(self, batch: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         k = self.k
         local = batch / k
-        # A single replica gets no accumulation for its own sake: its noise is measured from successive gradients.
-        steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0) * self.may_accumulate
+        # Ours gives a single replica no accumulation for its own sake: it measures noise from successive gradients.
+        steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0)
+        steps = np.where((k == 1) & (batch > self.init + 1e-9), np.maximum(steps, self.alone_steps), steps)
+        steps = steps * self.may_accumulate
         atomic = np.minimum(np.maximum(np.ceil(local / (steps + 1) - 1e-9), self.min_local), self.max_local)
         passes = k * (steps + 1)
         # Rounding up may pass the limit by a sample a replica; at the smallest batch it may not be helped.

@@ -14,9 +14,9 @@ from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.registry import canonical_name, policy_of
+from schedulearn.scheduler.sim.application import Application
 from schedulearn.scheduler.sim.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (  # fmt: skip
-    Application,
     TraceJob,
     bursts,
     diurnal,
@@ -133,7 +133,7 @@ def parse_trace(text: str, seed: int, applications: Path | None = None) -> list[
 def _even_mix(known: Mapping[str, Application]) -> Sequence[tuple[Application, float, tuple[int, ...]]]:
     """Every application equally often; its jobs ask for 1, 2 or 4 GPUs, if it can use them."""
     sizes = {name: tuple(k for k in (1, 2, 4) if k <= app.max_gpus) for name, app in known.items()}
-    return [(app, 1.0, sizes[name] if app.model is not None else (1,)) for name, app in sorted(known.items())]
+    return [(app, 1.0, sizes[name] if app.times is not None else (1,)) for name, app in sorted(known.items())]
 
 
 def applications_of(jobs: Sequence[TraceJob]) -> dict[str, int]:

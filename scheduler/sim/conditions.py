@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schedulearn.metrics.model.goodput import KEEP_FACTOR
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -26,6 +28,13 @@ class Conditions:
     """Seconds of training after which an allocation is measured."""
     family_memory: bool = True
     """Whether jobs of one application share what was learned."""
+    alone_passes: int = 1
+    """Passes of a batch above the initial one on a single GPU, at least; AdaptDL makes two."""
+    keep_factor: float = KEEP_FACTOR
+    """A job changes its batch for what is better by more than this."""
+    batches_on_ticks: bool = False
+    """Whether workers choose their batches anew every `interval` and at the end of an epoch only, and not as soon as
+    something was measured."""
     lengths: str = "unknown"
     """`declared`: jobs tell their work; `predicted`: by the mean of the family; `unknown`."""
     length_error: float = 1.0
@@ -43,5 +52,6 @@ class Conditions:
 
 POLLUX = Conditions(
     on_events=False, cold_start=30.0, stall_up=30.0, stall_down=30.0, family_memory=False,
+    alone_passes=2, keep_factor=1.0, batches_on_ticks=True, learn_after=0.0,
 )  # fmt: skip
 """Pollux, OSDI 2021, section 5.3: a decision a minute, 30 seconds a restart, nothing known of a job that comes."""

@@ -23,11 +23,12 @@ from schedulearn.scheduler.core.model import (
 )
 from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed
 from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.sim.application import Application, Modelled
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation
-from schedulearn.scheduler.sim.workload import Application, Running, TraceJob
+from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 MOST_EVENTS = 100_000  # of one forecast: several times what the time to compute allows
 FETCH_S = 300.0  # where nobody knows how long the fetch of an image takes: other jobs are foreseen with this
@@ -100,7 +101,7 @@ def forecast(
 
     measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
     jobs = [_trace_job(view, facts[view.id], snapshot.now) for view in snapshot.jobs]
-    lengths = [job.application.total_steps for job in jobs if job.application.model is None]
+    lengths = [job.application.total_steps for job in jobs if job.application.times is None]
     usual = sum(lengths) / len(lengths) if lengths else 0.0
     conditions = Conditions(
         interval=max(60.0, usual) if len(jobs) > MANY else 60.0,
@@ -131,7 +132,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
             here = progress_speed(known, max(1, len(view.allocation)), max(view.gpus, view.min_gpus))
             left = guessed(view.run_seconds) * here / unit
         work = left * unit / known.bounds.init_batch
-        application = Application(view.id, next(iter(known.models.values())), known.bounds, max(work, 1e-9))
+        application = Application(view.id, Modelled(next(iter(known.models.values()))), known.bounds, max(work, 1e-9))
     else:
         seconds = guessed(view.run_seconds) if left is None else left / view.required_gpus
         if facts.max_duration is not None:

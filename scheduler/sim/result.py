@@ -10,10 +10,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.metrics.model.goodput import Goodput
+from schedulearn.scheduler.sim.application import Application, packed
 from schedulearn.scheduler.sim.run import Run
-from schedulearn.scheduler.sim.training import NO_TYPE, on_type
-from schedulearn.scheduler.sim.workload import SEGMENTS, Application
 
 Floats = npt.NDArray[np.float64]
 
@@ -113,7 +111,7 @@ def _seconds_before(instants: Floats, begin: float, end: float) -> float:
 def time_alone(app: Application, share: float, width: int, required: int = 1, most: int = 10**6) -> float:
     """Seconds that a job takes with `share` GPUs (a fraction: for that part of the time) on hosts of `width`, at its
     best batch and with nothing else there."""
-    if app.model is None:
+    if app.times is None:
         return app.total_steps * max(1.0, required / share)
     share = min(share, float(min(most, app.max_gpus)))
     if share <= 1:
@@ -127,13 +125,8 @@ def time_alone(app: Application, share: float, width: int, required: int = 1, mo
 @lru_cache(maxsize=1000)
 def _times_alone(app: Application, width: int, most: int) -> Floats:
     """Seconds of the whole training on 1 to `most` GPUs of the reference type; never longer with more."""
-    assert app.model is not None
-    gpus = np.arange(1, most + 1)
-    seconds = np.zeros(most)
-    for segment in range(SEGMENTS):
-        goodput = Goodput({NO_TYPE: on_type(app.model, 1.0)}, app.phi(segment), app.bounds)
-        rate = goodput(-(-gpus // width), gpus) / app.bounds.init_batch
-        seconds += app.total_steps / SEGMENTS / np.maximum(rate, 1e-12)
+    steps = np.diff([0.0, *app.noise.ends]) * app.total_steps
+    seconds = [float((steps / app.fastest(packed(gpus, width))).sum()) for gpus in range(1, most + 1)]
     return np.minimum.accumulate(seconds)
 
 

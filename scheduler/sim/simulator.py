@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
@@ -93,6 +94,7 @@ class Simulation:
         self._stopped = False
         self._serial = itertools.count()
         self._events: list[_Due] = []
+        jobs = [as_worked(job, self.conditions) for job in jobs]
         self._arrivals = sorted(jobs, key=lambda job: (job.arrives_at, job.id), reverse=True)
         self._total = len(jobs)
         self._errors = _length_errors(jobs, self.conditions)
@@ -190,10 +192,10 @@ class Simulation:
 
     def _arrive(self, job: TraceJob) -> None:
         family = None
-        if self.conditions.family_memory and job.application.model is not None:
+        if self.conditions.family_memory and job.application.times is not None:
             family = self.memory.setdefault(job.application.name, Memory())
         training = Training(
-            job, self.conditions.speeds, family=family, clock=self.now, use_efficiency=self.policy.use_efficiency
+            job, self.conditions, family=family, clock=self.now, use_efficiency=self.policy.use_efficiency
         )
         self.active[job.id] = training
         self._fruitless = 0
@@ -239,7 +241,7 @@ class Simulation:
 
     def _schedule(self, training: Training) -> None:
         training.version += 1
-        event = training.next_event(self.conditions.learn_after, self.now)
+        event = training.next_event(self.now)
         if event is not None and event.at < math.inf:
             due = _Due(event.at, next(self._serial), training.job.id, training.version, event)
             heapq.heappush(self._events, due)
@@ -260,6 +262,10 @@ class Simulation:
         self._decided_at = self.now
         trained = [training.advance(self.now) for training in self.active.values()]
         self._fruitless = 0 if any(trained) else self._fruitless + 1
+        if self.conditions.batches_on_ticks:
+            for training in self.active.values():
+                training.tick()
+                self._schedule(training)
         snapshot = self.snapshot()
         began = time.perf_counter()
         plan = self.policy.allocate(snapshot)
@@ -331,7 +337,7 @@ class Simulation:
         job = training.job
         most = job.most_gpus
         goodput = training.goodput()
-        if self.policy.resizes and job.elastic and training.application.model is not None:
+        if self.policy.resizes and job.elastic and training.application.times is not None:
             most = min(most, max(job.min_gpus, 2 * training.largest))
         return JobView(
             id=job.id,
@@ -366,7 +372,7 @@ class Simulation:
         if total is None:
             return None
         left = max(total - training.progress, 0.05 * total)
-        if training.application.model is None:
+        if training.application.times is None:
             return left * training.job.required_gpus
         if training.known is not None:
             return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
@@ -374,6 +380,15 @@ class Simulation:
         if believed is None:
             return None
         return left * training.application.bounds.init_batch / float(believed(1, 1))
+
+
+def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
+    """The job as its workers would run it under `conditions`."""
+    application = job.application
+    if application.times is None or application.bounds.alone_passes == conditions.alone_passes:
+        return job
+    bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
+    return replace(job, application=replace(application, bounds=bounds))
 
 
 def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:

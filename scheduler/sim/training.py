@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
-from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
-from schedulearn.scheduler.sim.workload import SEGMENTS, Application, Running, TraceJob
+from schedulearn.scheduler.sim.application import Application, Placement
+from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 NO_TYPE = "gpu"
-Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica
+Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica by steps of SAME_BATCH
+SAME_BATCH = 1.05
+
+
+class Pass(NamedTuple):
+    """Measured: samples a replica, and seconds of a pass without synchronising and with it."""
+
+    local: int
+    grad: float
+    whole: float
 
 
 class EventKind(StrEnum):
@@ -28,7 +38,7 @@ class EventKind(StrEnum):
     SEGMENT = "segment"
     """A part of its training is done, and its noise scale changes."""
     MEASURED = "measured"
-    """It trained for long enough on its allocation to know its speed there."""
+    """It trained for long enough to know its speed and its noise there."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +55,15 @@ class JobEvent:
 class Memory:
     """What is known about a kind of job: its own profile, or that of its whole family."""
 
-    shapes: dict[Shape, tuple[float, float]] = field(default_factory=dict)
-    """Measured (T_grad, T_iter) in seconds, newest last; as many as `limit`."""
+    shapes: dict[Shape, Pass] = field(default_factory=dict)
+    """What was measured, newest last; as many as `limit`."""
     lengths: list[float] = field(default_factory=list)
     """Total steps of jobs that ended."""
     limit: int = 40
     _models: dict[str, StepTimeModel] | None = None
     _before: dict[str, StepTimeModel] = field(default_factory=dict)
 
-    def learn(self, shape: Shape, times: tuple[float, float]) -> None:
+    def learn(self, shape: Shape, times: Pass) -> None:
         if self.shapes.get(shape) != times:
             self._models = None
         self.shapes.pop(shape, None)
@@ -69,7 +79,7 @@ class Memory:
     def models(self) -> dict[str, StepTimeModel]:
         """GPU type -> model fitted to what was seen on it; the type seen first comes first."""
         if self._models is None:
-            by_type: dict[str, list[tuple[Shape, tuple[float, float]]]] = {}
+            by_type: dict[str, list[tuple[Shape, Pass]]] = {}
             for shape, times in self.shapes.items():
                 by_type.setdefault(shape[0], []).append((shape, times))
             self._models = {t: _fit(tuple(sorted(seen)), self._before.get(t)) for t, seen in by_type.items()}
@@ -78,8 +88,8 @@ class Memory:
 
 
 @lru_cache(maxsize=20000)
-def _fit(seen: tuple[tuple[Shape, tuple[float, float]], ...], before: StepTimeModel | None) -> StepTimeModel:
-    rows = ((nodes, gpus, batch, grad, whole) for (_, nodes, gpus, batch), (grad, whole) in seen)
+def _fit(seen: tuple[tuple[Shape, Pass], ...], before: StepTimeModel | None) -> StepTimeModel:
+    rows = ((nodes, gpus, *measured) for (_, nodes, gpus, _), measured in seen)
     columns = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     return fit(StepTimes(*columns), before)
 
@@ -89,8 +99,7 @@ class Training:
     """One job. The simulator changes its allocation; `advance` lets time pass."""
 
     job: TraceJob
-    speeds: Mapping[str, float]
-    """GPU type -> how many times faster than the reference type it computes."""
+    conditions: Conditions
     own: Memory = field(default_factory=Memory)
     family: Memory | None = None
     use_efficiency: bool = True
@@ -115,6 +124,14 @@ class Training:
     rate: float = 0.0
     """Steps of progress a second, once the stall is over."""
     batch: tuple[int, int] = (0, 0)
+    shaped_since: float = 0.0
+    """Since when it has trained in its present shape."""
+    steady_since: float = 0.0
+    """Since when it has trained with this batch in this part of its training."""
+    phi: float | None = None
+    """Noise scale that was seen last, samples."""
+    phi_of: tuple[int, tuple[int, int]] | None = None
+    """The part of the training and the batch of which it is."""
     version: int = 0
     instant: float = -math.inf
     """When the last of its events was, and how many of them, and of those that changed nothing, were at that time."""
@@ -148,8 +165,12 @@ class Training:
         return sum(self.allocation.values())
 
     @property
-    def segment(self) -> int:
-        return min(SEGMENTS - 1, int(self.progress / self.application.total_steps * SEGMENTS + 1e-9))
+    def part(self) -> int:
+        return self.application.part_at(self.progress)
+
+    @property
+    def placement(self) -> Placement:
+        return tuple(sorted(self.allocation.values(), reverse=True))
 
     @property
     def profile(self) -> Memory:
@@ -177,24 +198,22 @@ class Training:
         self.placed_at = self.held_since = now
         self.stalled_until = now + stall
         self.batch = (0, 0)
+        self.shaped_since = self.steady_since = self.stalled_until
         if allocation and self.started_at is None:
             self.started_at = now
         self.choose_batch()
 
-    def next_event(self, learn_after: float, now: float) -> JobEvent | None:
+    def next_event(self, now: float) -> JobEvent | None:
         """None while it does not train."""
         if not self.allocation or self.suspended or self.rate <= 0:
             return None
         begin = max(now, self.stalled_until)
-        goal, kind = self.application.total_steps, EventKind.END
-        if self.application.model is not None and self.known is None and self.segment < SEGMENTS - 1:
-            goal, kind = (self.segment + 1) / SEGMENTS * goal, EventKind.SEGMENT
+        goal, kind, part = self.application.total_steps, EventKind.END, self.part
+        if self.application.times is not None and self.known is None and part < self.application.last_part:
+            goal, kind = self.application.end_of(part), EventKind.SEGMENT
         at = begin + max(0.0, goal - self.progress) / self.rate
-        if self._learns():
-            measured = max(begin, self.stalled_until + learn_after)
-            if measured < at:
-                return JobEvent(measured, EventKind.MEASURED)
-        return JobEvent(at, kind, goal)
+        measured = max(begin, self._steady_enough_since() + self.conditions.learn_after)
+        return JobEvent(measured, EventKind.MEASURED) if measured < at else JobEvent(at, kind, goal)
 
     def reach(self, event: JobEvent) -> bool:
         """`event` happens now; for all but the end. Returns whether it brings a profile of a new size.
@@ -202,21 +221,45 @@ class Training:
         The progress is that of the event: computed from times it may fall short by a rounding error, and then the same
         event would come again at the same instant, without end.
         """
+        ended = self.part
         self.progress = max(self.progress, event.progress)
-        news = self.learn() if event.kind is EventKind.MEASURED else False
+        if event.kind is EventKind.MEASURED:
+            news = self.learn()
+            if not self.conditions.batches_on_ticks:
+                self.choose_batch()
+            return news
+        self.steady_since = max(self.clock, self.stalled_until)
+        self._see_noise(min(ended, self.part - 1))
         self.choose_batch()
-        return news
+        return False
+
+    def tick(self) -> None:
+        """Its worker looks at its batch, where workers do so by the clock."""
+        if self.allocation and self.clock > self.stalled_until and self.known is None and not self.suspended:
+            self._see_noise(self.part)
+            self.choose_batch()
+
+    def _see_noise(self, part: int) -> None:
+        if self.application.times is not None and self.known is None and self.batch[0]:
+            self.phi = self.application.phi(part, self.gpus * self.batch[0] * (self.batch[1] + 1))
+            self.phi_of = part, self.batch
 
     @property
     def milestones(self) -> tuple[object, ...]:
         """What its events change."""
-        return (self.segment, self.profiled, self.batch, self.rate, *self.own.shapes)
+        return (self.part, self.profiled, self.batch, self.rate, self.phi_of, *self.own.shapes)
 
-    def _learns(self) -> bool:
-        """Whether the present allocation is yet to be measured."""
-        if self.application.model is None:
-            return False
-        return self.gpus > self.profiled if self.known is not None else self.shape() not in self.own.shapes
+    def _steady_enough_since(self) -> float:
+        """Since when it has trained in a way that is yet to be measured; infinite: all of it is known."""
+        if self.application.times is None:
+            return math.inf
+        if self.known is not None:
+            return self.shaped_since if self.gpus > self.profiled else math.inf
+        if self.shape() not in self.own.shapes:
+            return self.shaped_since
+        if self.conditions.batches_on_ticks:
+            return math.inf
+        return self.steady_since if self.phi_of != (self.part, self.batch) else math.inf
 
     @property
     def largest(self) -> int:
@@ -224,21 +267,23 @@ class Training:
         return self.profiled if self.known is not None else self.profile.largest
 
     def shape(self) -> Shape:
-        # Batches within a quarter of each other tell the same.
-        local = round(1.25 ** round(math.log(max(1, self.batch[0])) / math.log(1.25)))
+        # Batches within a few percent of each other tell the same.
+        local = round(SAME_BATCH ** round(math.log(max(1, self.batch[0])) / math.log(SAME_BATCH)))
         return (self.gpu_type, len(self.allocation), self.gpus, max(1, local))
 
     def learn(self) -> bool:
         """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
-        if not self.allocation or not self._learns():
+        if not self.allocation or self.application.times is None:
             return False
         if self.known is not None:
-            self.profiled = self.gpus
-            return True
+            news, self.profiled = self.gpus > self.profiled, max(self.profiled, self.gpus)
+            return news
+        self._see_noise(self.part)
         shape = self.shape()
+        if shape in self.own.shapes:
+            return False
         news = self.gpus > self.own.largest or shape[1:3] not in {s[1:3] for s in self.own.shapes}
-        model = self._true_model(self.gpu_type)
-        times = (float(model.grad_time(shape[3])), float(model.iter_time(shape[1], shape[2], shape[3])))
+        times = Pass(self.batch[0], *self.application.times.passes(self.placement, self.batch[0], self._speed))
         self.own.learn(shape, times)
         if self.family is not None:
             self.family.learn(shape, times)
@@ -248,58 +293,57 @@ class Training:
         """What the scheduler believes of this job now; None before anything was measured."""
         if self.known is not None:
             return self.known
-        if self.application.model is None or not self.profile.shapes:
+        if self.application.times is None or not self.profile.shapes:
             return None
         models = self.profile.models()
-        key = (self.segment, *models.items())
+        phi = self.application.phi(self.part) if self.phi is None else self.phi
+        key = (phi, *models.items())
         if self._goodput is None or self._goodput[0] != key:
-            phi = self.application.phi(self.segment)
-            self._goodput = (key, Goodput(models, phi, self.application.bounds, self.speeds))
+            self._goodput = (key, Goodput(models, phi, self.application.bounds, self.conditions.speeds))
         return self._goodput[1]
 
     def choose_batch(self) -> None:
         """The batch that the job's worker would choose now, and the true rate at it."""
-        if not self.allocation or self.application.model is None:
+        if not self.allocation or self.application.times is None:
             self.rate = min(1.0, self.gpus / self.job.required_gpus)
             return
         if self.known is not None:
             samples = progress_speed(self.known, len(self.allocation), self.gpus, self.gpu_type)
             self.rate = samples / self.application.bounds.init_batch
             return
-        nodes, gpus = len(self.allocation), self.gpus
-        bounds, believed = self.application.bounds, self.goodput()
-        if believed is not None:
-            models, speeds = tuple(believed.models.items()), tuple(self.speeds.items())
-            self.batch = _next_batch(
-                models, believed.phi, bounds, speeds, self.use_efficiency, nodes, gpus, self.batch, self.gpu_type
-            )
-        elif not self.batch[0]:
-            local = max(bounds.min_local, -(-bounds.init_batch // gpus))
-            steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0
-            self.batch = (-(-local // (steps + 1)), steps)
-        samples = gpus * self.batch[0] * (self.batch[1] + 1)
-        step = float(self._true_model(self.gpu_type).step_time(nodes, gpus, *self.batch))
-        phi = self.application.phi(self.segment)
-        gain = float(efficiency(phi, bounds.init_batch, samples))
-        self.rate = samples / bounds.init_batch * gain / step
+        before, shape = self.batch, self.shape()
+        self.batch = self._next_batch()
+        if before[0] and self.batch != before:
+            self.steady_since = max(self.clock, self.stalled_until)
+            if self.shape() != shape:
+                self.shaped_since = self.steady_since
+        self.rate = self.application.rate(self.part, self.placement, self.batch, self._speed)
 
-    def _true_model(self, gpu_type: str) -> StepTimeModel:
-        assert self.application.model is not None
-        return on_type(self.application.model, self.speeds.get(gpu_type, 1.0))
+    def _next_batch(self) -> tuple[int, int]:
+        application, gpus = self.application, self.gpus
+        fixed = application.chosen_by_user(gpus)
+        if fixed is not None:
+            return fixed
+        believed = self.goodput()
+        if believed is None:
+            return self.batch if self.batch[0] else application.split(application.bounds.init_batch, gpus)
+        models, speeds = tuple(believed.models.items()), tuple(self.conditions.speeds.items())
+        return _next_batch(
+            models, believed.phi, application.bounds, speeds, self.use_efficiency, len(self.allocation), gpus,
+            self.batch, self.gpu_type, self.conditions.keep_factor,
+        )  # fmt: skip
+
+    @property
+    def _speed(self) -> float:
+        return self.conditions.speeds.get(self.gpu_type, 1.0)
 
 
 @lru_cache(maxsize=100_000)
 def _next_batch(
     models: tuple[tuple[str, StepTimeModel], ...], phi: float, bounds: BatchBounds,
     speeds: tuple[tuple[str, float], ...], use_efficiency: bool, nodes: int, gpus: int, batch: tuple[int, int],
-    gpu_type: str,
+    gpu_type: str, keep_factor: float,
 ) -> tuple[int, int]:  # fmt: skip
     """What a worker would go on with. Jobs of one application at one point of their training choose alike."""
     known = Goodput(dict(models), phi, bounds, dict(speeds), use_efficiency)
-    return known.keep_or_change(nodes, gpus, *batch, gpu_type)
-
-
-@lru_cache(maxsize=1000)
-def on_type(model: StepTimeModel, speed: float) -> StepTimeModel:
-    """The model on a GPU that computes `speed` times as fast; networks stay as they are."""
-    return replace(model, alpha_grad=model.alpha_grad / speed, beta_grad=model.beta_grad / speed)
+    return known.keep_or_change(nodes, gpus, *batch, gpu_type, keep_factor)

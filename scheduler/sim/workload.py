@@ -1,4 +1,4 @@
-"""What the simulator plays: applications (what is true of a kind of training), jobs, traces, generated arrivals."""
+"""What the simulator plays: jobs, traces, generated arrivals."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.sim.application import Application, Modelled, NoiseCurve, rigid_application
+from schedulearn.scheduler.sim.measured_applications import measured_applications
 
-SEGMENTS = 100
-"""The noise scale is taken as constant over each of so many equal parts of a training."""
 MOST_SECONDS = 1e11
 """In a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""
 
@@ -33,33 +31,6 @@ MODEL_KEYS = (
     "total_progress_steps", "epochs", "step_time_rms_relative_error",
 )  # fmt: skip
 """The last two say where the others are from."""
-
-
-@dataclass(frozen=True)
-class Application:
-    """The truth about one kind of training, on the reference type of GPU."""
-
-    name: str
-    model: StepTimeModel | None
-    """None: nothing is known but how long it runs: each second of running is one step of progress."""
-    bounds: BatchBounds
-    total_steps: float
-    """Work, in steps of the initial batch size."""
-    noise: tuple[tuple[float, float], ...] = ()
-    """(fraction of the training done, gradient noise scale in samples), by rising fraction; linear in between."""
-
-    def phi(self, segment: int) -> float:
-        """Noise scale in the middle of a segment, samples."""
-        if not self.noise:
-            return 0.0
-        at = (min(segment, SEGMENTS - 1) + 0.5) / SEGMENTS
-        fractions, values = zip(*self.noise, strict=True)
-        return float(np.interp(at, fractions, values))
-
-    @property
-    def max_gpus(self) -> int:
-        """More replicas than this would each get less than the smallest local batch."""
-        return max(1, self.bounds.max_batch // self.bounds.min_local)
 
 
 @dataclass(frozen=True)
@@ -88,7 +59,7 @@ class TraceJob:
 
     @property
     def most_gpus(self) -> int:
-        if not self.elastic or self.application.model is None:
+        if not self.elastic or self.application.times is None:
             return self.required_gpus
         useful = self.application.max_gpus
         return max(self.min_gpus, useful if self.max_gpus is None else min(self.max_gpus, useful))
@@ -115,9 +86,9 @@ class Running:
 
 def load_applications(path: Path | None = None) -> dict[str, Application]:
     """Applications by name, from a JSON file as docs/simulator.md describes; by default the six of Pollux's traces."""
-    file = path or Path(__file__).with_name("applications.json")
-    content = _read_json(file)
-    return {name: _application(name, entry, str(file)) for name, entry in content.items()}
+    if path is None:
+        return dict(measured_applications())
+    return {name: _application(name, entry, str(path)) for name, entry in _read_json(path).items()}
 
 
 def load_trace(path: Path, applications: Mapping[str, Application] | None = None) -> list[TraceJob]:
@@ -198,7 +169,7 @@ def _job(row: Mapping[str, object], known: Mapping[str, Application], where: str
     application = _application_of(row, known, where)
     required = _integer(row, "num_replicas", where, default=1)
     rigid = _is_rigid(row, application, where)
-    if rigid or application.model is None:
+    if rigid or application.times is None:
         least: int = required
         most: int | None = required
     else:
@@ -242,7 +213,7 @@ def _is_rigid(row: Mapping[str, object], application: Application, where: str) -
     text = str(row.get("elastic") if row.get("elastic") is not None else "").strip().lower()
     if text not in ("", "true", "1", "yes", "false", "0", "no"):
         raise InvalidError(f"{where}: elastic must be true or false, not {row.get('elastic')!r}", field="elastic")
-    return text in ("false", "0", "no") or (not text and application.model is None)
+    return text in ("false", "0", "no") or (not text and application.times is None)
 
 
 def _number(
@@ -295,12 +266,8 @@ def _application(name: str, entry: object, where: str) -> Application:
         raise InvalidError(f"{where}: {error.args[0]} is missing", field="applications") from error
     except (TypeError, ValueError) as error:
         raise InvalidError(f"{where}: {error}", field="applications") from error
-    return Application(name, model, bounds, _number(entry, "total_progress_steps", where, least=1e-9), noise)
-
-
-def rigid_application(name: str, seconds: float) -> Application:
-    """Something that takes `seconds`, whatever it is given."""
-    return Application(name, None, BatchBounds(1, 1), seconds)
+    steps = _number(entry, "total_progress_steps", where, least=1e-9)
+    return Application(name, Modelled(model), bounds, steps, NoiseCurve(noise))
 
 
 def _read_json(path: Path) -> dict[str, object]:
@@ -354,7 +321,7 @@ def random_trace(
     jobs = []
     for index in range(count):
         application, _, sizes = dice.choices(mix, [share for _, share, _ in mix])[0]
-        gpus, elastic = dice.choice(sizes), application.model is not None
+        gpus, elastic = dice.choice(sizes), application.times is not None
         jobs.append(TraceJob(f"{application.name}-{index}", next(times), application, gpus, elastic=elastic))
     return jobs
 

@@ -3,15 +3,16 @@ on one host would train faster with it, there or by moving to it, by more than i
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
-from schedulearn.scheduler.policies.goodput.knapsack import Floats
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
@@ -21,30 +22,10 @@ RestartShare = Callable[[Sequence[JobView], Floats], Floats]
 """What is left of each speedup (jobs, any) if a running job must restart for it."""
 
 
-@dataclass
-class _Candidate:
-    """An elastic job on one open host, which could have more GPUs."""
-
-    job: JobView
+class _Grant(NamedTuple):
+    row: int
     host: str
     gpus: int
-    weight: float
-    speedups: dict[str, Sequence[float]] = field(default_factory=dict)
-    """GPU type -> speedup on 1, 2, ... GPUs of one host, against one GPU."""
-    restarted: dict[str, Sequence[float]] = field(default_factory=dict)
-    """The same with the restart that it takes."""
-
-    def worth(self, gpu_type: str, gpus: int, restarts: bool) -> float:
-        return (self.restarted if restarts else self.speedups)[gpu_type][gpus - 1]
-
-
-@dataclass(frozen=True)
-class _Grant:
-    candidate: _Candidate
-    host: str
-    gpus: int
-    saving: float
-    """Of the job's weighted time, for each GPU more."""
 
 
 def give_spare_gpus(
@@ -63,88 +44,200 @@ def give_spare_gpus(
                 free[host_id] -= gpus
     if not any(gpus > 0 for gpus in free.values()):
         return {}
-    type_of = {host.id: host.gpu_type for host in hosts}
-    candidates = _candidates(allocations, jobs, hosts, free, function_of, weights, share)
-    changed: dict[str, float] = {}
-    while (grant := _best(candidates, allocations, free, type_of)) is not None:
-        winner = grant.candidate
-        free[winner.host] += winner.gpus
-        free[grant.host] -= grant.gpus
-        winner.host, winner.gpus = grant.host, grant.gpus
-        allocations[winner.job.id] = {grant.host: grant.gpus}
-        changed[winner.job.id] = winner.speedups[type_of[grant.host]][grant.gpus - 1]
-    return changed
-
-
-def _candidates(
-    allocations: Mapping[str, Allocation],
-    jobs: Sequence[JobView],
-    hosts: Sequence[HostView],
-    free: Mapping[str, int],
-    function_of: Callable[[JobView], GoodputFunction | None],
-    weights: Mapping[str, float],
-    share: RestartShare,
-) -> list[_Candidate]:
     widest = max(host.gpus for host in hosts if host.id in free)
-    types = sorted({host.gpu_type for host in hosts if host.id in free})
     found = []
     for job in jobs:
         if not job.elastic or len(allocation := allocations.get(job.id, {})) != 1:
             continue
-        [(host, gpus)] = allocation.items()
-        if host in free and gpus < min(job.max_gpus, widest):
-            found.append(_Candidate(job, host, gpus, weights[job.id]))
+        [(host_id, gpus)] = allocation.items()
+        if host_id in free and gpus < min(job.max_gpus, widest):
+            found.append(job)
     if not found:
-        return []
+        return {}
+    type_of = {host.id: host.gpu_type for host in hosts if host.id in free}
+    types = sorted(set(type_of.values()))
+    speedups = _speedups(found, types, widest, function_of)
+    restarted = speedups * share(found, speedups.reshape(len(found), -1)).reshape(speedups.shape)
+    spare = _Spare(free, type_of)
+    candidates = _Candidates(found, types, allocations, type_of, weights, speedups, restarted)
+    candidates.look_at_all(spare)
+    changed: dict[str, float] = {}
+    while (grant := candidates.best(spare)) is not None:
+        job = found[grant.row]
+        changed[job.id] = candidates.grant(grant, spare)
+        allocations[job.id] = {grant.host: grant.gpus}
+    return changed
+
+
+def _speedups(
+    jobs: Sequence[JobView],
+    types: Sequence[str],
+    widest: int,
+    function_of: Callable[[JobView], GoodputFunction | None],
+) -> Floats:
+    """(jobs, types, widest): on 1, 2, ... GPUs of one host, against one GPU of the slowest type."""
     counts = np.tile(np.arange(1, widest + 1), len(types))
     kinds = [kind for kind in types for _ in range(widest)] if len(types) > 1 else None
-    table = goodput_table([function_of(candidate.job) for candidate in found], np.ones_like(counts), counts, kinds)
-    blind = np.array([function_of(candidate.job) is None for candidate in found])
-    table[blind] = counts
+    functions = [function_of(job) for job in jobs]
+    table = goodput_table(functions, np.ones_like(counts), counts, kinds)
+    table[[function is None for function in functions]] = counts
     ones = table[:, counts == 1]
     unit = np.where(ones > 0, ones, np.inf).min(axis=1, keepdims=True)
     table /= np.where(np.isfinite(unit), unit, 1.0)
-    restarted = table * share([candidate.job for candidate in found], table)
-    for row, candidate in enumerate(found):
-        for index, kind in enumerate(types):
-            columns = slice(index * widest, (index + 1) * widest)
-            candidate.speedups[kind] = table[row, columns].tolist()
-            candidate.restarted[kind] = restarted[row, columns].tolist()
-    return found
+    return table.reshape(len(jobs), len(types), widest)
 
 
-def _best(
-    candidates: Sequence[_Candidate],
-    allocations: Mapping[str, Allocation],
-    free: Mapping[str, int],
-    type_of: Mapping[str, str],
-) -> _Grant | None:
-    """The grant that saves most for each GPU; of equal ones one that moves nobody."""
-    emptiest: dict[str, str] = {}  # GPU type -> the host with the most free GPUs
-    for host in sorted(free):
-        if free[host] > free.get(emptiest.get(type_of[host], ""), 0):
-            emptiest[type_of[host]] = host
-    best: _Grant | None = None
-    for candidate in candidates:
-        for host in dict.fromkeys([candidate.host, *emptiest.values()]):
-            room = free[host] + (candidate.gpus if host == candidate.host else 0)
-            for gpus in range(candidate.gpus + 1, min(room, candidate.job.max_gpus) + 1):
-                saving = _saving(candidate, allocations, host, gpus, type_of)
-                if saving > 0 and (best is None or saving > best.saving * _MORE):
-                    best = _Grant(candidate, host, gpus, saving)
-    return best
+class _Spare:
+    """Free GPUs of hosts, and which host of a type has most."""
+
+    def __init__(self, free: dict[str, int], type_of: Mapping[str, str]) -> None:
+        self.free, self.type_of = free, type_of
+        self._most: dict[str, list[tuple[int, str]]] = {}
+        for host in free:
+            self._most.setdefault(type_of[host], []).append((-free[host], host))
+        for heap in self._most.values():
+            heapq.heapify(heap)
+
+    def add(self, host: str, gpus: int) -> None:
+        self.free[host] += gpus
+        heapq.heappush(self._most[self.type_of[host]], (-self.free[host], host))
+
+    def emptiest(self, gpu_type: str) -> str:
+        """The host of the type with most free GPUs; of equal ones the first by its id."""
+        heap = self._most[gpu_type]
+        while -heap[0][0] != self.free[heap[0][1]]:
+            heapq.heappop(heap)
+        return heap[0][1]
 
 
-def _saving(
-    candidate: _Candidate,
-    allocations: Mapping[str, Allocation],
-    host: str,
-    gpus: int,
-    type_of: Mapping[str, str],
-) -> float:
-    held = candidate.job.allocation
-    before = candidate.worth(type_of[candidate.host], candidate.gpus, restarts=held != allocations[candidate.job.id])
-    after = candidate.worth(type_of[host], gpus, restarts=held != {host: gpus})
-    if before <= 0 or after <= before * _MORE:
-        return 0.0
-    return candidate.weight * (1 / before - 1 / after) / (gpus - candidate.gpus)
+@dataclass(frozen=True)
+class _Held:
+    """What a job holds now, if that is on one host: to have it again takes no restart."""
+
+    host: str
+    gpus: int
+
+
+class _Candidates:
+    """Elastic jobs on one open host, which could have more GPUs, and what each would save by the best that is free:
+    of its weighted time, for each GPU more. Arrays by row; a grant changes a few of them."""
+
+    def __init__(
+        self,
+        jobs: Sequence[JobView],
+        types: Sequence[str],
+        allocations: Mapping[str, Allocation],
+        type_of: Mapping[str, str],
+        weights: Mapping[str, float],
+        speedups: Floats,
+        restarted: Floats,
+    ) -> None:
+        self._types, self._type_of = list(types), type_of
+        self._speedups, self._restarted = speedups, restarted
+        self._weight = np.array([weights[job.id] for job in jobs])
+        self._hosts = [next(iter(allocations[job.id])) for job in jobs]
+        self._gpus = np.array([allocations[job.id][host] for job, host in zip(jobs, self._hosts, strict=True)])
+        self._most = np.array([job.max_gpus for job in jobs])
+        self._held = [_Held(*next(iter(job.allocation.items()))) if len(job.allocation) == 1 else None for job in jobs]
+        self._before = np.zeros(len(jobs))
+        self._on: dict[str, set[int]] = {}
+        self._held_on: dict[str, list[int]] = {}
+        for row, host in enumerate(self._hosts):
+            self._on.setdefault(host, set()).add(row)
+            if (held := self._held[row]) is not None:
+                self._held_on.setdefault(held.host, []).append(row)
+            self._before[row] = self._worth(row, host, int(self._gpus[row]))
+        # Column 0: by more GPUs of its own host; then by those of the emptiest host of each type.
+        self._saving = np.zeros((len(jobs), 1 + len(types)))
+        self._target = np.zeros((len(jobs), 1 + len(types)), dtype=np.int64)
+        self._room = [0] * len(types)
+
+    def look_at_all(self, spare: _Spare) -> None:
+        for host, rows in self._on.items():
+            for row in rows:
+                self._look_at_own(row, spare.free[host])
+        self._look_at_types(spare)
+
+    def best(self, spare: _Spare) -> _Grant | None:
+        """The grant that saves most for each GPU; of equal ones one that moves nobody."""
+        most = float(self._saving.max())
+        again = self._back_to_what_it_held(spare)
+        if again is not None and again[0] > most * _MORE:
+            return again[1]
+        if most <= 0:
+            return None
+        row, column = divmod(int((self._saving * _MORE >= most).argmax()), self._saving.shape[1])
+        host = self._hosts[row] if column == 0 else spare.emptiest(self._types[column - 1])
+        return _Grant(row, host, int(self._target[row, column]))
+
+    def grant(self, grant: _Grant, spare: _Spare) -> float:
+        """Makes it so; returns the speedup that the job then has."""
+        row, before = grant.row, self._hosts[grant.row]
+        spare.add(before, int(self._gpus[row]))
+        spare.add(grant.host, -grant.gpus)
+        self._on[before].discard(row)
+        self._on.setdefault(grant.host, set()).add(row)
+        self._hosts[row], self._gpus[row] = grant.host, grant.gpus
+        self._before[row] = self._worth(row, grant.host, grant.gpus)
+        for host in dict.fromkeys((before, grant.host)):
+            for other in self._on[host]:
+                self._look_at_own(other, spare.free[host])
+        self._look_at_types(spare, row)
+        return float(self._speedups[row, self._types.index(self._type_of[grant.host]), grant.gpus - 1])
+
+    def _worth(self, row: int, host: str, gpus: int) -> float:
+        table = self._speedups if self._held[row] == _Held(host, gpus) else self._restarted
+        return float(table[row, self._types.index(self._type_of[host]), gpus - 1])
+
+    def _look_at_own(self, row: int, free: int) -> None:
+        host, gpus = self._hosts[row], int(self._gpus[row])
+        best, target, before = 0.0, 0, self._before[row]
+        for more in range(gpus + 1, min(gpus + free, int(self._most[row])) + 1):
+            after = self._worth(row, host, more)
+            if before > 0 and after > before * _MORE:
+                saving = float(self._weight[row]) * (1 / before - 1 / after) / (more - gpus)
+                if saving > best * _MORE:
+                    best, target = saving, more
+        self._saving[row, 0], self._target[row, 0] = best, target
+
+    def _look_at_types(self, spare: _Spare, changed: int | None = None) -> None:
+        """All rows for types whose most free GPUs changed, and the row `changed` for the others."""
+        for at, kind in enumerate(self._types):
+            room = max(0, spare.free[spare.emptiest(kind)])
+            if room != self._room[at]:
+                rows = np.arange(len(self._saving))
+            elif changed is not None:
+                rows = np.array([changed])
+            else:
+                continue
+            self._room[at] = room
+            self._saving[rows, 1 + at], self._target[rows, 1 + at] = self._by_moving(rows, at, room)
+
+    def _by_moving(self, rows: Ints, at: int, room: int) -> tuple[Floats, Ints]:
+        """(what each of `rows` would save on a host with `room` free GPUs, and how many of them it would take)."""
+        before, gpus, most = self._before[rows, None], self._gpus[rows, None], self._most[rows, None]
+        after = self._restarted[rows, at, :room]
+        if after.size == 0:
+            return np.zeros(len(after)), np.zeros(len(after), dtype=np.int64)
+        sizes = np.arange(1, after.shape[1] + 1)
+        able = (sizes > gpus) & (sizes <= most) & (before > 0) & (after > before * _MORE)
+        gain = 1 / np.where(able, before, 1.0) - 1 / np.where(able, after, 1.0)
+        saving = np.where(able, self._weight[rows, None] * gain / np.maximum(sizes - gpus, 1), 0.0)
+        pick = saving.argmax(axis=1)
+        return saving[np.arange(len(pick)), pick], sizes[pick]
+
+    def _back_to_what_it_held(self, spare: _Spare) -> tuple[float, _Grant] | None:
+        """A job that would be moved, and goes back to where it is now without a restart."""
+        best: tuple[float, _Grant] | None = None
+        for kind in self._types:
+            host = spare.emptiest(kind)
+            for row in self._held_on.get(host, ()):
+                held, gpus, before = self._held[row], int(self._gpus[row]), float(self._before[row])
+                if held is None or self._hosts[row] == host or not gpus < held.gpus <= spare.free[host]:
+                    continue
+                after = self._worth(row, host, held.gpus)
+                if before > 0 and after > before * _MORE and held.gpus <= self._most[row]:
+                    saving = float(self._weight[row]) * (1 / before - 1 / after) / (held.gpus - gpus)
+                    if best is None or saving > best[0] * _MORE:
+                        best = saving, _Grant(row, host, held.gpus)
+        return best

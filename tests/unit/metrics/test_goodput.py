@@ -10,7 +10,7 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput, speedup_tabl
 from schedulearn.metrics.model.noise_scale import NoiseScale, efficiency, learning_rate_factor
 from schedulearn.metrics.model.step_time import StepTimeModel
 
-APPLICATIONS = json.loads((Path(__file__).parents[3] / "scheduler/sim/applications.json").read_text())
+APPLICATIONS = json.loads((Path(__file__).with_name("profiles.json")).read_text())
 
 
 def goodput(name: str, fraction: float = 0.5, **fields: object) -> Goodput:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, _bounds, _loss, fit, rms_relative_error
 
-APPLICATIONS = json.loads((Path(__file__).parents[3] / "scheduler/sim/applications.json").read_text())
+APPLICATIONS = json.loads((Path(__file__).with_name("profiles.json")).read_text())
 models = st.builds(
     StepTimeModel,
     *[st.floats(1e-4, 1.0) for _ in range(6)],

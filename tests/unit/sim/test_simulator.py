@@ -122,14 +122,13 @@ def test_ticks_alone_let_a_job_wait_for_the_next_one() -> None:
 
 def test_work_done_is_the_work_there_was() -> None:
     """Alone on one GPU at the initial batch, a job takes its steps times the time of one, whoever decides."""
-    app = load_applications()["ncf"]
+    app = load_applications()["cifar10"]
     one = workload.replace(
         app, bounds=workload.BatchBounds(app.bounds.init_batch, app.bounds.init_batch, 1), total_steps=500.0
     )
-    assert app.model is not None
+    assert app.times is not None
     job = TraceJob("a", 0.0, one, max_gpus=1)
-    steps = math.ceil(app.bounds.init_batch / (one.bounds.max_local or app.bounds.init_batch))
-    step = float(app.model.step_time(1, 1, -(-app.bounds.init_batch // steps), steps - 1))
+    _, step = app.times.passes((1,), app.bounds.init_batch)
     [outcome] = play("fifo", [job], Conditions(cold_start=0)).outcomes
     assert outcome.ended_at == pytest.approx(500 * step, rel=1e-6)
 
@@ -236,7 +235,12 @@ def test_errors_of_a_trace_name_file_place_and_field(
 
 
 def test_a_json_trace_brings_its_applications(tmp_path: Path) -> None:
-    bert = json.loads(Path(workload.__file__).with_name("applications.json").read_text())["bert"]
+    bert = {
+        "init_batch_size": 12, "max_batch_size": 384, "local_batch_size": [4, 12], "total_progress_steps": 14774,
+        "throughput": {"alpha_grad": 0.17, "beta_grad": 0.06, "alpha_local": 0.25, "beta_local": 0.04,
+                       "alpha_node": 1.4, "beta_node": 0.01, "gamma": 1.9},
+        "noise_scale": [[0.5, 420], [1.0, 1120]],
+    }  # fmt: skip
     jobs = [
         {"name": "b", "time": 5, "application": "mine", "num_replicas": 2, "min_gpus": 2, "max_gpus": 4, "weight": 2},
         {"time": 1, "seconds": 60, "num_replicas": 2, "deadline": 500, "priority": 90},

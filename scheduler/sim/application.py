@@ -1,0 +1,257 @@
+"""What is true of a kind of training: how long its passes take, and how noisy its gradients are as it goes on.
+
+The scheduler never sees this. It knows the fit of what was observed while jobs ran (`training.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.metrics.model.goodput import BatchBounds
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
+
+Floats = npt.NDArray[np.float64]
+Placement = tuple[int, ...]
+"""GPUs on each host, most first."""
+SEGMENTS = 100
+"""A noise curve is taken as constant over each of so many equal parts of a training."""
+_LEAST_SQUARE = 1e-9  # of the variance: some gradients were too noisy to tell their mean from zero
+_CANDIDATES = 25  # batch sizes that `fastest` looks at
+
+
+class PassTimes(Protocol):
+    """How long one pass takes."""
+
+    def passes(self, placement: Placement, local: int, speed: float = 1.0) -> tuple[float, float]:
+        """Seconds of a pass over `local` samples a GPU without averaging gradients, and with it. `speed`: of the GPU's
+        computing against the type that was measured; networks stay as they are."""
+        ...
+
+    def fitted(self) -> StepTimeModel:
+        """What a scheduler that had seen it all would believe."""
+        ...
+
+
+class Noise(Protocol):
+    """The gradient noise scale over a training."""
+
+    @property
+    def ends(self) -> Sequence[float]:
+        """Of each part of the training: the fraction of the progress at which it ends. The last is 1."""
+        ...
+
+    def phi(self, part: int, batch: float) -> float:
+        """Samples, of training with `batch` samples a step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """Passes take as long as a step-time model says."""
+
+    model: StepTimeModel
+
+    def passes(self, placement: Placement, local: int, speed: float = 1.0) -> tuple[float, float]:
+        model = on_type(self.model, speed)
+        return float(model.grad_time(local)), float(model.iter_time(len(placement), sum(placement), local))
+
+    def fitted(self) -> StepTimeModel:
+        return self.model
+
+
+@lru_cache(maxsize=1000)
+def on_type(model: StepTimeModel, speed: float) -> StepTimeModel:
+    """The model on a GPU that computes `speed` times as fast; networks stay as they are."""
+    return replace(model, alpha_grad=model.alpha_grad / speed, beta_grad=model.beta_grad / speed)
+
+
+class Measured:
+    """Passes take as long as was measured, with linear interpolation as the artifact of Pollux (OSDI 2021) does it.
+
+    `by_placement`: digits of GPUs a host (the smallest of their rotations) -> rows (local batch, step seconds, of
+    them synchronising). `by_size`: rows (hosts, GPUs, local batch, step seconds, of them synchronising).
+    """
+
+    def __init__(self, by_placement: dict[str, Floats], by_size: Floats) -> None:
+        self._by_placement = by_placement
+        rows = [by_size.T]
+        for digits, (local, step, sync) in by_placement.items():
+            hosts, gpus = len(digits), sum(int(digit) for digit in digits)
+            rows.append(np.column_stack([np.full_like(local, hosts), np.full_like(local, gpus), local, step, sync]))
+        points, at = np.unique(np.concatenate(rows[1:])[:, :3], axis=0, return_inverse=True)
+        count = np.bincount(at.reshape(-1))
+        means = [np.bincount(at.reshape(-1), column) / count for column in np.concatenate(rows[1:])[:, 3:].T]
+        self._rows = np.concatenate([np.column_stack([points, *means]), rows[0]])
+        self._found: dict[tuple[Placement, int], tuple[float, float]] = {}
+        self._between: object = None
+        self._model: StepTimeModel | None = None
+
+    def passes(self, placement: Placement, local: int, speed: float = 1.0) -> tuple[float, float]:
+        found = self._found.get((placement, local))
+        if found is None:
+            found = self._found[placement, local] = self._look_up(placement, local)
+        step, sync = found
+        grad = max(step - sync, 1e-6) / speed
+        return grad, grad + sync
+
+    def fitted(self) -> StepTimeModel:
+        if self._model is None:
+            hosts, gpus, local, step, sync = self._rows.T
+            self._model = fit(StepTimes(hosts, gpus, local, np.maximum(step - sync, 1e-6), step))
+        return self._model
+
+    def _look_up(self, placement: Placement, local: int) -> tuple[float, float]:
+        digits = ["".join(map(str, placement[at:] + placement[:at])) for at in range(len(placement))]
+        seen = self._by_placement.get(min(digits))
+        if seen is not None:
+            return float(np.interp(local, seen[0], seen[1])), float(np.interp(local, seen[0], seen[2]))
+        hosts, gpus = len(placement), sum(placement)
+        near_hosts = min(hosts, int(self._rows[:, 0].max()))
+        widest = int((self._rows[:, 1] / self._rows[:, 0]).max())
+        near_gpus = min(gpus, near_hosts * widest)
+        step, sync = self._interpolated(near_hosts, near_gpus, local)
+        if (near_hosts, near_gpus) != (hosts, gpus):
+            # Nobody measured so many GPUs, or so many on a host. Synchronising takes longer by what the fit adds.
+            model = self.fitted()
+            more = float(model.sync_time(hosts, gpus)) - float(model.sync_time(near_hosts, near_gpus))
+            step, sync = step + max(0.0, more), sync + max(0.0, more)
+        return step, sync
+
+    def _interpolated(self, hosts: int, gpus: int, local: int) -> tuple[float, float]:
+        from scipy.interpolate import LinearNDInterpolator  # takes a third of a second to import
+
+        if self._between is None:
+            self._between = LinearNDInterpolator(self._rows[:, :3], self._rows[:, 3:])
+        step, sync = self._between([hosts, gpus, local])[0]  # type: ignore[operator]
+        if math.isnan(step):  # such batches were not tried on so many GPUs
+            model = self.fitted()
+            step = model.iter_time(hosts, gpus, local)
+            sync = step - model.grad_time(local)
+        return float(step), float(sync)
+
+
+@dataclass(frozen=True)
+class NoiseCurve:
+    """The same for all batch sizes: (fraction of the training done, samples), by rising fraction, linear in between."""
+
+    points: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def ends(self) -> Sequence[float]:
+        return _EQUAL
+
+    def phi(self, part: int, batch: float) -> float:
+        if not self.points:
+            return 0.0
+        fractions, values = zip(*self.points, strict=True)
+        return float(np.interp((part + 0.5) / SEGMENTS, fractions, values))
+
+
+_EQUAL = tuple((part + 1) / SEGMENTS for part in range(SEGMENTS))
+
+
+class MeasuredNoise:
+    """Square and variance of the gradients in each epoch, measured with several batch sizes; linear between those."""
+
+    def __init__(self, init_batch: int, ends: Sequence[float], batches: Floats, sqr: Floats, var: Floats) -> None:
+        """`sqr`, `var`: (batches, epochs)."""
+        self.ends = tuple(ends)
+        self._init_batch, self._batches, self._sqr, self._var = init_batch, batches, sqr.T.copy(), var.T.copy()
+
+    def phi(self, part: int, batch: float) -> float:
+        sqr = float(np.interp(batch, self._batches, self._sqr[part]))
+        var = float(np.interp(batch, self._batches, self._var[part]))
+        return self._init_batch * var / max(sqr, _LEAST_SQUARE * var) if var > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Application:
+    """The truth about one kind of training, on the reference type of GPU."""
+
+    name: str
+    times: PassTimes | None
+    """None: nothing is known but how long it runs: each second of running is one step of progress."""
+    bounds: BatchBounds
+    total_steps: float
+    """Work, in steps of the initial batch size."""
+    noise: Noise = NoiseCurve()
+    fixed_batch: int | None = None
+    """The batch size that its users set, whatever it is given; None: its workers choose."""
+    gpus: int | None = None
+    """The most that it can use; None: by its batch sizes."""
+
+    @property
+    def max_gpus(self) -> int:
+        """More replicas than this would each get less than the smallest local batch."""
+        most = max(1, self.bounds.max_batch // self.bounds.min_local)
+        return most if self.gpus is None else min(most, self.gpus)
+
+    @property
+    def last_part(self) -> int:
+        return len(self.noise.ends) - 1
+
+    def part_at(self, progress: float) -> int:
+        """Which part of the training comes after so many steps."""
+        return min(self.last_part, bisect_right(self.noise.ends, progress / self.total_steps + 1e-9))
+
+    def end_of(self, part: int) -> float:
+        """Steps of progress."""
+        return self.total_steps * self.noise.ends[part]
+
+    def phi(self, part: int, batch: float | None = None) -> float:
+        """Noise scale in samples when training with `batch`; None: with the initial one."""
+        return self.noise.phi(part, self.bounds.init_batch if batch is None else batch)
+
+    def chosen_by_user(self, gpus: int) -> tuple[int, int] | None:
+        """(samples a pass, passes before the one that synchronises) of the fixed batch."""
+        return None if self.fixed_batch is None else self.split(self.fixed_batch, gpus)
+
+    def split(self, batch: int, gpus: int) -> tuple[int, int]:
+        """`batch` over so many GPUs, with as few passes as it fits in: (samples a pass, passes before the last)."""
+        bounds = self.bounds
+        local = max(bounds.min_local, -(-batch // gpus))
+        steps = -(-local // bounds.max_local) - 1 if bounds.max_local else 0
+        if gpus == 1 and batch > bounds.init_batch:
+            steps = max(steps, bounds.alone_passes - 1)
+        if not bounds.accumulate:
+            steps = 0
+        return -(-local // (steps + 1)), steps
+
+    def rate(self, part: int, placement: Placement, batch: tuple[int, int], speed: float = 1.0) -> float:
+        """Steps of progress a second: M0 samples with the gain of each step."""
+        assert self.times is not None
+        local, steps = batch
+        grad, whole = self.times.passes(placement, local, speed)
+        samples = sum(placement) * local * (steps + 1)
+        phi = self.phi(part, samples)
+        return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / (steps * grad + whole)
+
+    def fastest(self, placement: Placement) -> Floats:
+        """(parts,): the best rate in each part of the training, over the batch sizes that it may have."""
+        bounds, gpus = self.bounds, sum(placement)
+        low = max(bounds.init_batch, gpus * bounds.min_local)
+        high = max(low, bounds.max_batch)
+        sizes = np.geomspace(low, high, _CANDIDATES) if self.fixed_batch is None else np.array([self.fixed_batch])
+        batches = sorted({self.split(round(size), gpus) for size in sizes.tolist()})
+        parts = range(self.last_part + 1)
+        rates: Floats = np.array([[self.rate(part, placement, batch) for part in parts] for batch in batches])
+        return np.asarray(rates.max(axis=0))
+
+
+def packed(gpus: int, width: int) -> Placement:
+    """So many GPUs on as few hosts of `width` as hold them."""
+    whole, rest = divmod(gpus, width)
+    return (width,) * whole + (rest,) * (rest > 0)
+
+
+def rigid_application(name: str, seconds: float) -> Application:
+    """Something that takes `seconds`, whatever it is given."""
+    return Application(name, None, BatchBounds(1, 1), seconds)

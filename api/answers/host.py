@@ -104,6 +104,7 @@ class ClusterOut(AnswerModel):
     gpus_free: int = Field(description="neither held, occupied nor unhealthy, on hosts that are reachable and active")
     gpus_wanted: int = Field(description="required by the jobs in the queue, together")
     jobs: dict[str, int] = Field(description="jobs in each state")
+    failed_24h: int = Field(description="jobs that failed, or ran out of their time, in the last 24 hours")
     utility: float | None = Field(description="speedups of all jobs over the GPUs; null: the policy knows none")
     utility_range: list[float] | None = Field(description="within it the number of hosts stays as it is")
     desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")

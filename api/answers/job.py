@@ -95,6 +95,14 @@ def _shown(instant: datetime | None) -> str | None:
 _UNSERVED = Service()
 
 
+class FailureOut(AnswerModel):
+    """Where and how a job failed, for whoever looks for the fault."""
+
+    gpus: list[GpuRef] = Field(description="that its last attempt held")
+    exit_code: int | None = Field(description="of its container that failed first; null: none of them tells")
+    line: str = Field(description="the line of its log that says most about the fault; empty: it wrote none")
+
+
 @dataclass(frozen=True)
 class JobNow:
     """What is known of a job beside its row."""
@@ -107,6 +115,8 @@ class JobNow:
     """By its live tasks."""
     silent: str | None = None
     """What is wrong with a job that runs and does not report."""
+    progress: float | None = None
+    failure: FailureOut | None = None
 
 
 _NOTHING = JobNow()
@@ -160,6 +170,8 @@ class JobOut(JobFields):
     allocation: dict[str, int] = Field(description="host -> GPUs held now")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
     eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
+    progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
+    failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
@@ -194,6 +206,8 @@ class JobOut(JobFields):
                 "allocation": allocation,
                 "gpus": list(now.gpus),
                 "eta": now.eta if job["finished_at"] is None else None,
+                "progress": now.progress,
+                "failure": now.failure,
                 **more,
             },
         )

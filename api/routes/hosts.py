@@ -18,10 +18,12 @@ from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.job_list import failed_since
 from schedulearn.scheduler.store.repository import Hosts
 
 router = APIRouter(prefix="/api/v1", tags=["hosts"])
 _FIRST_CONTACT_S = 10.0
+_DAY_S = 86_400.0
 
 
 @router.get("/hosts")
@@ -55,6 +57,7 @@ async def cluster_totals(request: Request) -> ClusterOut:
     )
     jobs = await cluster.db.aread(repository.count_jobs)
     wanted = await cluster.db.aread(repository.gpus_wanted)
+    failed = await cluster.db.aread(lambda db: failed_since(db, time.time() - _DAY_S))
     measured = cluster.utility()
     low, high = measured.low, measured.high
     return ClusterOut(
@@ -64,6 +67,7 @@ async def cluster_totals(request: Request) -> ClusterOut:
         gpus_free=free,
         gpus_wanted=wanted,
         jobs=jobs,
+        failed_24h=failed,
         utility=measured.utility,
         utility_range=[low, high] if low is not None and high is not None else None,
         desired_hosts=cluster.loop.desired_hosts,

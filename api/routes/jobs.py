@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -16,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
-from schedulearn.api.answers.job import Batch, EtaOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
+from schedulearn.api.answers.job import Batch, EtaOut, FailureOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
@@ -29,13 +30,18 @@ from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.code_sources import to_fetch, with_fetched_code
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
+from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
+from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.job_list import FAILED, Sort, progress_of
 from schedulearn.scheduler.store.models import Gpu
 from schedulearn.scheduler.store.usage import Service, live_service
 
@@ -125,11 +131,17 @@ async def list_jobs(
     user: str | None = None,
     q: Annotated[str | None, Query(max_length=200, description="part of a name or id")] = None,
     label: Annotated[list[str] | None, Query(max_length=20, description="KEY=VALUE that a job must have")] = None,
+    host: Annotated[str | None, Query(description="with a container there, now or before")] = None,
+    ended_since: Annotated[Instant | None, Query(description="ended since then, or not ended yet")] = None,
+    ended_until: Annotated[Instant | None, Query(description="ended before then")] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     order: Annotated[Literal["newest", "oldest"], Query(description="which come first")] = "newest",
+    sort: Annotated[
+        Sort | None, Query(description="by this instead of `order`; with a minus the greatest comes first")
+    ] = None,
 ) -> JobPage:
-    """Newest first, or with `order=oldest` as they wait in a queue."""
+    """Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says."""
     cluster = cluster_of(request)
     states, labels = [s.value for s in state or ()], dict(map(_label, label or ()))
 
@@ -140,6 +152,11 @@ async def list_jobs(
             user=user,
             text=q,
             labels=labels,
+            host=host,
+            ended_since=ended_since.timestamp() if ended_since else None,
+            ended_until=ended_until.timestamp() if ended_until else None,
+            sort=sort,
+            now=time.time(),
             after=cursor,
             limit=limit + 1,
             oldest_first=order == "oldest",
@@ -251,15 +268,19 @@ def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> lis
 def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
     now = time.time()
     holders = [row.id for row in rows if row.status.holds_gpus]
+    failed = [row for row in rows if row.status in FAILED]
     gpus: dict[str, list[GpuRef]] = {}
     served: dict[str, Service] = {}
-    if holders:
+    index: dict[str, int] = {}
+    if holders or failed:
         index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
+    if holders:
         live = tasks_of(db, holders, live=True)
         served = live_service(live, now)
         for task in live:
-            held = [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
-            gpus.setdefault(task.job_id, []).extend(held)
+            gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
+    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index) if failed else {}
+    progress = progress_of(db, [row.id for row in rows])
     waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
     for row in rows:
         eta = etas.jobs.get(row.id)
@@ -269,7 +290,33 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
             served=served.get(row.id, Service()),
             silent=silent.get(row.id),
+            progress=progress.get(row.id),
+            failure=failures.get(row.id),
         )
+
+
+def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
+    return [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
+
+
+def _failures(logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int]) -> dict[str, FailureOut]:
+    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first."""
+    last: dict[str, list[Task]] = {}
+    for task in tasks:
+        others = last.setdefault(task.job_id, [])
+        if others and others[0].attempt != task.attempt:
+            others.clear()
+        others.append(task)
+    failures = {}
+    for job_id, attempt in last.items():
+        bad = [task for task in attempt if task.exit_code]
+        first = min(bad or attempt, key=lambda task: (task.finished_at or math.inf, task.rank))
+        failures[job_id] = FailureOut(
+            gpus=[gpu for task in attempt for gpu in _gpus_of(task, index)],
+            exit_code=first.exit_code,
+            line=last_error(logs.tail(first.id, TAIL_BYTES)),
+        )
+    return failures
 
 
 def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:

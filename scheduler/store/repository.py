@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Unpack, cast
 
-from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, or_, select, update
+from sqlalchemy import Row, Table, bindparam, delete, exists, func, insert, inspect, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store.job_list import Sort, ended_between, on_host, sorted_by
 from schedulearn.scheduler.store.models import (
     Event,
     Gpu,
@@ -82,13 +83,18 @@ def list_jobs(
     user: str | None = None,
     text: str | None = None,
     labels: Mapping[str, str] | None = None,
+    host: str | None = None,
+    ended_since: float | None = None,
+    ended_until: float | None = None,
+    sort: Sort | None = None,
+    now: float = 0.0,
     after: str | None = None,
     limit: int = 50,
     oldest_first: bool = False,
 ) -> list[JobRow]:
-    """By time of submission; `after` is the id that the page before ended with. A job must have all `labels`."""
-    order = [col(Job.submitted_at), col(Job.id)]
-    query = select(Job).order_by(*(order if oldest_first else [key.desc() for key in order])).limit(limit)
+    """By time of submission, or by `sort`, for which durations go up to `now`; `after` is the id that the page before
+    ended with. A job must have all `labels`."""
+    query = select(Job).limit(limit)
     if states:
         query = query.where(col(Job.status).in_(states))
     if user is not None:
@@ -100,14 +106,14 @@ def list_jobs(
     for name, value in (labels or {}).items():
         pair = func.json_each(col(Job.labels)).table_valued("key", "value")
         query = query.where(exists().where(pair.c.key == name, pair.c.value == value).select_from(pair))
+    if host is not None:
+        query = query.where(on_host(host))
+    if ended_since is not None or ended_until is not None:
+        query = query.where(ended_between(ended_since, ended_until))
     if after is not None:
-        at = get_job(db, after).submitted_at
-        if oldest_first:
-            further = or_(col(Job.submitted_at) > at, and_(col(Job.submitted_at) == at, col(Job.id) > after))
-        else:
-            further = or_(col(Job.submitted_at) < at, and_(col(Job.submitted_at) == at, col(Job.id) < after))
-        query = query.where(further)
-    return list(db.execute(query))
+        get_job(db, after)  # of an unknown one it says so
+    by: Sort = sort or ("submitted" if oldest_first else "-submitted")
+    return list(db.execute(sorted_by(query, db, by, after, now)))
 
 
 def count_jobs(db: Connection) -> dict[str, int]:

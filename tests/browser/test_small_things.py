@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from browsing import ENDLESS, assert_clean, open_page
 from playwright.sync_api import Page, Request, Route, expect
-from services import Service
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
@@ -40,13 +40,19 @@ def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service
         page.clock.fast_forward("24:00:00")
 
 
-def test_events_of_a_job_have_their_date(service: Service, page: Page) -> None:
+def test_a_time_names_its_day_unless_it_is_todays(service: Service, page: Page) -> None:
     job = service.submit(ENDLESS, name="holder")
     service.wait(job, "running")
+    page.clock.install(time=datetime.now(UTC))
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=events")
-    events = page.get_by_role("region", name="Events")
-    day = page.evaluate("new Date().toLocaleDateString('sv')")
-    expect(events.get_by_role("row").nth(1)).to_contain_text(re.compile(rf"{day} \d\d:\d\d:\d\d"))
+    time = page.get_by_role("region", name="Events").get_by_role("time").first
+    expect(time).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+    expect(time).to_have_attribute("title", re.compile(r"^(just now|\d+ s ago), \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"))
+    page.clock.fast_forward("24:00:00")  # without a reload
+    expect(time).to_have_text(re.compile(r"^yesterday \d\d:\d\d:\d\d$"))
+    page.clock.fast_forward("24:00:00")
+    expect(time).to_have_text(re.compile(r"^\d+ \w{3} \d\d:\d\d:\d\d$"))
+    watch.forget("ERR_")
     assert_clean(watch)
 
 
@@ -116,3 +122,58 @@ def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page:
             for host in range(4):
                 lines = len(set(tops[8 * host : 8 * host + 8]))
                 assert lines == 1, f"at {width} px they stand on {lines} lines of /ui/{path}"
+
+
+def test_the_chart_ends_with_what_the_figure_says(service: Service, page: Page) -> None:
+    page.route("**/api/v1/timeline?*", lambda route: route.fulfill(json={**route.fetch().json(), "spans": []}))
+    job = service.submit(ENDLESS, name="holder", gpus=3)  # for the second that a day's chart has 360 of in each point
+    service.wait(job, "running")
+    watch = open_page(page, service)
+    expect(page.get_by_text("of 4, 1 free")).to_be_visible()
+    expect(page.get_by_label("GPUs in use over the last 24 h, now 3 of 4")).to_be_visible()
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)
+
+
+def test_jobs_that_run_beside_each_other_differ_in_colour(service_of_eight: Service, page: Page) -> None:
+    jobs = [service_of_eight.submit(ENDLESS, name=f"job-{number}") for number in range(8)]
+    for job in jobs:
+        service_of_eight.wait(job, "running")
+    watch = open_page(page, service_of_eight)
+    tiles = page.get_by_test_id("gpu-map").locator("[data-kind=job]")
+    expect(tiles).to_have_count(8)
+    colors = tiles.evaluate_all("tiles => tiles.map((tile) => tile.style.getPropertyValue('--job'))")
+    assert len(set(colors)) == 8, colors
+    assert_clean(watch)
+
+
+def test_ctrl_enter_in_the_command_submits(service: Service, page: Page) -> None:
+    watch = open_page(page, service, "/ui/submit?from=example")
+    page.get_by_label("Command").fill("sleep 0")
+    page.get_by_label("Image").fill(IMAGE)
+    page.get_by_role("button", name="More fields").click()
+    page.get_by_label("Launcher").select_option("none")
+    page.get_by_label("Command").press("Control+Enter")
+    expect(page.get_by_test_id("state")).to_have_text("succeeded")
+    assert_clean(watch)
+
+
+def test_what_is_expected_reads_as_a_sentence(service: Service, page: Page) -> None:
+    holder = service.submit(ENDLESS, name="holder", gpus=4)
+    service.wait(holder, "running")
+    job = service.submit(ENDLESS, name="waiter")
+
+    def predicted(route: Route) -> None:
+        now = datetime.now(UTC)
+        minutes = {"start": 9.5, "end": 19.5, "earliest": 6.5, "latest": 59.5}
+        times = {name: (now + timedelta(minutes=each)).isoformat() for name, each in minutes.items()}
+        eta = {**times, "basis": "guess", "not_before": None, "awaits_image": False}
+        route.fulfill(json={**route.fetch().json(), "eta": eta})
+
+    page.route(f"**/api/v1/jobs/{job}", predicted)
+    watch = open_page(page, service, f"/ui/jobs/{job}")
+    expect(page.get_by_test_id("expected")).to_have_text(
+        re.compile(r"^Expected to start in 9 m and to end in 19 m \(6 m to 59 m\), a guess: it reports no progress")
+    )
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)

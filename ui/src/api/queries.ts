@@ -1,4 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { JobsFilter } from "../jobs/filters";
 import { client, unwrap } from "./client";
 import { keys } from "./keys";
 import type { Job, JobState, PolicyChoice } from "./types";
@@ -18,19 +19,26 @@ const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 const PAGE = 100;
 export const LIVE_PAGES = 5;
 
-export interface JobsFilter {
-  states: JobState[];
-  text: string;
-}
-
-export function jobsQuery({ states, text }: JobsFilter) {
+export function jobsQuery(filter: JobsFilter) {
+  const { states, text, user, label, host, endedSince, endedUntil, sort } = filter;
   return infiniteQueryOptions({
-    queryKey: [keys.jobs, states, text],
+    queryKey: [keys.jobs, filter],
     queryFn: ({ pageParam, signal }) =>
       unwrap(
         client.GET("/api/v1/jobs", {
           params: {
-            query: { state: states, q: text || undefined, cursor: pageParam ?? undefined, limit: PAGE },
+            query: {
+              state: states,
+              q: text || undefined,
+              user: user || undefined,
+              label: label ? [label] : undefined,
+              host: host || undefined,
+              ended_since: endedSince === null ? undefined : new Date(endedSince).toISOString(),
+              ended_until: endedUntil === null ? undefined : new Date(endedUntil).toISOString(),
+              sort: sort || undefined,
+              cursor: pageParam ?? undefined,
+              limit: PAGE,
+            },
           },
           signal,
         }),

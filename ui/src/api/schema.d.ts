@@ -395,7 +395,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description Newest first, or with `order=oldest` as they wait in a queue.
+         * @description Newest first, or with `order=oldest` as they wait in a queue, or as `sort` says.
          */
         get: operations["list_jobs_api_v1_jobs_get"];
         put?: never;
@@ -1071,6 +1071,11 @@ export interface components {
              * @description hosts that should be on; null: the policy in force does not say
              */
             desired_hosts: number | null;
+            /**
+             * Failed 24H
+             * @description jobs that failed, or ran out of their time, in the last 24 hours
+             */
+            failed_24h: number;
             /** Gpus */
             gpus: number;
             /**
@@ -1286,6 +1291,27 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["EventOut"][];
+        };
+        /**
+         * FailureOut
+         * @description Where and how a job failed, for whoever looks for the fault.
+         */
+        FailureOut: {
+            /**
+             * Exit Code
+             * @description of its container that failed first; null: none of them tells
+             */
+            exit_code: number | null;
+            /**
+             * Gpus
+             * @description that its last attempt held
+             */
+            gpus: components["schemas"]["GpuRef"][];
+            /**
+             * Line
+             * @description the line of its log that says most about the fault; empty: it wrote none
+             */
+            line: string;
         };
         /** FetchIn */
         FetchIn: {
@@ -1665,6 +1691,8 @@ export interface components {
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
+            /** @description of a job that failed or ran out of its time */
+            failure: components["schemas"]["FailureOut"] | null;
             /**
              * Family
              * @description jobs of one family share what is learned of their speed and length
@@ -1749,6 +1777,11 @@ export interface components {
              * @description higher first
              */
             priority: number;
+            /**
+             * Progress
+             * @description how far it is by its own reports, from 0 to 1; null: it does not say
+             */
+            progress: number | null;
             /**
              * Pull Percent
              * @description how far the fetch of its image is
@@ -1871,6 +1904,8 @@ export interface components {
             eta: components["schemas"]["EtaOut"] | null;
             /** Exit Code */
             exit_code: number | null;
+            /** @description of a job that failed or ran out of its time */
+            failure: components["schemas"]["FailureOut"] | null;
             /**
              * Family
              * @description jobs of one family share what is learned of their speed and length
@@ -1955,6 +1990,11 @@ export interface components {
              * @description higher first
              */
             priority: number;
+            /**
+             * Progress
+             * @description how far it is by its own reports, from 0 to 1; null: it does not say
+             */
+            progress: number | null;
             /**
              * Pull Percent
              * @description how far the fetch of its image is
@@ -3930,6 +3970,12 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: string | null;
+                /** @description ended since then, or not ended yet */
+                ended_since?: string | null;
+                /** @description ended before then */
+                ended_until?: string | null;
+                /** @description with a container there, now or before */
+                host?: string | null;
                 /** @description KEY=VALUE that a job must have */
                 label?: string[] | null;
                 limit?: number;
@@ -3937,6 +3983,8 @@ export interface operations {
                 order?: "newest" | "oldest";
                 /** @description part of a name or id */
                 q?: string | null;
+                /** @description by this instead of `order`; with a minus the greatest comes first */
+                sort?: ("submitted" | "-submitted" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "gpus" | "-gpus" | "started" | "-started" | "finished" | "-finished" | "duration" | "-duration") | null;
                 /** @description only these states */
                 state?: components["schemas"]["JobStatus"][] | null;
                 user?: string | null;

@@ -1,4 +1,4 @@
-import type { components } from "./schema";
+import type { components, operations } from "./schema";
 
 type Schemas = components["schemas"];
 
@@ -6,6 +6,9 @@ export type Job = Schemas["JobOut"];
 export type JobDetail = Schemas["JobDetail"];
 export type JobPage = Schemas["JobPage"];
 export type JobSpec = Schemas["JobSpec"];
+export type JobSort = NonNullable<
+  NonNullable<operations["list_jobs_api_v1_jobs_get"]["parameters"]["query"]>["sort"]
+>;
 export type JobState = Schemas["JobStatus"];
 export type Task = Schemas["TaskOut"];
 export type ServiceEvent = Schemas["EventOut"];

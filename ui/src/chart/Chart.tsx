@@ -38,10 +38,15 @@ export interface ChartProps {
 
 const Plot = parts.plot.Component;
 
+const LEGEND_PX = 34;
+
+/** The room of a chart that is not there yet. */
+export const ChartRoom = ({ height = 200 }: { height?: number }) => <Skeleton height={height + LEGEND_PX} />;
+
 /** A chart, whose library is loaded with the first one. */
 export function Chart(props: ChartProps) {
   return (
-    <Part what="chart" fallback={<Skeleton height={props.height ?? 200} />}>
+    <Part what="chart" fallback={<ChartRoom height={props.height} />}>
       <Plot {...props} />
     </Part>
   );

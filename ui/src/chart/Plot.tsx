@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from "react";
 import uPlot from "uplot";
 import { seriesColor } from "../format/color";
 import { plainNumber } from "../format/number";
+import { when } from "../format/time";
 import type { ChartProps, Marker } from "./Chart";
 import classes from "./Plot.module.css";
 import { timeLabels } from "./ticks";
@@ -116,9 +117,7 @@ function bounds(low: number | null, high: number | null, fromZero: boolean): [nu
 
 function pointLabel(x: number | null, time: boolean): string {
   if (x === null) return "–";
-  return time
-    ? new Date(x * 1000).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" })
-    : plainNumber(x);
+  return time ? when(x * 1000, Date.now(), true) : plainNumber(x);
 }
 
 function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string) {

@@ -1,3 +1,5 @@
+import { dayOf, timeOfDay } from "../format/time";
+
 const DAY_S = 86_400;
 
 /**
@@ -12,17 +14,11 @@ export function timeLabels(
   let day = "";
   return ticks.map((tick) => {
     const at = new Date(tick * 1000);
-    const today = at.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+    const today = dayOf(at);
     const isNew = today !== day;
     day = today;
     if (step >= DAY_S) return isNew ? today : "";
-    const seconds = step < 60 ? { second: "2-digit" as const } : {};
-    const time = at.toLocaleTimeString(undefined, {
-      hour: "2-digit",
-      minute: "2-digit",
-      hourCycle: "h23",
-      ...seconds,
-    });
+    const time = timeOfDay(at, step < 60);
     return isNew && tick !== ticks[0] ? both(today, time) : time;
   });
 }

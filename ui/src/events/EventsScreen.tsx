@@ -2,8 +2,8 @@ import { Button, Group, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import { eventsQuery } from "../api/queries";
+import { When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
-import { moment } from "../format/time";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -74,9 +74,9 @@ export default function EventsScreen() {
         <ol className={`card ${classes.list}`} data-testid="events">
           {rows.map((event) => (
             <li key={event.id} className={classes.row}>
-              <time dateTime={event.at} className={classes.time}>
-                {moment(event.at)}
-              </time>
+              <span className={classes.time}>
+                <When at={event.at} seconds />
+              </span>
               <span className={classes.kind}>{event.kind}</span>
               <span className={classes.message}>
                 {plainSentence(event.message)}{" "}

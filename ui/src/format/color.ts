@@ -1,19 +1,45 @@
 /** Colours that tell jobs apart, for light and for dark; neighbours differ in lightness as well as in hue. */
-const LIGHT =
-  "#0d7261 #c2571a #3f5fb8 #8a3b8f #5d7a12 #b3396b #1d7fa6 #8b5e1a #5b4bb0 #2f8a4b #a8443a #4a6670".split(
+export const LIGHT =
+  "#0d7261 #b5520f #3f5fb8 #8a3b8f #5d7a12 #b3396b #197396 #8b5e1a #5b4bb0 #2a7a42 #a8443a #4a6670".split(
     " ",
   );
-const DARK =
+export const DARK =
   "#46ad99 #e98f55 #8fa6ee #cf8ad3 #a9c254 #ee86b0 #6bc0e3 #d0a25a #aba0f2 #74c88d #ea8f86 #9fb8c1".split(
     " ",
   );
 
-/** Always the same colour for the same id. */
-export function jobColor(id: string, dark: boolean): string {
+function preferred(id: string): number {
   let hash = 0;
   for (let at = 0; at < id.length; at++) hash = (hash * 31 + id.charCodeAt(at)) | 0;
-  const palette = dark ? DARK : LIGHT;
-  return palette[Math.abs(hash) % palette.length] as string;
+  return Math.abs(hash) % LIGHT.length;
+}
+
+/** Which colour each job has that runs now. */
+let taken = new Map<string, number>();
+
+/** Gives the jobs that run at the same time colours of their own, as far as there are enough; one that has a colour
+ * keeps it. Every screen calls it before it draws: a job has the same colour on all of them. */
+export function shareColors(running: Iterable<string>) {
+  const ids = [...new Set(running)].sort();
+  const next = new Map<string, number>();
+  for (const id of ids) {
+    const index = taken.get(id);
+    if (index !== undefined) next.set(id, index);
+  }
+  const used = new Set(next.values());
+  for (const id of ids) {
+    if (next.has(id)) continue;
+    let index = preferred(id);
+    for (let tried = 0; tried < LIGHT.length && used.has(index); tried++) index = (index + 1) % LIGHT.length;
+    next.set(id, index);
+    used.add(index);
+  }
+  taken = next;
+}
+
+/** The colour of a job. One that has ended has always the same. */
+export function jobColor(id: string, dark: boolean): string {
+  return (dark ? DARK : LIGHT)[taken.get(id) ?? preferred(id)] as string;
 }
 
 /** For series of a chart: the first, the second, ... */

@@ -1,7 +1,5 @@
 import { expect, test } from "vitest";
-import { plainNumber, plainSentence } from "./number";
-import { plural } from "./size";
-import { since } from "./time";
+import { plainNumber, plainSentence, plural } from "./number";
 
 test.each([
   [10_330, "10,330"],
@@ -24,10 +22,4 @@ test("a sentence has numbers for people, and what only looks like one stays", ()
 
 test("one of a thing is one", () => {
   expect([plural(1, "GPU"), plural(0, "GPU"), plural(1, "line")]).toEqual(["1 GPU", "0 GPUs", "1 line"]);
-});
-
-test("an outage since yesterday says so", () => {
-  const at = new Date(2026, 4, 1, 14, 2, 10).getTime();
-  expect(since(at, at + 5_000)).toBe("14:02:10");
-  expect(since(at, at + 86_400_000)).toBe("2026-05-01 14:02:10");
 });

@@ -6,10 +6,3 @@ export function size(bytes: number): string {
   const value = bytes / 1024 ** power;
   return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`;
 }
-
-/** "1 GPU", "2 GPUs". */
-export function plural(count: number, noun: string): string {
-  // Below a thousand there is nothing to group, and to ask `Intl` takes long the first time.
-  const digits = count < 1000 ? count : count.toLocaleString();
-  return `${digits} ${noun}${count === 1 ? "" : "s"}`;
-}

@@ -4,8 +4,9 @@ import { memo } from "react";
 import { Link } from "react-router";
 import { returnGpu } from "../api/commands";
 import type { Gpu, Host } from "../api/types";
-import { plural, size } from "../format/size";
-import { moment } from "../format/time";
+import { When } from "../format/Elapsed";
+import { plural } from "../format/number";
+import { size } from "../format/size";
 import { lookOf } from "../overview/gpuLook";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -69,7 +70,12 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
       {!host.reachable && host.state !== "parked" && (
         <p className={classes.trouble}>
           <Icon name="alert" size={14} /> Not reachable
-          {host.lost_at && ` (lost at ${moment(host.lost_at)})`}
+          {host.lost_at && (
+            <>
+              {" "}
+              (lost <When at={host.lost_at} />)
+            </>
+          )}
           {host.error && `: ${host.error}`}. It is tried again and again.
         </p>
       )}
@@ -81,7 +87,12 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
       {host.state === "draining" && (
         <p className={classes.cordoned}>
           <Icon name="pause" size={14} /> Draining: its jobs leave
-          {host.drain_until && `; what is left is stopped at ${moment(host.drain_until)}`}.
+          {host.drain_until && (
+            <>
+              ; what is left is stopped: <When at={host.drain_until} />
+            </>
+          )}
+          .
         </p>
       )}
       {host.problems.map((problem) => (

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { drainHost, removeHost } from "../api/commands";
 import type { Host } from "../api/types";
-import { plural } from "../format/size";
+import { plural } from "../format/number";
 import { Confirm } from "../shell/Confirm";
 import { useAfterChange } from "./useAfterChange";
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { jobEventsQuery } from "../api/queries";
+import { When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
-import { moment } from "../format/time";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Panel } from "./Panel";
 import classes from "./Panel.module.css";
@@ -25,7 +25,7 @@ export function JobEvents({ id }: { id: string }) {
             {data?.items.toReversed().map((event) => (
               <tr key={event.id}>
                 <td className={classes.nowrap}>
-                  <time dateTime={event.at}>{moment(event.at)}</time>
+                  <When at={event.at} seconds />
                 </td>
                 <td className={classes.nowrap}>{event.kind.replace(/^job\./, "")}</td>
                 <td>{plainSentence(event.message)}</td>

@@ -1,5 +1,5 @@
 import type { JobDetail } from "../api/types";
-import { Ago, Elapsed } from "../format/Elapsed";
+import { Elapsed, When } from "../format/Elapsed";
 import { size } from "../format/size";
 import { duration } from "../format/time";
 import { GpuTiles } from "../jobs/GpuTiles";
@@ -32,7 +32,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
             <span className="mono">{job.id}</span>
           </Fact>
           <Fact name="Submitted">
-            <Ago at={job.submitted_at} />
+            <When at={job.submitted_at} />
           </Fact>
           <Fact name="Duration">
             <Elapsed start={job.started_at} end={job.finished_at} />
@@ -48,7 +48,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
           {job.user && <Fact name="User">{job.user}</Fact>}
           {job.deadline && (
             <Fact name="Deadline">
-              <time dateTime={job.deadline}>{new Date(job.deadline).toLocaleString()}</time>
+              <When at={job.deadline} />
             </Fact>
           )}
           {job.max_duration !== null && <Fact name="Time limit">{duration(job.max_duration)}</Fact>}

@@ -1,6 +1,6 @@
 import { Progress, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useParams, useSearchParams } from "react-router";
+import { useLocation, useParams, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../api/queries";
 import type { JobDetail } from "../api/types";
 import { plainSentence } from "../format/number";
@@ -16,6 +16,7 @@ import { Screen } from "../shell/Screen";
 import { parts } from "../shell/screens";
 import { specOf } from "../submit/values";
 import { Attempts } from "./Attempts";
+import { AT_ERROR, Failure } from "./Failure";
 import { JobActions } from "./JobActions";
 import { JobEvents } from "./JobEvents";
 import { JobFacts } from "./JobFacts";
@@ -31,6 +32,7 @@ export default function JobScreen() {
   const { id = "" } = useParams();
   const { data: job, error, refetch } = useQuery(jobQuery(id));
   const [address, setAddress] = useSearchParams();
+  const { hash, key } = useLocation();
   const given = address.get("tab") ?? "";
   const tab = Object.hasOwn(TABS, given) ? given : "log";
 
@@ -45,6 +47,7 @@ export default function JobScreen() {
     <Screen title={job.name} actions={<JobActions job={job} />}>
       {error && <ErrorNotice title="This may be out of date" error={error} retry={refetch} />}
       <Now job={job} />
+      <Failure job={job} />
       <div className={classes.columns}>
         <Tabs
           className={classes.main}
@@ -60,7 +63,12 @@ export default function JobScreen() {
             ))}
           </Tabs.List>
           <Tabs.Panel value="log">
-            <LogView jobId={job.id} running={!isOver(job.state)} />
+            <LogView
+              jobId={job.id}
+              running={!isOver(job.state)}
+              find={hash === AT_ERROR ? (job.failure?.line ?? "") : ""}
+              visit={key}
+            />
           </Tabs.Panel>
           <Tabs.Panel value="training">
             <Part what="part" fallback={<Loading />}>
@@ -96,12 +104,13 @@ function Now({ job }: { job: JobDetail }) {
       </div>
       {job.eta && (
         <p className={classes.expected} data-testid="expected">
-          {(job.state === "queued" || job.state === "pulling") && (
+          Expected{" "}
+          {(job.state === "queued" || job.state === "pulling") && job.eta.start && (
             <>
-              Expected: <Starts eta={job.eta} />{" "}
+              to <Starts eta={job.eta} /> and{" "}
             </>
           )}
-          Ends <Ends eta={job.eta} />.
+          to end <Ends eta={job.eta} />.
         </p>
       )}
       {job.state === "pulling" && (

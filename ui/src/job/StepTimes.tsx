@@ -1,5 +1,5 @@
 import type { Profile } from "../api/types";
-import { plural } from "../format/size";
+import { plural } from "../format/number";
 import { Panel } from "./Panel";
 import classes from "./Training.module.css";
 import { stepTimesOf } from "./training";

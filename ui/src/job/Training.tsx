@@ -4,9 +4,8 @@ import { jobEventsQuery, profileQuery } from "../api/queries";
 import type { JobDetail, Profile } from "../api/types";
 import { Chart } from "../chart/Chart";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
-import { plainNumber, plainSentence } from "../format/number";
-import { plural } from "../format/size";
-import { duration, moment } from "../format/time";
+import { Ago, When } from "../format/Elapsed";
+import { count, plainNumber, plainSentence, plural } from "../format/number";
 import { useNow } from "../format/useNow";
 import { isOver } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -78,7 +77,7 @@ function Allocation({ job }: { job: JobDetail }) {
         <ol className={classes.resizes} aria-label="Resizes">
           {resizes.toReversed().map(({ at, why }) => (
             <li key={`${at} ${why}`}>
-              <time>{moment(new Date(at * 1000).toISOString())}</time> {plainSentence(why)}
+              <When at={at} seconds /> {plainSentence(why)}
             </li>
           ))}
         </ol>
@@ -147,7 +146,7 @@ function Batch({ profile }: { profile: Profile }) {
     if (batch.why) facts.push(["Why", plainSentence(batch.why)]);
   }
   if (noise !== null) facts.push(["Noise scale", `${plainNumber(Math.round(noise))} samples`]);
-  if (progress) facts.push(["Steps", progress.steps.toLocaleString()]);
+  if (progress) facts.push(["Steps", count(progress.steps)]);
   for (const fit of fits) {
     facts.push([`Model for ${fit.gpu_type}`, `off by ${(fit.relative_error * 100).toFixed(1)}%`]);
   }
@@ -163,7 +162,7 @@ function Batch({ profile }: { profile: Profile }) {
       </dl>
       {profile.reported_at && (
         <p className={classes.note}>
-          Last report {duration((Date.now() - Date.parse(profile.reported_at)) / 1000)} ago.
+          Last report <Ago at={profile.reported_at} />.
         </p>
       )}
     </Panel>

@@ -1,8 +1,7 @@
 import type { JobDetail, Profile, ServiceEvent } from "../api/types";
 
 export interface Resize {
-  /** Epoch seconds. */
-  at: number;
+  at: string;
   why: string;
 }
 
@@ -31,7 +30,7 @@ export function allocationOf(tasks: JobDetail["tasks"], now: number): [number[],
 export function resizesOf(events: readonly ServiceEvent[]): Resize[] {
   return events
     .filter((event) => event.kind === "job.resizing")
-    .map((event) => ({ at: Date.parse(event.at) / 1000, why: event.message }));
+    .map((event) => ({ at: event.at, why: event.message }));
 }
 
 export interface StepTime {

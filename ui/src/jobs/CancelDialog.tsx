@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { cancelJobs } from "../api/commands";
 import { keys } from "../api/keys";
 import type { Job } from "../api/types";
-import { plural } from "../format/size";
+import { plural } from "../format/number";
 
 const NAMED = 6;
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { hostsQuery } from "../api/queries";
-import { plural } from "../format/size";
+import { plural } from "../format/number";
 import classes from "./ClusterStrip.module.css";
 
 /** So many GPUs of a host stand on one line; a host with more has several lines of them. */

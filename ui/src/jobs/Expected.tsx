@@ -1,13 +1,14 @@
 import type { Eta } from "../api/types";
-import { duration, moment } from "../format/time";
+import { duration, relative, utc, when } from "../format/time";
 import { useNow } from "../format/useNow";
 
 /** When a job that waits is expected to start; nothing where that is not known. */
-export function Starts({ eta }: { eta: Eta | null }) {
+export function Starts({ eta, verb = "start" }: { eta: Eta | null; verb?: "start" | "starts" }) {
   const now = useNow();
   if (!eta?.start) return null;
-  const left = (Date.parse(eta.start) - now) / 1000;
-  return <time dateTime={eta.start} title={moment(eta.start)}>{`starts ${within(left)}`}</time>;
+  return (
+    <time dateTime={eta.start} title={exactly(eta.start, now)}>{`${verb} ${until(eta.start, now)}`}</time>
+  );
 }
 
 const BASIS = {
@@ -24,28 +25,28 @@ export function Ends({ eta }: { eta: Eta }) {
   }
   if (!eta.end) {
     return eta.not_before ? (
-      <>not before {moment(eta.not_before)}</>
+      <>not before {when(eta.not_before, now)}</>
     ) : (
       <>never, as the cluster stands: it can't run</>
     );
   }
   const bounds =
-    eta.earliest && eta.latest ? `, between ${until(eta.earliest, now)} and ${until(eta.latest, now)}` : "";
+    eta.earliest && eta.latest ? ` (${left(eta.earliest, now)} to ${left(eta.latest, now)})` : "";
   return (
     <>
-      <time dateTime={eta.end} title={moment(eta.end)}>
+      <time dateTime={eta.end} title={exactly(eta.end, now)}>
         {until(eta.end, now)}
       </time>
-      {bounds}; {BASIS[eta.basis]}
+      {bounds}, {BASIS[eta.basis]}
     </>
   );
 }
 
+/** "now", "in 5 m": one unit, since no prediction is good to two. */
 function until(iso: string, now: number): string {
-  return within((Date.parse(iso) - now) / 1000);
+  const at = Date.parse(iso);
+  return at - now < 10_000 ? "now" : relative(at, now);
 }
 
-/** "now", "in 5m": one unit, since no prediction is good to two. */
-function within(seconds: number): string {
-  return seconds < 10 ? "now" : `in ${duration(seconds).split(" ")[0]}`;
-}
+const left = (iso: string, now: number) => duration((Date.parse(iso) - now) / 1000, 1);
+const exactly = (iso: string, now: number) => `${when(iso, now, true)}, ${utc(iso)}`;

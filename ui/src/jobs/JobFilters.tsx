@@ -1,17 +1,40 @@
-import { TextInput } from "@mantine/core";
+import { NativeSelect, TextInput } from "@mantine/core";
+import type { Job } from "../api/types";
+import { count } from "../format/number";
 import { Icon } from "../shell/Icon";
+import { ENDED, type JobsChoice } from "./filters";
 import classes from "./JobFilters.module.css";
 import { GROUPS, groupCount, type JobGroup } from "./states";
 
+export type Chosen = "user" | "label" | "host" | "ended";
+
 interface Props {
-  group: JobGroup;
+  choice: JobsChoice;
   onGroup: (group: JobGroup) => void;
+  /** As it is typed. */
   text: string;
   onText: (text: string) => void;
+  /** Empty: all. */
+  onChoose: (name: Chosen, value: string) => void;
+  onClear: () => void;
   counts: Record<string, number>;
+  /** What is listed now: its users and labels can be chosen. */
+  rows: readonly Job[];
+  hosts: readonly string[];
 }
 
-export function JobFilters({ group, onGroup, text, onText, counts }: Props) {
+export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, counts, rows, hosts }: Props) {
+  const { group } = choice;
+  const users = rows.map((job) => job.user);
+  const labels = rows.flatMap((job) => Object.entries(job.labels).map(([key, value]) => `${key}=${value}`));
+  const ended = Object.entries(ENDED).map(([value, label]) => ({ value, label: `ended ${label}` }));
+  const any = choice.user || choice.label || choice.host || choice.ended;
+  const chips: { name: Chosen; says: string; data: { value: string; label: string }[] }[] = [
+    { name: "ended", says: "Ended", data: ended },
+    { name: "user", says: "User", data: options(users, choice.user) },
+    { name: "host", says: "Host", data: options(hosts, choice.host) },
+    { name: "label", says: "Label", data: options(labels, choice.label) },
+  ];
   return (
     <div className={classes.filters}>
       <fieldset className={classes.groups}>
@@ -24,10 +47,29 @@ export function JobFilters({ group, onGroup, text, onText, counts }: Props) {
             aria-pressed={each === group}
             onClick={() => onGroup(each)}
           >
-            {GROUPS[each].name} <span className={classes.count}>{groupCount(each, counts)}</span>
+            {GROUPS[each].name} <span className={classes.count}>{count(groupCount(each, counts))}</span>
           </button>
         ))}
       </fieldset>
+      <div className={classes.chips}>
+        {chips.map(({ name, says, data }) => (
+          <NativeSelect
+            key={name}
+            size="xs"
+            aria-label={says}
+            className={classes.chip}
+            data-chosen={choice[name] !== ""}
+            data={[{ value: "", label: `any ${says.toLowerCase()}` }, ...data]}
+            value={choice[name]}
+            onChange={(event) => onChoose(name, event.currentTarget.value)}
+          />
+        ))}
+        {any && (
+          <button type="button" className={classes.group} onClick={onClear}>
+            Clear
+          </button>
+        )}
+      </div>
       <TextInput
         className={classes.text}
         aria-label="Name or id contains"
@@ -39,4 +81,11 @@ export function JobFilters({ group, onGroup, text, onText, counts }: Props) {
       />
     </div>
   );
+}
+
+/** What can be chosen: what is there, and what is chosen already. */
+function options(values: readonly string[], chosen: string): { value: string; label: string }[] {
+  const known = new Set([...values, chosen]);
+  known.delete("");
+  return [...known].sort().map((value) => ({ value, label: value }));
 }

@@ -2,9 +2,8 @@ import { Checkbox } from "@mantine/core";
 import { memo } from "react";
 import { Link } from "react-router";
 import type { Job } from "../api/types";
-import { Ago, Elapsed } from "../format/Elapsed";
+import { Elapsed, When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
-import { GpuTiles } from "./GpuTiles";
 import classes from "./JobsTable.module.css";
 import { StateBadge } from "./StateBadge";
 import { canCancel, isOver } from "./states";
@@ -17,19 +16,17 @@ interface Props {
   measure: (row: HTMLTableRowElement | null) => void;
   selected: boolean;
   onToggle: (id: string) => void;
+  why: string;
+  /** The row above says the same. */
+  again: boolean;
 }
 
-/** States whose sentence says no more than their name. */
-const PLAIN = ["running", "succeeded", "cancelled"];
-
-export const JobRow = memo(function JobRow({ job, index, measure, selected, onToggle }: Props) {
-  const choosable = canCancel(job.state);
-  const held = job.gpus.length;
-  const hosts = Object.keys(job.allocation).join(", ");
+export const JobRow = memo(function JobRow({ job, index, measure, selected, onToggle, why, again }: Props) {
+  const told = plainSentence(why);
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>
       <td className={classes.check}>
-        {choosable && (
+        {canCancel(job.state) && (
           <Checkbox
             size="xs"
             aria-label={`Select ${job.name}`}
@@ -38,44 +35,61 @@ export const JobRow = memo(function JobRow({ job, index, measure, selected, onTo
           />
         )}
       </td>
-      <td className={classes.job}>
-        <Link to={`/jobs/${job.id}`} className={classes.name}>
-          {job.name}
-        </Link>
-        <div className={classes.dim}>
-          <span className="mono">{job.id}</span> · {job.type}
-          {job.user && ` · ${job.user}`}
-        </div>
-      </td>
       <td className={classes.state}>
         <StateBadge state={job.state} />
-        {!PLAIN.includes(job.state) && (
-          <div className={`${classes.dim} ${classes.why}`}>
-            {job.pull_percent !== null && `${Math.round(job.pull_percent)} % · `}
-            {plainSentence(job.message)}
-          </div>
-        )}
       </td>
-      <td>
-        <span className={classes.gpus}>
-          <GpuTiles held={held} wanted={job.required_gpus} />
-          <span>
-            {held > 0 || isOver(job.state) ? held || job.required_gpus : `0 of ${job.required_gpus}`}
-          </span>
-        </span>
-        {hosts && <div className={classes.dim}>{hosts}</div>}
+      <td className={classes.name}>
+        <Link to={`/jobs/${job.id}`} title={`${job.name} (${job.id}, ${job.container_image})`}>
+          {job.name}
+        </Link>
       </td>
-      <td className={classes.wide}>
-        <div className={`mono ${classes.image}`} title={job.container_image}>
-          {job.container_image}
-        </div>
+      <td className={classes.user} title={job.user}>
+        {job.user}
       </td>
-      <td className={classes.wide}>
-        <Ago at={job.submitted_at} />
+      <td className={classes.gpus}>
+        <Gpus job={job} />
+      </td>
+      <td className={classes.progress}>
+        {job.progress !== null && !isOver(job.state) && <Bar share={job.progress} />}
+      </td>
+      <td className={classes.time}>{job.started_at ? <When at={job.started_at} /> : "–"}</td>
+      <td className={`${classes.time} ${classes.finished}`}>
+        {job.finished_at ? <When at={job.finished_at} /> : "–"}
       </td>
       <td className={classes.duration}>
         <Elapsed start={job.started_at} end={job.finished_at} />
       </td>
+      <td className={classes.why} title={told} data-failed={job.failure !== null} data-again={again}>
+        {again ? "as above" : told}
+      </td>
     </tr>
   );
 });
+
+/** How many it holds and where, or wants. */
+function Gpus({ job }: { job: Job }) {
+  const held = job.gpus.length;
+  const hosts = Object.keys(job.allocation);
+  if (held === 0) return job.required_gpus;
+  return (
+    <span title={hosts.join(", ")}>
+      {held === job.required_gpus ? held : `${held} of ${job.required_gpus}`}{" "}
+      <span className={classes.dim}>
+        {hosts[0]}
+        {hosts.length > 1 && ` +${hosts.length - 1}`}
+      </span>
+    </span>
+  );
+}
+
+function Bar({ share }: { share: number }) {
+  const percent = Math.floor(share * 100);
+  return (
+    <span className={classes.meter}>
+      <span className={classes.track} aria-hidden>
+        <span className={classes.done} style={{ width: `${percent}%` }} />
+      </span>
+      {percent}%
+    </span>
+  );
+}

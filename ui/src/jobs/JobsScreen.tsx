@@ -1,8 +1,10 @@
 import { Button, Group, Text } from "@mantine/core";
-import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
-import { jobsQuery, LIVE_PAGES } from "../api/queries";
+import { hostsQuery, jobsQuery, LIVE_PAGES } from "../api/queries";
+import { count } from "../format/number";
+import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -11,18 +13,22 @@ import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { CancelDialog } from "./CancelDialog";
 import { ClusterStrip } from "./ClusterStrip";
 import { EmptyJobs } from "./EmptyJobs";
+import { choiceOf, filterOf } from "./filters";
 import { JobFilters } from "./JobFilters";
 import classes from "./JobsScreen.module.css";
 import { JobsTable } from "./JobsTable";
-import { canCancel, GROUPS, groupCount, isGroup, type JobGroup } from "./states";
+import { canCancel, groupCount } from "./states";
+
+const MINUTE_MS = 60_000;
 
 export default function JobsScreen() {
   const [address] = useSearchParams();
   const set = useSetAddress();
-  const shown = address.get("show");
-  const group: JobGroup = isGroup(shown) ? shown : "all";
+  const choice = choiceOf(address);
   const text = useAddressText("q");
-  const query = jobsQuery({ states: GROUPS[group].states, text: text.settled.trim() });
+  const minute = useNow(MINUTE_MS);
+  const query = jobsQuery(filterOf(choice, minute));
+  const { data: hosts } = useQuery(hostsQuery);
   const queries = useQueryClient();
   const jobs = useInfiniteQuery({
     ...query,
@@ -58,8 +64,14 @@ export default function JobsScreen() {
       {jobs.data && !never && (
         <>
           <JobFilters
-            group={group}
+            choice={choice}
             onGroup={(next) => set("show", next === "all" ? null : next)}
+            onChoose={(name, value) => set(name, value || null)}
+            onClear={() => {
+              for (const name of ["user", "label", "host", "ended"]) set(name, null);
+            }}
+            rows={rows}
+            hosts={hosts?.map((host) => host.id) ?? []}
             text={text.typed}
             onText={text.type}
             counts={counts}
@@ -77,7 +89,7 @@ export default function JobsScreen() {
           )}
           {still && (
             <Group mb="sm" gap="sm" className={classes.still}>
-              <Text size="sm">{rows.length.toLocaleString()} jobs: so long a list stands still.</Text>
+              <Text size="sm">{count(rows.length)} jobs: so long a list stands still.</Text>
               <Button
                 size="xs"
                 variant="default"
@@ -90,7 +102,14 @@ export default function JobsScreen() {
               </Button>
             </Group>
           )}
-          <JobsTable rows={rows} selected={selected} onSelect={setSelected} onEnd={onEnd} />
+          <JobsTable
+            rows={rows}
+            selected={selected}
+            onSelect={setSelected}
+            sort={choice.sort}
+            onSort={(sort) => set("sort", sort || null)}
+            onEnd={onEnd}
+          />
           {rows.length === 0 && (
             <Text c="dimmed" ta="center" py="xl">
               No job matches.

@@ -1,7 +1,10 @@
 import { Checkbox } from "@mantine/core";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { Job } from "../api/types";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import type { Job, JobSort } from "../api/types";
+import { useScreenKeys } from "../shell/useShortcuts";
+import { whyOf } from "./failures";
+import { nextSort, type SortColumn } from "./filters";
 import { JobRow } from "./JobRow";
 import classes from "./JobsTable.module.css";
 import { canCancel } from "./states";
@@ -10,15 +13,29 @@ interface Props {
   rows: Job[];
   selected: ReadonlySet<string>;
   onSelect: (change: (before: ReadonlySet<string>) => ReadonlySet<string>) => void;
+  sort: JobSort | "";
+  onSort: (sort: JobSort | "") => void;
   /** The last rows come into view. */
   onEnd: () => void;
 }
 
-const ROW_PX = 66;
-const AHEAD = 20;
+const ROW_PX = 36;
+const AHEAD = 30;
+
+const HEADS: { name: string; sort?: SortColumn; className?: string }[] = [
+  { name: "State", sort: "state", className: classes.state },
+  { name: "Name", sort: "name", className: classes.name },
+  { name: "User", sort: "user", className: classes.user },
+  { name: "GPUs", sort: "gpus", className: classes.gpus },
+  { name: "Progress", className: classes.progress },
+  { name: "Started", sort: "started", className: classes.time },
+  { name: "Finished", sort: "finished", className: `${classes.time} ${classes.finished}` },
+  { name: "Duration", sort: "duration", className: classes.duration },
+  { name: "Why", className: classes.why },
+];
 
 /** Only the rows in view, and some around them, are in the document. */
-export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
+export function JobsTable({ rows, selected, onSelect, sort, onSort, onEnd }: Props) {
   const choosable = rows.filter((job) => canCancel(job.state));
   const count = choosable.filter((job) => selected.has(job.id)).length;
   const frame = useRef<HTMLDivElement>(null);
@@ -31,8 +48,11 @@ export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
   const list = useWindowVirtualizer({
     count: rows.length,
     estimateSize: () => ROW_PX,
-    overscan: 8,
+    overscan: 12,
     scrollMargin: top,
+    // What the page's head and the table's own cover.
+    scrollPaddingStart: 110,
+    scrollPaddingEnd: 40,
     getItemKey: (index) => rows[index]?.id ?? index,
   });
   const shown = list.getVirtualItems();
@@ -50,6 +70,8 @@ export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
       }),
     [onSelect],
   );
+  useRowKeys(rows, frame, (index) => list.scrollToIndex(index), toggle);
+  const whys = useMemo(() => rows.map(whyOf), [rows]);
   const above = (shown[0]?.start ?? top) - top;
   const below = list.getTotalSize() - ((shown.at(-1)?.end ?? top) - top);
 
@@ -70,18 +92,29 @@ export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
                 }
               />
             </th>
-            <th>Job</th>
-            <th>State</th>
-            <th>GPUs</th>
-            <th className={classes.wide}>Image</th>
-            <th className={classes.wide}>Submitted</th>
-            <th className={classes.duration}>Duration</th>
+            {HEADS.map(({ name, sort: column, className }) => (
+              <th key={name} className={className} aria-sort={column && ariaSort(column, sort)}>
+                {column ? (
+                  <button
+                    type="button"
+                    className={classes.sort}
+                    onClick={() => onSort(nextSort(column, sort))}
+                  >
+                    {name}
+                    <span aria-hidden>{sort === column ? " ↑" : sort === `-${column}` ? " ↓" : ""}</span>
+                  </button>
+                ) : (
+                  name
+                )}
+              </th>
+            ))}
           </tr>
         </thead>
         <tbody>
           <Space px={above} />
           {shown.map(({ index, key }) => {
             const job = rows[index];
+            const why = whys[index] ?? "";
             return (
               job && (
                 <JobRow
@@ -91,6 +124,8 @@ export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
                   measure={list.measureElement}
                   selected={selected.has(job.id)}
                   onToggle={toggle}
+                  why={why}
+                  again={why !== "" && whys[index - 1] === why}
                 />
               )
             );
@@ -102,7 +137,51 @@ export function JobsTable({ rows, selected, onSelect, onEnd }: Props) {
   );
 }
 
+function ariaSort(column: SortColumn, sort: JobSort | ""): "ascending" | "descending" | "none" {
+  return sort === column ? "ascending" : sort === `-${column}` ? "descending" : "none";
+}
+
 /** Room for the rows that are not there. */
 function Space({ px }: { px: number }) {
   return px > 0 ? <tr aria-hidden className={classes.space} style={{ height: px }} /> : null;
+}
+
+/** j and k go through the rows: the focus goes to the job's link, so that Enter opens it. x selects the job. */
+function useRowKeys(
+  rows: Job[],
+  frame: React.RefObject<HTMLElement | null>,
+  bring: (index: number) => void,
+  toggle: (id: string) => void,
+) {
+  // The row that is gone to may be drawn only after the list was scrolled.
+  const wanted = useRef<number | null>(null);
+  const linkOf = (index: number) =>
+    frame.current?.querySelector<HTMLElement>(`tr[data-index="${index}"] a`) ?? null;
+  useEffect(() => {
+    if (wanted.current === null) return;
+    const link = linkOf(wanted.current);
+    if (!link) return;
+    wanted.current = null;
+    link.focus({ preventScroll: true });
+  });
+  function present(): number {
+    const row = document.activeElement?.closest<HTMLElement>("tr[data-index]");
+    return row && frame.current?.contains(row) ? Number(row.dataset.index) : -1;
+  }
+  function go(by: number) {
+    const from = wanted.current ?? present();
+    const to = Math.min(rows.length - 1, Math.max(0, from + by));
+    bring(to);
+    const link = linkOf(to);
+    wanted.current = link ? null : to;
+    link?.focus({ preventScroll: true });
+  }
+  useScreenKeys({
+    j: () => go(1),
+    k: () => go(-1),
+    x: () => {
+      const job = rows[present()];
+      if (job && canCancel(job.state)) toggle(job.id);
+    },
+  });
 }

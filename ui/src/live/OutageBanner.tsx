@@ -1,6 +1,6 @@
 import type { Outage } from "../api/connection";
 import { connection } from "../api/service";
-import { since } from "../format/time";
+import { when } from "../format/time";
 import { useNow } from "../format/useNow";
 import { Icon } from "../shell/Icon";
 import classes from "./OutageBanner.module.css";
@@ -14,7 +14,7 @@ export function OutageBanner({ outage }: { outage: Outage }) {
       <div className={classes.inner}>
         <Icon name="alert" size={14} />
         <span className={classes.text}>
-          <span role="status">No connection since {since(outage.since, now)}</span>
+          <span role="status">No connection since {when(outage.since, now, true)}</span>
           {/* Each second: not to be read out. */}
           <span aria-hidden>, {left > 0 ? `retrying in ${left} s` : "retrying now"}</span>
         </span>

@@ -5,16 +5,17 @@ interface Props {
   number: number;
   text: string;
   query: string;
+  marked: boolean;
 }
 
 /** One line with its number, and what was searched for marked. */
-export const LogLine = memo(function LogLine({ number, text, query }: Props) {
+export const LogLine = memo(function LogLine({ number, text, query, marked: led }: Props) {
   return (
     <>
       <span className={classes.number} aria-hidden>
         {number}
       </span>
-      <span className={classes.text} data-level={levelOf(text)}>
+      <span className={classes.text} data-level={levelOf(text)} data-marked={led}>
         {query ? marked(text, query) : text || " "}
       </span>
     </>

@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useEffect, useLayoutEffect, useReducer } from "react";
+import { count as digits } from "../format/number";
 import type { LogBuffer } from "./LogBuffer";
 import { LogLine } from "./LogLine";
 import classes from "./LogView.module.css";
@@ -14,6 +15,8 @@ interface Props {
   /** Numbers of the lines to show, from the first that there ever was; null: all. */
   found: readonly number[] | null;
   query: string;
+  /** The line that somebody was led to. */
+  marked: number | null;
   scroller: RefObject<HTMLDivElement | null>;
   /** Called after the height has changed. */
   onHeight: () => void;
@@ -23,7 +26,7 @@ const countOf = ({ log, found }: Props) => found?.length ?? log.count;
 
 /** Lines of one height each: where a row lies is a multiplication, however many there are. */
 export function EvenRows(props: Props) {
-  const { log, found, query, scroller, onHeight } = props;
+  const { log, found, query, marked, scroller, onHeight } = props;
   const [, moved] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     const box = scroller.current;
@@ -51,7 +54,7 @@ export function EvenRows(props: Props) {
             className={classes.row}
             style={{ transform: `translateY(${offset + at * ROW_PX}px)` }}
           >
-            <LogLine number={number + 1} text={log.line(number)} query={query} />
+            <LogLine number={number + 1} text={log.line(number)} query={query} marked={number === marked} />
           </div>
         );
       })}
@@ -61,7 +64,7 @@ export function EvenRows(props: Props) {
 
 /** Lines as high as they need, the newest MOST_WRAPPED of them. */
 export function WrappedRows(props: Props) {
-  const { log, found, query, scroller, onHeight } = props;
+  const { log, found, query, marked, scroller, onHeight } = props;
   const left = Math.max(0, countOf(props) - MOST_WRAPPED);
   const rows = useVirtualizer({
     count: countOf(props) - left,
@@ -78,8 +81,8 @@ export function WrappedRows(props: Props) {
     <>
       {left > 0 && (
         <p className={classes.note}>
-          Wrapped, the newest {MOST_WRAPPED.toLocaleString()} lines are shown. Turn wrapping off, or search,
-          to see the others.
+          Wrapped, the newest {digits(MOST_WRAPPED)} lines are shown. Turn wrapping off, or search, to see the
+          others.
         </p>
       )}
       <div className={classes.space} style={{ height }} data-wrap>
@@ -93,7 +96,7 @@ export function WrappedRows(props: Props) {
               className={classes.row}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <LogLine number={number + 1} text={log.line(number)} query={query} />
+              <LogLine number={number + 1} text={log.line(number)} query={query} marked={number === marked} />
             </div>
           );
         })}

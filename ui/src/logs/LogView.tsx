@@ -1,7 +1,8 @@
 import { ActionIcon, Button, Switch, TextInput, Tooltip } from "@mantine/core";
-import { useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from "react";
-import { plural } from "../format/size";
+import { useCallback, useDeferredValue, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { count as digits, plural } from "../format/number";
 import { Icon } from "../shell/Icon";
+import type { LogBuffer } from "./LogBuffer";
 import { EvenRows, WrappedRows } from "./LogRows";
 import classes from "./LogView.module.css";
 import { useLog } from "./useLog";
@@ -9,7 +10,19 @@ import { useLogSearch } from "./useLogSearch";
 
 const NEAR_END_PX = 24;
 
-export function LogView({ jobId, running }: { jobId: string; running: boolean }) {
+/** A line that is looked for is among the last ones: of a log that failed it is the end that was read. */
+const LOOKED_THROUGH = 20_000;
+
+interface Props {
+  jobId: string;
+  running: boolean;
+  /** Text of the line to begin at; empty: at the end. */
+  find?: string;
+  /** Changes when it is asked for again. */
+  visit?: string;
+}
+
+export function LogView({ jobId, running, find = "", visit = "" }: Props) {
   const { log, version, state } = useLog(jobId, running);
   const [search, setSearch] = useState("");
   const [wrap, setWrap] = useState(false);
@@ -25,6 +38,29 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
     if (following && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [following]);
   useLayoutEffect(toEnd, [toEnd]);
+
+  const [marked, setMarked] = useState<number | null>(null);
+  const sought = useRef("");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one object that grows; its version tells.
+  useEffect(() => {
+    // Not before it is all there: the line may come again, and what comes moves the end away.
+    if (find === "" || !log.ended || sought.current === `${visit} ${find}`) return;
+    const number = lastWith(log, find);
+    if (number === null) return;
+    sought.current = `${visit} ${find}`;
+    setSearch("");
+    setFollowing(false);
+    setMarked(number);
+  }, [log, version, find, visit]);
+  // Once the list of all lines is drawn again.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another visit goes there again.
+  useEffect(() => {
+    const box = scroller.current;
+    if (marked === null || !box || query !== "") return;
+    const share = (marked - log.dropped + 0.5) / Math.max(1, log.count);
+    box.scrollTop = share * box.scrollHeight - box.clientHeight / 2;
+    box.scrollIntoView({ block: "nearest" });
+  }, [marked, visit, query]);
 
   const Rows = wrap ? WrappedRows : EvenRows;
 
@@ -56,7 +92,7 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
           leftSection={<Icon name="search" />}
         />
         <span className={classes.count} data-testid="log-count">
-          {found && `${count.toLocaleString()} of `}
+          {found && `${digits(count)} of `}
           {plural(log.count, "line")}
         </span>
         <Switch
@@ -87,14 +123,12 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
         tabIndex={0}
       >
         {log.dropped > 0 && !found && (
-          <p className={classes.note}>
-            {log.dropped.toLocaleString()} earlier lines are only in the download.
-          </p>
+          <p className={classes.note}>{digits(log.dropped)} earlier lines are only in the download.</p>
         )}
         {count === 0 && (
           <p className={classes.note}>{query ? "No line contains that." : emptyNote(log.ended, running)}</p>
         )}
-        <Rows log={log} found={found} query={query} scroller={scroller} onHeight={toEnd} />
+        <Rows log={log} found={found} query={query} marked={marked} scroller={scroller} onHeight={toEnd} />
       </div>
       {!following && !log.ended && (
         <Button className={classes.follow} size="xs" onClick={() => setFollowing(true)}>
@@ -103,6 +137,15 @@ export function LogView({ jobId, running }: { jobId: string; running: boolean })
       )}
     </section>
   );
+}
+
+/** The number of the last line that contains this. */
+function lastWith(log: LogBuffer, text: string): number | null {
+  const end = log.dropped + log.count;
+  for (let number = end - 1; number >= Math.max(log.dropped, end - LOOKED_THROUGH); number--) {
+    if (log.line(number).includes(text)) return number;
+  }
+  return null;
 }
 
 function emptyNote(ended: boolean, running: boolean): string {

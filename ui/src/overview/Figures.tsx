@@ -4,7 +4,7 @@ import { Link } from "react-router";
 import { policyQuery } from "../api/queries";
 import type { Cluster, Host } from "../api/types";
 import { Ago } from "../format/Elapsed";
-import { plural } from "../format/size";
+import { count, plural } from "../format/number";
 import { GROUPS, groupCount } from "../jobs/states";
 import classes from "./OverviewScreen.module.css";
 
@@ -29,7 +29,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
       <Figure name="GPUs in use" note={`of ${cluster.gpus}, ${cluster.gpus_free} free${utility}`}>
         {cluster.gpus_used}
       </Figure>
-      <Figure name="Jobs running" note={`${groupCount("succeeded", cluster.jobs)} succeeded so far`}>
+      <Figure name="Jobs running" note={`${count(groupCount("succeeded", cluster.jobs))} succeeded so far`}>
         <Link to="/jobs?show=running">{groupCount("running", cluster.jobs)}</Link>
       </Figure>
       <Figure
@@ -38,23 +38,29 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
       >
         <Link to="/jobs?show=waiting">{groupCount("waiting", cluster.jobs)}</Link>
       </Figure>
+      <Figure
+        name="Failed in 24 h"
+        note={cluster.failed_24h > 0 ? "each with its last error" : "none"}
+        trouble={cluster.failed_24h > 0}
+      >
+        <Link to="/jobs?show=failed&ended=24h">{count(cluster.failed_24h)}</Link>
+      </Figure>
       <Figure name="Hosts" note={trouble || wanted || "all reachable"} trouble={away > 0}>
         <Link to="/hosts">{cluster.hosts}</Link>
       </Figure>
-      {policy && (
-        <Figure
-          name="Policy"
-          note={
-            policy.problem || (policy.since ? <Since at={policy.since} /> : "as it is unless told otherwise")
-          }
-          trouble={policy.problem !== ""}
-        >
-          <Link to="/policy">
-            {policy.algorithm}
-            {policy.metric !== "default" && ` · ${policy.metric}`}
-          </Link>
-        </Figure>
-      )}
+      <Figure
+        name="Policy"
+        note={
+          policy &&
+          (policy.problem || (policy.since ? <Since at={policy.since} /> : "as it is unless told otherwise"))
+        }
+        trouble={policy !== undefined && policy.problem !== ""}
+      >
+        <Link to="/policy">
+          {policy?.algorithm ?? "–"}
+          {policy && policy.metric !== "default" && ` · ${policy.metric}`}
+        </Link>
+      </Figure>
     </dl>
   );
 }

@@ -2,7 +2,7 @@ import { SegmentedControl, useComputedColorScheme } from "@mantine/core";
 import { memo, useDeferredValue, useState } from "react";
 import { Link } from "react-router";
 import type { Gpu, Host } from "../api/types";
-import { jobColor } from "../format/color";
+import { jobColor, shareColors } from "../format/color";
 import classes from "./GpuMap.module.css";
 import { fillOf, lookOf, type Measure, mostWatts } from "./gpuLook";
 
@@ -28,6 +28,7 @@ export function GpuMap({ hosts, names }: Props) {
   // The first hosts at once, the others as there is time.
   const ready = useDeferredValue(hosts, hosts.slice(0, FEW));
   const [measure, setMeasure] = useState<Measure>("busy");
+  shareColors(hosts.flatMap((host) => host.gpus.flatMap((gpu) => gpu.jobs)));
   const mostW = measure === "power" ? mostWatts(hosts) : 0;
   return (
     <section className={`card ${classes.panel}`} aria-label="GPUs">

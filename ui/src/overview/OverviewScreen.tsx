@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
@@ -52,8 +52,8 @@ export default function OverviewScreen() {
             <div className={classes.stack}>
               <GpuMap hosts={hosts.data} names={names.data ?? {}} />
               {!never && (
-                <Part what="panel" fallback={null}>
-                  <PastCharts gpus={cluster.data.gpus} />
+                <Part what="panel" fallback={<Skeleton height={560} />}>
+                  <PastCharts used={cluster.data.gpus_used} gpus={cluster.data.gpus} />
                 </Part>
               )}
             </div>

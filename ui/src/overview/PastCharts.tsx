@@ -6,7 +6,7 @@ import { UtilityChart } from "./UtilityChart";
 const SPANS = { "1 h": 3_600, "24 h": 86_400, "7 d": 7 * 86_400 };
 
 /** How the cluster was used until now; one choice of time for both charts. */
-export default function PastCharts({ gpus }: { gpus: number }) {
+export default function PastCharts({ used, gpus }: { used: number; gpus: number }) {
   const [span, setSpan] = useState<keyof typeof SPANS>("24 h");
   const choice = (
     <SegmentedControl
@@ -19,7 +19,7 @@ export default function PastCharts({ gpus }: { gpus: number }) {
   );
   return (
     <>
-      <BusyChart gpus={gpus} seconds={SPANS[span]} span={span} action={choice} />
+      <BusyChart used={used} gpus={gpus} seconds={SPANS[span]} span={span} action={choice} />
       <UtilityChart seconds={SPANS[span]} span={span} />
     </>
   );

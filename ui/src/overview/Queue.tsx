@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { queueQuery } from "../api/queries";
-import { plainSentence } from "../format/number";
-import { plural } from "../format/size";
+import { count, plainSentence, plural } from "../format/number";
 import { Starts } from "../jobs/Expected";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import classes from "./OverviewScreen.module.css";
@@ -33,7 +32,7 @@ export function Queue({ waiting }: { waiting: number }) {
               {plural(job.required_gpus, "GPU")}
               {job.user && ` · ${job.user}`}
               {job.eta?.start && " · "}
-              <Starts eta={job.eta} />
+              <Starts eta={job.eta} verb="starts" />
             </span>
             <div className={classes.why}>{plainSentence(job.message)}</div>
           </li>
@@ -41,7 +40,7 @@ export function Queue({ waiting }: { waiting: number }) {
       </ol>
       {rest > 0 && data && (
         <Link to="/jobs?show=waiting" className={classes.why}>
-          and {rest.toLocaleString()} more
+          and {count(rest)} more
         </Link>
       )}
     </section>

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link } from "react-router";
 import { policyQuery, utilityQuery } from "../api/queries";
-import { Chart } from "../chart/Chart";
+import { Chart, ChartRoom } from "../chart/Chart";
 import { columnsWithGaps } from "../chart/gaps";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -13,6 +13,8 @@ const SERIES = [
   { name: "fewer hosts below", dashed: true },
   { name: "more above", dashed: true },
 ];
+
+const HEIGHT_PX = 170;
 
 /** How well used the policy finds the cluster, against the thresholds at which it wants fewer or more hosts. */
 export function UtilityChart({ seconds, span }: { seconds: number; span: string }) {
@@ -27,6 +29,7 @@ export function UtilityChart({ seconds, span }: { seconds: number; span: string 
         <span className={classes.note}>speedups of all jobs together, over the GPUs</span>
       </div>
       {error && <ErrorNotice title="The utility can't be read" error={error} retry={refetch} />}
+      {!chart && !error && <ChartRoom height={HEIGHT_PX} />}
       {chart && chart[0].length > 0 && (
         <Chart
           label={`The cluster's utility over the last ${span}, now ${chart[1]?.at(-1)?.toFixed(2)}`}
@@ -34,12 +37,12 @@ export function UtilityChart({ seconds, span }: { seconds: number; span: string 
           data={chart}
           series={SERIES}
           markers={markers}
-          height={170}
+          height={HEIGHT_PX}
           format={(value) => value.toFixed(2)}
         />
       )}
       {chart && chart[0].length === 0 && (
-        <p className={classes.note}>
+        <p className={classes.noChart}>
           {policy && policy.algorithm !== "goodput" ? (
             <>
               Under {policy.algorithm} there is none: only goodput knows what a further GPU would bring.{" "}

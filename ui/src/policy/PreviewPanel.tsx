@@ -1,9 +1,8 @@
 import { Text } from "@mantine/core";
 import { Link } from "react-router";
 import type { Change, Preview, Totals } from "../api/types";
-import { plainSentence } from "../format/number";
-import { plural } from "../format/size";
-import { duration, moment } from "../format/time";
+import { amount, count, plainSentence, plural } from "../format/number";
+import { duration, when } from "../format/time";
 import { Icon, type IconName } from "../shell/Icon";
 import classes from "./PreviewPanel.module.css";
 import { compared, gpusOf } from "./preview";
@@ -45,8 +44,8 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
               then={then.mean_completion}
               show={duration}
             />
-            <Row name="GPU-hours" now={now.gpu_hours} then={then.gpu_hours} show={hours} />
-            <Row name="Host-hours" now={now.host_hours} then={then.host_hours} show={hours} />
+            <Row name="GPU-hours" now={now.gpu_hours} then={then.gpu_hours} show={amount} />
+            <Row name="Host-hours" now={now.host_hours} then={then.host_hours} show={amount} />
             <Row name="Jobs that end" now={now.ended} then={then.ended} show={String} neutral />
           </tbody>
         </table>
@@ -58,7 +57,7 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
         At once:{" "}
         {changes.length === 0
           ? "nothing"
-          : `${plural(changes.length, "job")}; ${preview.unchanged === 1 ? "1 goes on as it is" : `${preview.unchanged.toLocaleString()} go on as they are`}`}
+          : `${plural(changes.length, "job")}; ${preview.unchanged === 1 ? "1 goes on as it is" : `${count(preview.unchanged)} go on as they are`}`}
       </h3>
       <ul className={classes.changes}>
         {changes.slice(0, MOST).map((change) => (
@@ -78,7 +77,7 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
       </ul>
       {changes.length > MOST && (
         <Text size="sm" c="dimmed">
-          and {(changes.length - MOST).toLocaleString()} more
+          and {count(changes.length - MOST)} more
         </Text>
       )}
     </section>
@@ -106,8 +105,6 @@ function Row({ name, now, then, show, neutral = false }: RowProps) {
   );
 }
 
-const hours = (value: number) => (value < 10 ? value.toFixed(2) : Math.round(value).toLocaleString());
-
 /** How far the prediction reaches. */
 function bounds(now: Totals, then: Totals): string {
   const cut = then.cut || now.cut;
@@ -115,6 +112,6 @@ function bounds(now: Totals, then: Totals): string {
   const reach =
     cut === ""
       ? "Until all jobs that there are have ended."
-      : `Until ${until ? moment(until) : "a week from now"}${cut === "horizon" ? "" : ", as far as the time to compute went"}.`;
+      : `Until ${until ? when(until, Date.now()) : "a week from now"}${cut === "horizon" ? "" : ", as far as the time to compute went"}.`;
   return `${reach} Jobs yet to be submitted are not foreseen.`;
 }

@@ -1,10 +1,11 @@
 import { Anchor, SegmentedControl, Text, useMantineColorScheme } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { healthQuery } from "../api/queries";
+import { dataSetsQuery, healthQuery, tokensQuery, webhooksQuery } from "../api/queries";
 import { Fact, Panel } from "../job/Panel";
 import panel from "../job/Panel.module.css";
 import { KeyList } from "../shell/KeyList";
+import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import { DataSets } from "./DataSets";
 import classes from "./SettingsScreen.module.css";
@@ -15,6 +16,16 @@ import { Webhooks } from "./Webhooks";
 export default function SettingsScreen() {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const { data: health } = useQuery(healthQuery);
+  // Together: each is as high as what it holds, and would push away what stands below.
+  const pending = useQueries({ queries: [webhooksQuery, tokensQuery, dataSetsQuery] }).some(
+    (each) => each.isPending,
+  );
+  if (pending)
+    return (
+      <Screen title="Settings">
+        <Loading />
+      </Screen>
+    );
   return (
     <Screen title="Settings">
       <div className={classes.grid}>

@@ -7,7 +7,7 @@ import { keys } from "../api/keys";
 import { webhooksQuery } from "../api/queries";
 import type { Webhook } from "../api/types";
 import { Ago } from "../format/Elapsed";
-import { plural } from "../format/size";
+import { count, plural } from "../format/number";
 import { Panel } from "../job/Panel";
 import { Confirm } from "../shell/Confirm";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -64,8 +64,8 @@ function Row({ hook }: { hook: Webhook }) {
   const facts = [
     hook.events.join(", "),
     hook.signed ? "signed" : "not signed",
-    `${hook.delivered.toLocaleString()} delivered`,
-    hook.given_up > 0 && `${hook.given_up.toLocaleString()} given up`,
+    `${count(hook.delivered)} delivered`,
+    hook.given_up > 0 && `${count(hook.given_up)} given up`,
   ].filter(Boolean);
   return (
     <li className={classes.hook} data-testid={`webhook-${hook.id}`}>

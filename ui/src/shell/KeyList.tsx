@@ -1,12 +1,12 @@
 import { Fact } from "../job/Panel";
 import panel from "../job/Panel.module.css";
 import classes from "./KeyList.module.css";
-import { SHORTCUTS } from "./shortcuts";
+import { OTHER_KEYS, SHORTCUTS } from "./shortcuts";
 
 export function KeyList() {
   return (
     <dl className={panel.facts}>
-      {SHORTCUTS.map(({ keys, does }) => (
+      {[...SHORTCUTS, ...OTHER_KEYS].map(({ keys, does }) => (
         <Fact
           key={keys}
           name={keys.split(" ").map((key) => (

@@ -54,7 +54,7 @@ export function Shell({ children }: { children: ReactNode }) {
           </Link>
           <nav ref={nav} className={classes.nav} aria-label="Screens">
             {SCREENS.map(({ to, name }) => (
-              <NavLink key={to} to={to} end={to === "/"} className={classes.link}>
+              <NavLink key={to} to={to} end={to === "/"} className={classes.link} data-name={name}>
                 {name}
               </NavLink>
             ))}

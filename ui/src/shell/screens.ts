@@ -1,6 +1,7 @@
 import { queryClient } from "../api/access";
 import { clusterQuery, hostsQuery, jobQuery, jobsQuery, runningNamesQuery } from "../api/queries";
-import { GROUPS } from "../jobs/states";
+import { wholeMinute } from "../format/useNow";
+import { choiceOf, filterOf } from "../jobs/filters";
 import { Code } from "./code";
 
 /** The code of each screen but the first. */
@@ -61,8 +62,10 @@ export function begin({ pathname, search }: Pick<Location, "pathname" | "search"
     void queryClient.prefetchQuery(jobQuery(id));
   } else if (isScreen(name)) {
     void screens[name].prefetch();
-    if (name === "jobs" && !search) {
-      void queryClient.prefetchInfiniteQuery(jobsQuery({ states: GROUPS.all.states, text: "" }));
+    if (name === "jobs") {
+      const choice = choiceOf(new URLSearchParams(search));
+      void queryClient.prefetchInfiniteQuery(jobsQuery(filterOf(choice, wholeMinute())));
+      void queryClient.prefetchQuery(hostsQuery);
     }
     if (name === "hosts") {
       void queryClient.prefetchQuery(hostsQuery);

@@ -10,8 +10,18 @@ export const SHORTCUTS = [
   { keys: "g u", does: "usage", to: "/usage" },
   { keys: "g e", does: "events", to: "/events" },
   { keys: "g s", does: "settings", to: "/settings" },
+  { keys: "j", does: "next job of the list", to: "" },
+  { keys: "k", does: "job before it", to: "" },
+  { keys: "x", does: "select the job", to: "" },
   { keys: "?", does: "these keys", to: "" },
 ] as const;
+
+/** Keys that a screen, or the browser, handles: told of beside the others. */
+export const OTHER_KEYS = [
+  { keys: "Enter", does: "open the job" },
+  { keys: "Ctrl+Enter", does: "submit what is filled in" },
+  { keys: "Ctrl+K", does: "find jobs, hosts, screens, actions" },
+];
 
 const PAUSE_MS = 1_500;
 

@@ -2,10 +2,27 @@ import { useEffect, useRef } from "react";
 import { useNavigate } from "react-router";
 import { Keys } from "./shortcuts";
 
+/** They do something only on screens with a list. */
+const LISTED: readonly string[] = ["j", "k", "x"];
 const FIELDS = "input, textarea, select, [contenteditable], [role=dialog], [role=application]";
 
 /** What a screen that is opened by a key is told in its address' state: whoever uses keys goes on in it. */
 export const BY_KEY = { byKey: true };
+
+type ScreenKeys = Readonly<Record<string, () => void>>;
+const screenKeys = new Set<{ current: ScreenKeys }>();
+
+/** What keys of SHORTCUTS that go nowhere do on this screen. */
+export function useScreenKeys(acts: ScreenKeys) {
+  const current = useRef(acts);
+  current.current = acts;
+  useEffect(() => {
+    screenKeys.add(current);
+    return () => {
+      screenKeys.delete(current);
+    };
+  }, []);
+}
 
 /** The page's keys, for as long as the shell is shown. `showKeys`: lists them. */
 export function useShortcuts(showKeys: () => void) {
@@ -19,7 +36,13 @@ export function useShortcuts(showKeys: () => void) {
       if (event.target instanceof Element && event.target.closest(FIELDS)) return;
       const found = keys.feed(event.key, event.timeStamp);
       if (!found) return;
+      const acts = [...screenKeys].map((keys) => keys.current[found.keys]).filter((act) => act !== undefined);
+      if (acts.length === 0 && LISTED.includes(found.keys)) return;
       event.preventDefault();
+      if (acts.length > 0) {
+        for (const act of acts) act();
+        return;
+      }
       if (found.to) {
         navigate(found.to, { state: BY_KEY });
         return;

@@ -2,12 +2,13 @@ import { NativeSelect } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate } from "react-router";
 import { jobsQuery } from "../api/queries";
+import { choiceOf, filterOf } from "../jobs/filters";
 import { distinct } from "./presets";
 
 /** Starts from an example or from a job of one's own. */
 export function Presets({ chosen }: { chosen: string }) {
   const navigate = useNavigate();
-  const { data } = useInfiniteQuery(jobsQuery({ states: [], text: "" }));
+  const { data } = useInfiniteQuery(jobsQuery(filterOf(choiceOf(new URLSearchParams()), 0)));
   const jobs = distinct(data?.pages[0]?.items ?? []);
   const known = chosen === "" || chosen === "example" || jobs.some((job) => job.id === chosen);
   return (

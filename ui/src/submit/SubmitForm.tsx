@@ -103,6 +103,10 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     <form
       className={`card ${classes.form}`}
       noValidate
+      onKeyDown={(event) => {
+        // Enter alone begins a new line in the command.
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
+      }}
       onSubmit={(event) => {
         if (json === null) {
           form.onSubmit(send, () => setFolded(false))(event);

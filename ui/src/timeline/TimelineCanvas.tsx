@@ -2,7 +2,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { type PointerEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
 import type { Marker } from "../chart/Chart";
-import { duration } from "../format/time";
+import { duration, when } from "../format/time";
 import { draw, HEAD_PX, namesPx } from "./draw";
 import { type Bar, barAt, focusOf, type Lane, moved, type Window, zoomed } from "./lanes";
 import classes from "./TimelineCanvas.module.css";
@@ -179,7 +179,7 @@ function Tip({ bar, lane, x, y, now, box, top }: TipProps) {
         {bar.user && ` · ${bar.user}`}
       </span>
       <span>
-        {new Date(bar.claimed).toLocaleString()}, {duration(((bar.finished ?? now) - bar.claimed) / 1000)}
+        {when(bar.claimed, now, true)}, {duration(((bar.finished ?? now) - bar.claimed) / 1000)}
         {bar.finished === null ? " so far" : bar.outcome && ` · ${bar.outcome}`}
       </span>
     </div>

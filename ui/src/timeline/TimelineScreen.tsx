@@ -5,7 +5,8 @@ import { useEffect, useMemo, useState } from "react";
 import { useSearchParams } from "react-router";
 import { timelineQuery } from "../api/queries";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
-import { duration } from "../format/time";
+import { shareColors } from "../format/color";
+import { duration, when } from "../format/time";
 import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
@@ -30,7 +31,11 @@ export default function TimelineScreen() {
 
   const loaded = loadedFor(shown, now);
   const { data, error, refetch } = useQuery(timelineQuery(loaded.from, loaded.to));
-  const lanes = useMemo(() => (data ? lanesOf(data) : []), [data]);
+  const lanes = useMemo(() => {
+    if (!data) return [];
+    shareColors(data.spans.filter((span) => span.finished_at === null).map((span) => span.job));
+    return lanesOf(data);
+  }, [data]);
   const markers = usePolicyMarkers();
   const around = focusOf(shown, now);
   const buttons = [
@@ -86,9 +91,9 @@ export default function TimelineScreen() {
       )}
       {data && (
         <Text size="sm" c="dimmed" mt="sm">
-          {duration((shown.to - shown.from) / 1000)} up to {new Date(shown.to).toLocaleString()}. Drag to
-          move, Ctrl and the wheel to zoom, click a bar for its job. The pale beginning of a bar is the time
-          until its container ran.
+          {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}. Drag to move, Ctrl and the
+          wheel to zoom, click a bar for its job. The pale beginning of a bar is the time until its container
+          ran.
         </Text>
       )}
       {data && !data.complete && (

@@ -1,5 +1,6 @@
 import type { UsageChoice } from "../api/queries";
 import type { Usage } from "../api/types";
+import { amount, count } from "../format/number";
 import classes from "./UsageTable.module.css";
 
 interface Props {
@@ -7,9 +8,6 @@ interface Props {
   by: UsageChoice["by"];
   priced: boolean;
 }
-
-const number = (value: number) =>
-  value.toLocaleString(undefined, { maximumFractionDigits: value < 10 ? 2 : 0, minimumFractionDigits: 0 });
 
 /** Days in their order, everything else by how much was used; a bar shows the share of the largest. */
 export function UsageTable({ rows, by, priced }: Props) {
@@ -48,12 +46,12 @@ export function UsageTable({ rows, by, priced }: Props) {
                     style={{ width: `${(row.gpu_hours / most) * 100}%` }}
                     aria-hidden
                   />
-                  <span className={classes.value}>{number(row.gpu_hours)}</span>
+                  <span className={classes.value}>{amount(row.gpu_hours)}</span>
                 </span>
               </td>
-              <td>{number(row.energy_kwh)} kWh</td>
-              {priced && <td>{number(row.cost)}</td>}
-              <td>{row.jobs.toLocaleString()}</td>
+              <td>{amount(row.energy_kwh)} kWh</td>
+              {priced && <td>{amount(row.cost)}</td>}
+              <td>{count(row.jobs)}</td>
             </tr>
           ))}
         </tbody>
@@ -62,9 +60,9 @@ export function UsageTable({ rows, by, priced }: Props) {
             <th scope="row" colSpan={by.length}>
               Together
             </th>
-            <td>{number(total("gpu_hours"))}</td>
-            <td>{number(total("energy_kwh"))} kWh</td>
-            {priced && <td>{number(total("cost"))}</td>}
+            <td>{amount(total("gpu_hours"))}</td>
+            <td>{amount(total("energy_kwh"))} kWh</td>
+            {priced && <td>{amount(total("cost"))}</td>}
             <td />
           </tr>
         </tfoot>

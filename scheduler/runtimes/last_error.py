@@ -1,0 +1,43 @@
+"""The line of a failed job's log that says most about why it failed. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+TAIL_BYTES = 16 * 1024
+"""Of the log: a traceback, and what a launcher says after it."""
+MOST_CHARACTERS = 300
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\_-])")
+_RANK = re.compile(r"^\s*\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:err|out)>:?)?:?\s*")
+"""With what launchers begin the lines of a worker: "[3]<stderr>:"."""
+_MEMORY = re.compile(r"(?i:out of memory|cannot allocate memory)|\bOutOfMemory\w*|\bMemoryError\b")
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80}(?:Error|Exception|Interrupt|Exit)(?::|$)")
+_COMPLAINT = re.compile(
+    r"(?i:\berror\b|\bfatal\b|\bfailed\b|segmentation fault|\bkilled\b|not found|no such file|permission denied)"
+)
+_LAUNCHER = re.compile(
+    r"Horovod detected that one or more processes exited|ChildFailedError|horovod\.runner"
+    r"|Terminating all other processes"
+)
+"""What launchers say of a worker that failed: a consequence."""
+
+
+def last_error(tail: bytes) -> str:
+    """The last line about memory in `tail`, the end of a log; else the end of the last traceback; else the last
+    complaint, else the last line. Empty for an empty log."""
+    lines = _lines(tail)
+    own = [line for line in lines if not _LAUNCHER.search(line)]
+    for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
+        found = next((line for line in reversed(own) if wanted.search(line)), None)
+        if found is not None:
+            return found
+    return next(reversed(own or lines), "")
+
+
+def _lines(tail: bytes) -> Sequence[str]:
+    """As a terminal would show them, without the ranks of workers; those that are blank left out."""
+    text = _ANSI.sub("", tail[-TAIL_BYTES:].decode("utf-8", "replace"))
+    shown = (_RANK.sub("", line.rstrip().rpartition("\r")[2]).strip() for line in text.split("\n"))
+    return [line[:MOST_CHARACTERS] for line in shown if line]

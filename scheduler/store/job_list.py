@@ -1,0 +1,78 @@
+"""Which jobs a list holds, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, exists, func, or_, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.store.models import Job, Profile, Task
+
+Sort = Literal[
+    "submitted", "-submitted", "name", "-name", "user", "-user", "state", "-state", "gpus", "-gpus",
+    "started", "-started", "finished", "-finished", "duration", "-duration",
+]  # fmt: skip
+"""What a list is sorted by; with a minus the greatest comes first."""
+FAILED = (JobStatus.FAILED, JobStatus.TIMEOUT)
+
+
+def on_host(host: str) -> ColumnElement[bool]:
+    """Jobs of which a container is or was on this host."""
+    return exists().where(col(Task.job_id) == col(Job.id), col(Task.host_id) == host)
+
+
+def ended_between(since: float | None, until: float | None) -> ColumnElement[bool]:
+    """Jobs that ended in this time; without `until` also those that have not ended."""
+    ended = col(Job.finished_at)
+    after = or_(ended.is_(None), ended >= since) if since is not None else ended == ended
+    if until is None:
+        return after
+    return and_(after, ended < until)
+
+
+def sort_key(sort: Sort, now: float) -> tuple[SQLColumnExpression[Any], bool]:
+    """By what to sort, and whether the greatest comes first. What has not begun or ended counts as 0."""
+    keys: Mapping[str, SQLColumnExpression[Any]] = {
+        "submitted": col(Job.submitted_at),
+        "name": func.lower(col(Job.name)),
+        "user": func.lower(func.coalesce(col(Job.user), "")),
+        "state": col(Job.status),
+        "gpus": col(Job.required_gpus),
+        "started": func.coalesce(col(Job.started_at), 0.0),
+        "finished": func.coalesce(col(Job.finished_at), 0.0),
+        "duration": func.coalesce(func.coalesce(col(Job.finished_at), now) - col(Job.started_at), 0.0),
+    }
+    return keys[sort.removeprefix("-")], sort.startswith("-")
+
+
+def sorted_by(query: Select[Any], db: Connection, sort: Sort, after: str | None, now: float) -> Select[Any]:
+    """`query` in this order, ties by id, beginning behind the job `after`."""
+    key, greatest_first = sort_key(sort, now)
+    ident = col(Job.id)
+    if after is not None:
+        last = db.execute(select(key).where(ident == after)).scalar_one()
+        beyond, later = (key < last, ident < after) if greatest_first else (key > last, ident > after)
+        query = query.where(or_(beyond, and_(key == last, later)))
+    return query.order_by(*((key.desc(), ident.desc()) if greatest_first else (key, ident)))
+
+
+def failed_since(db: Connection, since: float) -> int:
+    """How many jobs have failed, or run out of their time, since then."""
+    query = select(func.count()).where(col(Job.status).in_(FAILED), col(Job.finished_at) >= since)
+    return int(db.execute(query).scalar() or 0)
+
+
+def progress_of(db: Connection, job_ids: list[str]) -> dict[str, float]:
+    """How far jobs are, from 0 to 1; those that don't say are missing."""
+    query = select(
+        col(Profile.job_id), col(Profile.epoch), col(Profile.epochs), col(Profile.position), col(Profile.epoch_samples)
+    ).where(col(Profile.job_id).in_(job_ids), col(Profile.epochs) > 0)
+    return {
+        job_id: max(0.0, min(1.0, (epoch + (position / samples if samples > 0 else 0.0)) / epochs))
+        for job_id, epoch, epochs, position, samples in db.execute(query)
+        if epochs
+    }

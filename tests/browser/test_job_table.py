@@ -1,0 +1,149 @@
+"""The list of jobs as a table: rows of one height, orders, filters in the address, keys; failures first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from browsing import CHROMIUM, ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, open_page, visit
+from playwright.sync_api import Page, Route, expect
+from services import Service
+
+pytestmark = pytest.mark.browser
+
+ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+SCRIPT = f"seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A service with a job of each kind: the tests of this file only look."""
+
+    service: Service
+    failed: str
+    holder: str
+    waiters: list[str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if CHROMIUM is None:
+        pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
+    if not (STATIC / "index.html").is_file():
+        pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
+    with Service(tmp_path_factory.mktemp("table")) as service:
+        failed = service.submit_shell(SCRIPT, 2, name="breaks", user="ada", labels={"team": "vision"})
+        service.wait(failed, "failed")
+        holder = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user="zoe")
+        service.wait(holder, "running")
+        waiters = [service.submit(ENDLESS, name=f"waiter-{number}", gpus=2, user="Ben") for number in range(6)]
+        yield Cluster(service, failed, holder, waiters)
+        service.cancel_all()
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("tr[data-index] td:nth-child(3)").all_inner_texts()
+
+
+def test_rows_are_of_one_height_and_equal_reasons_are_told_once(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    rows = page.locator("tr[data-index]")
+    expect(rows).to_have_count(8)
+    expect(rows.nth(0)).to_contain_text("needs 2 GPUs")
+    expect(page.get_by_text("as above", exact=True)).to_have_count(4)  # the one that is next says something else
+    heights = rows.evaluate_all("rows => rows.map((row) => Math.round(row.getBoundingClientRect().height))")
+    assert set(heights) <= {36, 37}, heights
+    assert_clean(watch)
+
+
+def test_a_columns_name_sorts_and_the_address_keeps_it(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    by_name = page.get_by_role("button", name="Name", exact=True)
+    by_name.click()
+    expect(page).to_have_url(re.compile(r"sort=name"))
+    expect(page.locator("tr[data-index] td:nth-child(3)").first).to_have_text(SCRIPT_IN_NAME)
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "ascending")
+    by_name.click()
+    expect(page.locator("tr[data-index] td:nth-child(3)").first).to_have_text("waiter-5")
+    page.reload()
+    expect(page.locator("tr[data-index] td:nth-child(3)").first).to_have_text("waiter-5")
+    by_name.click()
+    expect(page).not_to_have_url(re.compile("sort="))
+    assert_clean(watch)
+
+
+def test_jobs_are_narrowed_by_user_label_host_and_time(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    rows = page.locator("tr[data-index]")
+    expect(rows).to_have_count(8)
+    page.get_by_label("User").select_option("zoe")
+    expect(rows).to_have_count(1)
+    page.get_by_label("User").select_option("")
+    page.get_by_label("Label").select_option("team=vision")
+    expect(rows).to_have_count(1)
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_role("button", name="Clear").click()
+    expect(rows).to_have_count(8)
+    page.get_by_label("Host", exact=True).select_option("local")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Host", exact=True).select_option("")
+    page.get_by_label("Ended").select_option("yesterday")
+    expect(page.get_by_text("No job matches.")).to_be_visible()
+    visit(page, f"{cluster.service.url}/ui/jobs?show=failed&ended=today")
+    expect(rows).to_have_count(1)
+    assert_clean(watch)
+
+
+def test_keys_go_through_the_list(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service, "/ui/jobs?sort=-name")
+    expect(page.locator("tr[data-index]")).to_have_count(8)
+    for key in "jjjk":
+        page.keyboard.press(key)
+    expect(page.get_by_role("link", name="waiter-4")).to_be_focused()
+    page.keyboard.press("x")
+    expect(page.get_by_label("Select waiter-4")).to_be_checked()
+    page.keyboard.press("x")
+    expect(page.get_by_label("Select waiter-4")).not_to_be_checked()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("waiter-4")
+    assert_clean(watch)
+
+
+def test_a_failure_is_found_first(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service)
+    page.get_by_role("link", name="Failed in 24 h", exact=False).or_(
+        page.locator("a[href='/ui/jobs?show=failed&ended=24h']")
+    ).first.click()
+    row = page.get_by_test_id(f"job-{cluster.failed}")
+    expect(row).to_contain_text(f"exit 137: killed, often for memory · {ERROR}")
+    expect(page.locator("tr[data-index]")).to_have_count(1)
+    row.get_by_role("link", name="breaks").click()
+    failure = page.get_by_role("region", name="Failure")
+    expect(failure).to_contain_text(
+        re.compile(r"Failed \d\d:\d\d on local GPU \d, \d after \d+ s, exit 137: killed, often for memory")
+    )
+    expect(failure).to_contain_text(ERROR)
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("300")
+    expect(log.get_by_text(ERROR)).not_to_be_attached()
+    failure.get_by_role("link", name="Show it in the log").click()
+    expect(log.get_by_text(ERROR)).to_be_in_viewport()
+    page.reload()
+    expect(log.get_by_text(ERROR)).to_be_in_viewport()
+    assert_clean(watch)
+
+
+def test_progress_is_in_the_list(cluster: Cluster, page: Page) -> None:
+    def halfway(route: Route) -> None:
+        found = route.fetch().json()
+        found["items"] = [{**job, "progress": 0.5 if job["id"] == cluster.holder else None} for job in found["items"]]
+        route.fulfill(json=found)
+
+    page.route("**/api/v1/jobs?*", halfway)
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    expect(page.get_by_test_id(f"job-{cluster.holder}")).to_contain_text("50%")
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)

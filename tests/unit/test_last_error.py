@@ -1,0 +1,31 @@
+"""Which line of a failed job's log is shown first."""
+
+import pytest
+
+from schedulearn.scheduler.runtimes.last_error import MOST_CHARACTERS, TAIL_BYTES, last_error
+
+TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
+MEMORY = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        (b"epoch 1\n" + TRACEBACK + b"ValueError: no such split: 'tset'\n", "ValueError: no such split: 'tset'"),
+        (TRACEBACK + MEMORY + b"\n" + TRACEBACK + b"RuntimeError: NCCL communicator was aborted\n", MEMORY.decode()),
+        (
+            b"[1]<stderr>:KeyError: 'x'\nRuntimeError: Horovod detected that one or more processes exited with "
+            b"non-zero status, thus causing the job to be terminated.\n",
+            "KeyError: 'x'",
+        ),
+        (b"\x1b[31merror: unrecognized arguments: --lrr\x1b[0m\nbye\n", "error: unrecognized arguments: --lrr"),
+        (b"10%\r50%\rsh: 1: trian: not found", "sh: 1: trian: not found"),
+        (b"one\ntwo\n\n", "two"),
+        (b"\xff\xfe\n", "��"),
+        (b"", ""),
+        (b"x" * 10_000, "x" * MOST_CHARACTERS),
+        (b"ValueError: long ago\n" + b"step\n" * TAIL_BYTES, "step"),
+    ],
+)  # fmt: skip
+def test_the_line_that_says_most(log: bytes, line: str) -> None:
+    assert last_error(log) == line

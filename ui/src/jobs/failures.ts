@@ -1,0 +1,40 @@
+import type { Job } from "../api/types";
+
+/** What an exit code means, where it is no number of the program's own. */
+const CODES: Record<number, string> = {
+  126: "the command can't be executed",
+  127: "there is no such command",
+  130: "interrupted",
+  134: "aborted itself",
+  137: "killed, often for memory",
+  139: "segmentation fault",
+  143: "told to end",
+};
+
+export function exitMeaning(code: number): string {
+  return code in CODES ? `exit ${code}: ${CODES[code]}` : `exit ${code}`;
+}
+
+/** "daphne GPU 3, 4; echo GPU 0". */
+export function placesOf(gpus: NonNullable<Job["failure"]>["gpus"]): string {
+  const hosts = new Map<string, number[]>();
+  for (const { host, index } of gpus) hosts.set(host, [...(hosts.get(host) ?? []), index]);
+  return [...hosts]
+    .map(([host, indexes]) => `${host} GPU ${indexes.toSorted((a, b) => a - b).join(", ")}`)
+    .join("; ");
+}
+
+/** States whose sentence says no more than their name. */
+const PLAIN = ["running", "succeeded", "cancelled"];
+
+/** Why a job is in its state, in one line; empty where there is nothing to tell. */
+export function whyOf(job: Pick<Job, "state" | "message" | "pull_percent" | "failure">): string {
+  if (PLAIN.includes(job.state)) return "";
+  const code = job.failure?.exit_code;
+  const parts = [
+    job.pull_percent !== null && `${Math.round(job.pull_percent)}% fetched`,
+    job.failure?.line ? code && exitMeaning(code) : job.message,
+    job.failure?.line,
+  ];
+  return parts.filter(Boolean).join(" · ");
+}

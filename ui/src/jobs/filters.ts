@@ -1,0 +1,79 @@
+import type { JobSort, JobState } from "../api/types";
+import { GROUPS, isGroup, type JobGroup } from "./states";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** When a job ended, as people ask for it; jobs that have not ended are of today. */
+export const ENDED = {
+  "1h": "in the last hour",
+  "24h": "in the last 24 h",
+  today: "today",
+  yesterday: "yesterday",
+  "7d": "in the last 7 d",
+} as const;
+
+export type Ended = keyof typeof ENDED;
+const SPANS: Partial<Record<Ended, number>> = { "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS };
+
+/** What a list of jobs is narrowed to and sorted by: what the address says. */
+export interface JobsChoice {
+  group: JobGroup;
+  text: string;
+  user: string;
+  label: string;
+  host: string;
+  ended: Ended | "";
+  sort: JobSort | "";
+}
+
+/** What is asked of the service for it. */
+export interface JobsFilter extends Omit<JobsChoice, "group" | "ended"> {
+  states: JobState[];
+  /** Epoch ms. */
+  endedSince: number | null;
+  endedUntil: number | null;
+}
+
+export const COLUMNS = ["state", "name", "user", "gpus", "started", "finished", "duration"] as const;
+export type SortColumn = (typeof COLUMNS)[number];
+
+const isEnded = (name: string | null): name is Ended => name !== null && Object.hasOwn(ENDED, name);
+const isSort = (name: string): name is JobSort =>
+  (COLUMNS as readonly string[]).includes(name.replace(/^-/, ""));
+
+export function choiceOf(address: URLSearchParams): JobsChoice {
+  const show = address.get("show");
+  const ended = address.get("ended");
+  const sort = address.get("sort") ?? "";
+  return {
+    group: isGroup(show) ? show : "all",
+    text: address.get("q")?.trim() ?? "",
+    user: address.get("user") ?? "",
+    label: address.get("label") ?? "",
+    host: address.get("host") ?? "",
+    ended: isEnded(ended) ? ended : "",
+    sort: isSort(sort) ? sort : "",
+  };
+}
+
+/** `now`: in whole minutes, so that the same question is not another one each second. */
+export function filterOf({ group, ended, ...rest }: JobsChoice, now: number): JobsFilter {
+  const today = new Date(now).setHours(0, 0, 0, 0);
+  const yesterday = new Date(today - HOUR_MS).setHours(0, 0, 0, 0); // days have 23 to 25 hours
+  const span = ended && SPANS[ended];
+  return {
+    ...rest,
+    states: GROUPS[group].states,
+    endedSince: span ? now - span : ended === "today" ? today : ended === "yesterday" ? yesterday : null,
+    endedUntil: ended === "yesterday" ? today : null,
+  };
+}
+
+/** What a click on a column's name makes of the order: its usual one, the other one, then none. */
+export function nextSort(column: SortColumn, now: JobSort | ""): JobSort | "" {
+  const usual: JobSort = ["started", "finished", "duration", "gpus"].includes(column) ? `-${column}` : column;
+  const other: JobSort = usual === column ? `-${column}` : column;
+  if (now === usual) return other;
+  return now === other ? "" : usual;
+}

@@ -55,6 +55,12 @@ def _shares(nodeid: str) -> str:
     return "network" if "[docker" in name else _file_shares(path)
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes are often archives, which have the time in them: workers that collect the same tests a second apart would
+    call them differently, and pytest-xdist then runs none."""
+    return argname if isinstance(val, bytes) else None
+
+
 _FIRST = {"network": 0, "training": 1}  # the long ones begin at once and beside each other; files fill the rest
 
 

@@ -71,8 +71,7 @@ def archive(**files: bytes) -> bytes:
         (archive(**{"logs/../../escaped": b"x"}), "no backup of Schedulearn"),
         (archive(**{"/logs/a": b"x"}), "no backup of Schedulearn"),
     ],
-    ids=["empty", "text", "cut", "no-database", "no-sqlite", "foreign-path", "climbing-path", "absolute-path"],
-)  # ids of our own: an archive has the time in it, and all workers of pytest must collect the same names
+)
 def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:
     file, data = tmp_path / "file", tmp_path / "data"
     file.write_bytes(content)

@@ -512,6 +512,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Files
+         * @description What is directly in a folder of a job, by name; without a path its folders. It asks the hosts on which the job
+         *     ran, which may take some seconds.
+         */
+        get: operations["list_files_api_v1_jobs__job_id__files_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get File
+         * @description A file, as it is; with `Range`, and `If-Range` with the `ETag` of an answer before, a part of it. A folder comes
+         *     as a tar archive of what is in it, on one host. What ends early broke on the way.
+         */
+        get: operations["get_file_api_v1_jobs__job_id__files__path__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/logs": {
         parameters: {
             query?: never;
@@ -715,6 +757,90 @@ export interface paths {
          * @description Trades a token for a cookie, for the page: its event streams can't send headers.
          */
         post: operations["session_api_v1_session_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sweeps
+         * @description Newest first.
+         */
+        get: operations["list_sweeps_api_v1_sweeps_get"];
+        put?: never;
+        /**
+         * Start Sweep
+         * @description Stores the sweep; it is on disk when the answer comes. The job of each run is checked first.
+         */
+        post: operations["start_sweep_api_v1_sweeps_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Sweep
+         * @description One sweep, and the table of its parameters against what became of them.
+         */
+        get: operations["get_sweep_api_v1_sweeps__sweep_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel Sweep
+         * @description No further run starts, and those that wait or run are cancelled. Repeating it changes nothing.
+         */
+        post: operations["cancel_sweep_api_v1_sweeps__sweep_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry Sweep
+         * @description Runs that failed, ran into their time limit, were cancelled or never started start again, with new jobs.
+         */
+        post: operations["retry_sweep_api_v1_sweeps__sweep_id__retry_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1044,13 +1170,6 @@ export interface components {
             /** Reason */
             reason: string;
         };
-        /** CheckpointsOut */
-        CheckpointsOut: {
-            /** Bytes */
-            bytes: number;
-            /** Job */
-            job: string;
-        };
         /** ChoiceOut */
         ChoiceOut: {
             /** Algorithm */
@@ -1213,7 +1332,7 @@ export interface components {
         /** DiskOut */
         DiskOut: {
             /** Checkpoints */
-            checkpoints: components["schemas"]["CheckpointsOut"][];
+            checkpoints: components["schemas"]["StoredOut"][];
             /** Fetches */
             fetches: components["schemas"]["FetchOut"][];
             /** Images */
@@ -1223,6 +1342,8 @@ export interface components {
              * @description of all images together
              */
             images_bytes: number;
+            /** Outputs */
+            outputs: components["schemas"]["StoredOut"][];
         };
         /** DrainIn */
         DrainIn: {
@@ -1338,6 +1459,62 @@ export interface components {
             message: string;
             /** Type */
             type: string;
+        };
+        /**
+         * FileKind
+         * @enum {string}
+         */
+        FileKind: "file" | "folder" | "link" | "other";
+        /** FileOut */
+        FileOut: {
+            /**
+             * Host
+             * @description where it is; null for the folders `outputs` and `checkpoints`
+             */
+            host: string | null;
+            kind: components["schemas"]["FileKind"];
+            /**
+             * Modified
+             * @description null for the folders `outputs` and `checkpoints`
+             */
+            modified: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Path
+             * @description by which `files/{path}` gives it
+             */
+            path: string;
+            /**
+             * Size
+             * @description bytes of a file; null for everything else
+             */
+            size: number | null;
+        };
+        /** FilePage */
+        FilePage: {
+            /**
+             * Away
+             * @description hosts that may have further files, and do not answer
+             */
+            away: string[];
+            /**
+             * Hosts
+             * @description those that have the folder: parts of a job on several hosts write there
+             */
+            hosts: string[];
+            /** Items */
+            items: components["schemas"]["FileOut"][];
+            /**
+             * Next
+             * @description `after` of the next page; null: this is the last
+             */
+            next: string | null;
+            /**
+             * Path
+             * @description what was listed
+             */
+            path: string;
         };
         /** FitOut */
         FitOut: {
@@ -1773,6 +1950,13 @@ export interface components {
              */
             not_before: string | null;
             /**
+             * Params
+             * @description what that run tries
+             */
+            params: {
+                [key: string]: boolean | number | string;
+            } | null;
+            /**
              * Priority
              * @description higher first
              */
@@ -1828,6 +2012,11 @@ export interface components {
             state: components["schemas"]["JobStatus"];
             /** Submitted At */
             submitted_at: string;
+            /**
+             * Sweep
+             * @description the sweep that it is a run of
+             */
+            sweep: string | null;
             /**
              * Tasks
              * @description every container that the job had, oldest first
@@ -1986,6 +2175,13 @@ export interface components {
              */
             not_before: string | null;
             /**
+             * Params
+             * @description what that run tries
+             */
+            params: {
+                [key: string]: boolean | number | string;
+            } | null;
+            /**
              * Priority
              * @description higher first
              */
@@ -2041,6 +2237,11 @@ export interface components {
             state: components["schemas"]["JobStatus"];
             /** Submitted At */
             submitted_at: string;
+            /**
+             * Sweep
+             * @description the sweep that it is a run of
+             */
+            sweep: string | null;
             /**
              * Type
              * @description the framework, e.g. Pytorch; for people and filters
@@ -2365,6 +2566,34 @@ export interface components {
             token: string;
         };
         /**
+         * Objective
+         * @description By what runs are compared.
+         */
+        Objective: {
+            /**
+             * Goal
+             * @default min
+             * @enum {string}
+             */
+            goal?: "min" | "max";
+            /**
+             * Name
+             * @description as the script logs it
+             * @default loss
+             */
+            name?: string;
+        };
+        /** ObjectiveOut */
+        ObjectiveOut: {
+            /**
+             * Goal
+             * @enum {string}
+             */
+            goal: "min" | "max";
+            /** Name */
+            name: string;
+        };
+        /**
          * ObservationIn
          * @description The typical pass of one kind, of those measured since the last report.
          */
@@ -2609,6 +2838,23 @@ export interface components {
             /** Steps */
             steps: number;
         };
+        /**
+         * RandomRuns
+         * @description The same seed gives the same runs.
+         */
+        RandomRuns: {
+            /** Count */
+            count: number;
+            /** Parameters */
+            parameters: {
+                [key: string]: components["schemas"]["Span"] | (boolean | number | string)[];
+            };
+            /**
+             * Seed
+             * @default 0
+             */
+            seed?: number;
+        };
         /** ReplayHost */
         ReplayHost: {
             /** Gpu Type */
@@ -2693,6 +2939,48 @@ export interface components {
              */
             members: number[];
         };
+        /** RunOut */
+        RunOut: {
+            /**
+             * Best
+             * @description the best of all its values
+             */
+            best: number | null;
+            /** Exit Code */
+            exit_code: number | null;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Job
+             * @description null: it has none yet
+             */
+            job: string | null;
+            /**
+             * Last
+             * @description the last value of the metric that was logged; null: none was
+             */
+            last: number | null;
+            /** Message */
+            message: string;
+            /** Number */
+            number: number;
+            /** Params */
+            params: {
+                [key: string]: boolean | number | string;
+            };
+            /** Started At */
+            started_at: string | null;
+            /**
+             * State
+             * @description of its job. pending: it has none yet; deleted: its job was
+             */
+            state: components["schemas"]["JobStatus"] | ("pending" | "deleted");
+            /**
+             * Tries
+             * @description jobs that it had
+             */
+            tries: number;
+        };
         /** SessionOut */
         SessionOut: {
             /**
@@ -2700,6 +2988,23 @@ export interface components {
              * @constant
              */
             status: "ok";
+        };
+        /**
+         * Span
+         * @description Numbers between two, both included; whole ones if both are whole.
+         */
+        Span: {
+            /** Max */
+            max: number;
+            /** Min */
+            min: number;
+            /**
+             * Scale
+             * @description log: each power of ten is as likely
+             * @default linear
+             * @enum {string}
+             */
+            scale?: "linear" | "log";
         };
         /**
          * SpanOut
@@ -2740,6 +3045,192 @@ export interface components {
              */
             digest: string;
         };
+        /** StoredOut */
+        StoredOut: {
+            /** Bytes */
+            bytes: number;
+            /** Job */
+            job: string;
+        };
+        /**
+         * SweepCounts
+         * @description Runs by how they stand.
+         */
+        SweepCounts: {
+            /**
+             * Active
+             * @description their job waits or runs
+             */
+            active: number;
+            /** Cancelled */
+            cancelled: number;
+            /**
+             * Failed
+             * @description time limits too
+             */
+            failed: number;
+            /**
+             * Pending
+             * @description they have no job yet
+             */
+            pending: number;
+            /** Succeeded */
+            succeeded: number;
+        };
+        /** SweepDetail */
+        SweepDetail: {
+            /** @description null: no run has logged the metric */
+            best: components["schemas"]["RunOut"] | null;
+            counts: components["schemas"]["SweepCounts"];
+            /** Created At */
+            created_at: string;
+            /** Finished At */
+            finished_at: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Job
+             * @description what its runs have in common; values in `env` are masked
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * Logged
+             * @description the metrics that the runs of this page have logged
+             */
+            logged: string[];
+            /** Max Failures */
+            max_failures: number | null;
+            /** Max Parallel */
+            max_parallel: number;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            metric: components["schemas"]["ObjectiveOut"];
+            /** Name */
+            name: string;
+            /**
+             * Next
+             * @description give it as `after` for the next page of the table; null on the last
+             */
+            next: number | null;
+            /** Parameters */
+            parameters: string[];
+            reason: components["schemas"]["SweepReason"];
+            /**
+             * Runs
+             * @description how many it has
+             */
+            runs: number;
+            state: components["schemas"]["SweepStatus"];
+            /** Table */
+            table: components["schemas"]["RunOut"][];
+            /** User */
+            user: string;
+        };
+        /** SweepOut */
+        SweepOut: {
+            counts: components["schemas"]["SweepCounts"];
+            /** Created At */
+            created_at: string;
+            /** Finished At */
+            finished_at: string | null;
+            /** Id */
+            id: string;
+            /** Max Failures */
+            max_failures: number | null;
+            /** Max Parallel */
+            max_parallel: number;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            metric: components["schemas"]["ObjectiveOut"];
+            /** Name */
+            name: string;
+            /** Parameters */
+            parameters: string[];
+            reason: components["schemas"]["SweepReason"];
+            /**
+             * Runs
+             * @description how many it has
+             */
+            runs: number;
+            state: components["schemas"]["SweepStatus"];
+            /** User */
+            user: string;
+        };
+        /** SweepPage */
+        SweepPage: {
+            /** Items */
+            items: components["schemas"]["SweepOut"][];
+            /**
+             * Next
+             * @description give it as `cursor` for the next page; null on the last
+             */
+            next: string | null;
+        };
+        /**
+         * SweepReason
+         * @description Why a sweep is in its state, for machines.
+         * @enum {string}
+         */
+        SweepReason: "started" | "retried" | "completed" | "too_many_failures" | "refused" | "cancelled";
+        /**
+         * SweepSpec
+         * @description What `POST /api/v1/sweeps` takes.
+         */
+        SweepSpec: {
+            /**
+             * Grid
+             * @description name -> values: every combination is tried
+             */
+            grid?: {
+                [key: string]: (boolean | number | string)[];
+            } | null;
+            /**
+             * Job
+             * @description the keys of POST /jobs but for the name; `{lr}` in its command stands for the parameter `lr`
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * List
+             * @description the parameters of each run
+             */
+            list?: {
+                [key: string]: boolean | number | string;
+            }[] | null;
+            /**
+             * Max Failures
+             * @description so many runs may fail; with one more no further run starts. Null: no bound
+             */
+            max_failures?: number | null;
+            /**
+             * Max Parallel
+             * @description runs that wait or run at once; the others are not jobs yet
+             * @default 100
+             */
+            max_parallel?: number;
+            metric?: components["schemas"]["Objective"];
+            /**
+             * Name
+             * @description for people; its runs are called NAME-1, NAME-2, ...
+             */
+            name: string;
+            /** @description values drawn by a seed */
+            random?: components["schemas"]["RandomRuns"] | null;
+        };
+        /**
+         * SweepStatus
+         * @enum {string}
+         */
+        SweepStatus: "running" | "stopping" | "completed" | "failed" | "cancelled";
         /**
          * TaskOut
          * @description One container of one attempt.
@@ -4588,6 +5079,166 @@ export interface operations {
             };
         };
     };
+    list_files_api_v1_jobs__job_id__files_get: {
+        parameters: {
+            query?: {
+                /** @description the name that the page before ended with */
+                after?: string;
+                /** @description only what is there: a job may have files on several */
+                host?: string | null;
+                limit?: number;
+                /** @description `outputs` or `checkpoints`, or a folder below */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilePage"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_file_api_v1_jobs__job_id__files__path__get: {
+        parameters: {
+            query?: {
+                /** @description only what is there: a job may have files on several */
+                host?: string | null;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the part of a file that `Range` asks for */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Requested Range Not Satisfiable */
+            416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     job_logs_api_v1_jobs__job_id__logs_get: {
         parameters: {
             query?: {
@@ -5054,6 +5705,250 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_sweeps_api_v1_sweeps_get: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+                /** @description only these states */
+                state?: components["schemas"]["SweepStatus"][] | null;
+                user?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepPage"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_sweep_api_v1_sweeps_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sweep_api_v1_sweeps__sweep_id__get: {
+        parameters: {
+            query?: {
+                /** @description only runs with a number above this */
+                after?: number;
+                /** @description whether less or more of it is better */
+                goal?: ("min" | "max") | null;
+                /** @description runs of the table */
+                limit?: number;
+                /** @description another one than the sweep's own */
+                metric?: string | null;
+            };
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepDetail"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancel_sweep_api_v1_sweeps__sweep_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retry_sweep_api_v1_sweeps__sweep_id__retry_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

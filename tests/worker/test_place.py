@@ -272,9 +272,18 @@ def test_adam_is_worth_as_much_only_when_its_second_moment_has_followed() -> Non
 
 def test_where_nothing_is_known_of_the_second_moment_the_root_bounds_the_batch() -> None:
     rate = LearningRate()
-    largest = rate.largest("sqrt", 64, has_second_moment=False)
+    largest = rate.largest("sqrt", 64, has_second_moment=False, samples=10**6)
     assert rate.progress("sqrt", noise_of(1e9), int(largest), math.sqrt(largest / 64)) * 64 / largest >= 0.9
-    assert rate.largest("sqrt", 64, has_second_moment=True) == rate.largest("adascale", 64, False) == math.inf
+    assert rate.largest("sqrt", 64, has_second_moment=True, samples=10**6) == 10**6 / 64
+    assert rate.largest("adascale", 64, has_second_moment=False, samples=100) == math.inf
+
+
+def test_by_the_root_a_small_data_set_keeps_its_batch() -> None:
+    """ResNet on 2,048 samples, Adam: at a batch of 128 the same training loss, and 1.5 points less accuracy."""
+    rate = LearningRate()
+    assert rate.largest("sqrt", 64, has_second_moment=True, samples=2048) == 64
+    assert rate.largest("sqrt", 64, has_second_moment=True, samples=64 * 128) == 128
+    assert rate.largest("sqrt", 64, has_second_moment=False, samples=2048) == 64
 
 
 def test_permutations_of_rounds_do_not_meet_those_of_other_epochs() -> None:

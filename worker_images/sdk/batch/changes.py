@@ -36,7 +36,7 @@ class BatchChanges:
         meter = run.instruments.meter
         # At most twice the batch at a time, and none on the account of a guess.
         grow = 2 if run.guard.may_grow and meter.noise.is_sure else 1
-        safe = self.rate.largest(self._rule, run.batch.bounds.init_batch, has_second_moment=meter.share > 0)
+        safe = self.rate.largest(self._rule, run.batch.bounds.init_batch, meter.share > 0, run.samples)
         self._choice = run.batch.best(answer, meter.sure_phi, int(min(grow * run.batch.total, safe)))
 
     def learning_rate_factor(self, samples: int) -> float:

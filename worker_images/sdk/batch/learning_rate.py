@@ -7,6 +7,9 @@ import math
 from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY
 from schedulearn.metrics.model.noise_scale import NoiseScale, learning_rate_factor
 
+LEAST_STEPS = 64
+"""An epoch's, at a batch that grew by the square root rule."""
+
 
 class LearningRate:
     """A rule is one of adascale, sqrt, linear and none.
@@ -36,9 +39,13 @@ class LearningRate:
             return gain
         return max(1.0, min(factor / math.sqrt(self.second_moment), gain))
 
-    def largest(self, rule: str, init_batch: int, has_second_moment: bool) -> float:
-        """The largest batch at which a sample may be worth SAFE_EFFICIENCY, whatever the noise. The square root alone
-        makes a step of S times the batch worth no more than the root of S."""
-        if rule == "sqrt" and not has_second_moment:
-            return init_batch / SAFE_EFFICIENCY**2
-        return math.inf
+    def largest(self, rule: str, init_batch: int, has_second_moment: bool, samples: int) -> float:
+        """The largest batch that can do no harm, whatever the noise of the gradients. `samples`: of an epoch.
+
+        The square root alone makes a step of S times the batch worth no more than the root of S, so a sample is worth
+        SAFE_EFFICIENCY only up to a certain batch. It also leaves less noise in the weights than the first batch does,
+        and a small data set that is learnt by heart needs that noise (Smith and Le, 2018): LEAST_STEPS an epoch."""
+        if rule != "sqrt":
+            return math.inf
+        worth = math.inf if has_second_moment else init_batch / SAFE_EFFICIENCY**2
+        return min(worth, max(init_batch, samples / LEAST_STEPS))

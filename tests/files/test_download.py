@@ -176,8 +176,10 @@ def test_a_folder_that_is_cut_is_refused_whole(service: Service, job: str, tmp_p
     assert left_in(tmp_path) == []
 
 
-def test_a_file_that_changes_under_way_is_never_of_two_versions(service: Service, tmp_path: Path) -> None:
+def test_a_file_that_changes_under_way_is_never_of_two_versions(tmp_path: Path) -> None:
     """The job writes it anew, with another content of the same size, while it is sent."""
+    service = Service(tmp_path / "data")
+    service.start()
     job = service.submit_shell('cd "$SCHEDULEARN_OUTPUT_DIR"; head -c 8000000 /dev/zero > model.pt; sleep 1000')
     file = service.data / "outputs" / job / "model.pt"
     wait_for(lambda: file.is_file() and file.stat().st_size == 8_000_000, what="the file")
@@ -190,10 +192,14 @@ def test_a_file_that_changes_under_way_is_never_of_two_versions(service: Service
                 handle.write(b"1" * 8_000_000)
 
     with schedulearn.Client(service.url) as client:
-        client.download(job, "outputs/model.pt", tmp_path, on_progress=overwrite)
-    assert set((tmp_path / "model.pt").read_bytes()) in ({0}, {ord("1")})
-    assert left_in(tmp_path) == ["model.pt"]
-    service.run("cancel", job)
+        client.download(job, "outputs/model.pt", f"{tmp_path}/here/", on_progress=overwrite)
+    assert set((tmp_path / "here/model.pt").read_bytes()) in ({0}, {ord("1")})
+    assert left_in(tmp_path / "here") == ["model.pt"]
+    service.cancel_all()
+    ended = service.stop()
+    assert (ended.code, service.leaked()) == (0, [])
+    assert "outputs/model.pt' was cut off: model.pt has changed while it was read" in ended.errors
+    assert "Traceback" not in ended.errors
 
 
 def test_errors_of_the_client_say_what_to_do(service: Service, job: str, tmp_path: Path) -> None:

@@ -168,7 +168,8 @@ def test_files_are_there_after_the_job_and_gone_is_told_as_gone(tmp_path: Path) 
 
 def test_a_download_that_breaks_does_not_look_complete(served: Api, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def torn(self: FakeView, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
-        yield b"the first half"
+        yield b"the first"
+        yield b"half"
         raise RuntimeFault("the cable was cut")
 
     monkeypatch.setattr(FakeView, "read", torn)

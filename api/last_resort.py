@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.problems import ProblemResponse, problem_json, unforeseen_problem
+from schedulearn.scheduler.errors import SchedulearnError
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,10 @@ class LastResort:
         except ClientDisconnect:
             return  # nobody is there to be told
         except Exception as error:
+            if begun is not None and (known := _known(error)) is not None and not _is_event_stream(begun):
+                # What the answer depends on failed under way. The server cuts off an answer that has no end.
+                log.warning("the answer to %s %r was cut off: %s", scope.get("method"), scope["path"][:500], known)
+                return
             reference = secrets.token_hex(4)
             method, path = scope.get("method", "WEBSOCKET"), scope["path"][:500]
             log.error("%s %r failed, reference %s", method, path, reference, exc_info=error)
@@ -53,6 +58,12 @@ class LastResort:
                 await send({"type": "http.response.body", "body": told, "more_body": False})
             else:
                 raise
+
+
+def _known(error: Exception) -> SchedulearnError | None:
+    """What a route raised, also where it came too late for a handler."""
+    cause = error if isinstance(error, SchedulearnError) else error.__cause__
+    return cause if isinstance(cause, SchedulearnError) else None
 
 
 def _reason(reference: str) -> str:

@@ -122,6 +122,7 @@ class Cluster:
             monitor=self.monitor,
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self._bring,
+            tell_stray_files=self.outputs.tell_stray_files,
         )
         self.fleet.open(self.host, chosen.hosts)
 

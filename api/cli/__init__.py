@@ -13,6 +13,7 @@ import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
+from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
@@ -53,7 +54,7 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, run, submit, sweep, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
+    *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)

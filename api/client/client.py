@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
+from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.transport import (
     ApiError,
     ClientError,
     Event,
     Json,
-    Transport,
     UnreachableError,
     check,
     checked_json,
@@ -40,7 +40,7 @@ class LogPiece:
     text: str
 
 
-class Client(Transport):
+class Client(FilesClient):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.

@@ -24,6 +24,15 @@ router = APIRouter(prefix="/api/v1/jobs/{job_id}/files", tags=["jobs"])
 # What a job wrote is somebody's, and is shown by a page that may do everything: a browser never runs it from here.
 _INERT = {"content-security-policy": "sandbox; default-src 'none'", "cache-control": "private, no-cache"}
 
+# What the page shows in place. No SVG: it may hold scripts.
+_PICTURES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+
 Host = Annotated[str | None, Query(max_length=200, description="only what is there: a job may have files on several")]
 
 
@@ -90,9 +99,8 @@ def _file(file: OpenFile, request: Request) -> Response:
     if part:
         headers["content-range"] = f"bytes {offset}-{offset + length - 1}/{size}"
     chunks = file.read(offset, length)
-    return StreamingResponse(
-        _stream(file, chunks), 206 if part else 200, media_type="application/octet-stream", headers=headers
-    )
+    kind = _PICTURES.get(PurePosixPath(file.path).suffix.lower(), "application/octet-stream")
+    return StreamingResponse(_stream(file, chunks), 206 if part else 200, media_type=kind, headers=headers)
 
 
 def _stream(file: OpenFile, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -39,7 +39,7 @@ from schedulearn.scheduler.hosts.host_images import Fetch, HostImages, NotWanted
 from schedulearn.scheduler.hosts.observer import HostObserver, HostStatus
 from schedulearn.scheduler.hosts.retries import Retries, Trouble
 from schedulearn.scheduler.hosts.starts import Starts
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,9 @@ ImageSource = Callable[[str], Iterator[ImageProgress]]
 """Image -> makes it present on a host, and tells how far that is."""
 CheckpointSource = Callable[[str], Iterator[ImageProgress]]
 """Job id -> brings its checkpoints and outputs to a host, and tells how far that is."""
+
+OnStrayFiles = Callable[[str, Sequence[StrayFile]], None]
+"""Told of files that go with an ended task, by its id."""
 
 _ACTIONS = 8  # at a time
 _FETCHES = 3  # at a time; further ones wait for their turn
@@ -68,12 +71,14 @@ class HostAgent:
         on_contact: Callable[[HostFacts], None] = lambda facts: None,
         image_source: ImageSource | None = None,
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
+        on_stray_files: OnStrayFiles = lambda task_id, files: None,
     ) -> None:
         self.host_id = host_id
         self.runtime = runtime
         self._on_change = on_change
         self._image_source = image_source or runtime.images.fetch
         self._checkpoint_source = checkpoint_source
+        self._on_stray_files = on_stray_files
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
@@ -239,6 +244,7 @@ class HostAgent:
             case ResumeTask(task_id):
                 self.runtime.resume(task_id)
             case RemoveTask(task_id):
+                self._tell_stray_files(task_id)
                 self.runtime.remove(task_id)
                 self._retries.forget(TaskStart(task_id))
             case LookForImage(image):
@@ -247,6 +253,14 @@ class HostAgent:
                 self._fetch(image, anew)
             case FetchCheckpoints(task_id, job_id):
                 self._bring_checkpoints(task_id, job_id)
+
+    def _tell_stray_files(self, task_id: str) -> None:
+        """Before they go. Nothing that fails here keeps a task from being removed."""
+        try:
+            if files := self.runtime.stray_files(task_id):
+                self._on_stray_files(task_id, files)
+        except Exception as fault:
+            log.warning("%s: what %s wrote to its own disk is not known: %s", self.host_id, task_id, fault)
 
     def _look_for(self, image: str, waiting: Sequence[str]) -> None:
         there = self.runtime.images.has(image)

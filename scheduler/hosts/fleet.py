@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.engine import Connection
@@ -18,7 +19,7 @@ from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import live_tasks
@@ -44,6 +45,8 @@ MakeRuntime = Callable[[RemoteHost], Runtime]
 
 BringCheckpoints = Callable[[str, str, Runtime], Iterator[ImageProgress]]
 """As `checkpoints.Checkpoints.fetch`."""
+TellStrayFiles = Callable[[str, str, Sequence[StrayFile]], None]
+"""As `outputs.Outputs.tell_stray_files`."""
 MakeProbe = Callable[[RemoteHost, ImageSource], Probe]
 """A host and its way to images -> its probe, which connects to nothing yet."""
 
@@ -65,6 +68,7 @@ class Fleet:
         monitor: Monitor,
         make_probe: MakeProbe | None,
         bring_checkpoints: BringCheckpoints,
+        tell_stray_files: TellStrayFiles = lambda host_id, task_id, files: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
@@ -72,6 +76,7 @@ class Fleet:
         self._monitor = monitor
         self._make_probe = make_probe
         self._bring_checkpoints = bring_checkpoints
+        self._tell_stray_files = tell_stray_files
         self.clock = clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
@@ -190,6 +195,7 @@ class Fleet:
             on_contact=contacted,
             image_source=fetch,
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
+            on_stray_files=partial(self._tell_stray_files, host_id),
         )
         with self._lock:
             self._directory.replace({**self.agents, host_id: agent})

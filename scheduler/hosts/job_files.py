@@ -47,7 +47,15 @@ class OpenFile:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def read(self, offset: int, length: int) -> Iterator[bytes]:
-        return self._view.read(self.path, self.entry.bytes, offset, length)
+        """Raises RuntimeFault before the last piece if the file has changed meanwhile: what came is of two versions."""
+        last = b""
+        for piece in self._view.read(self.path, self.entry.bytes, offset, length):
+            if last:
+                yield last
+            last = piece
+        if self._view.stat(self.path) != self.entry:
+            raise RuntimeFault(f"{self.path} has changed while it was read: ask for it again")
+        yield last
 
     def pack(self) -> Iterator[bytes]:
         return self._view.pack(self.path)

@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
 from sqlalchemy import select
+from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.transfer import transfer
-from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, StrayFile
+from schedulearn.scheduler.runtimes.stray import told
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.moved_outputs import are_left_over, note_moved
 
 log = logging.getLogger(__name__)
 
+STRAY_FILES = "job.stray_files"
+_NAMED = 20  # files in one event
 _SWEEP_S = 600.0
 DAY_S = 86_400.0
 
@@ -76,6 +81,22 @@ class Outputs:
             what = f"bringing its outputs from {home}"
             yield from transfer(chain([first], chunks), partial(runtime.outputs.load, job_id, keep=True), what)
         self._db.write(lambda db: note_moved(db, job_id, home))
+
+    def tell_stray_files(self, host_id: str, task_id: str, files: Sequence[StrayFile]) -> None:
+        """Writes down which files go with an ended task; each sentence once a job, however often it is tried."""
+        job_id = (parse_task_id(task_id) or ("",))[0]
+        message, now = told(list(files)), self._clock()
+        data = {"files": [{"path": file.path, "bytes": file.bytes} for file in files[:_NAMED]]}
+
+        def write(db: Connection) -> None:
+            known = select(col(Event.id)).where(col(Event.job_id) == job_id, col(Event.kind) == STRAY_FILES)
+            if db.execute(known.where(col(Event.message) == message).limit(1)).first() is not None:
+                return
+            repository.add_event(
+                db, now, STRAY_FILES, code="stray_files", message=message, job_id=job_id, host_id=host_id, data=data
+            )
+
+        self._db.write(write)
 
     def sweep(self) -> None:
         for agent in self._agents().values():

@@ -69,10 +69,34 @@ def unpack(archive: Iterable[bytes], folder: Path) -> None:
         raise
 
 
-def extract(archive: Iterable[bytes], folder: Path) -> None:
-    """Puts what is packed into a folder. Links that lead out of it, and devices, are left out."""
-    with reading(iter(archive)) as tar:
-        tar.extractall(folder, filter=_only_what_stays_inside)  # noqa: S202  # what "data" lets in
+def extract(archive: Iterable[bytes], folder: Path) -> list[str]:
+    """Puts what is packed into a folder. Returns the names of what is left out: links that lead out of it, devices.
+    Raises TarError for an archive that ends too early, wherever it does."""
+    left_out: list[str] = []
+
+    def only_what_stays_inside(member: tarfile.TarInfo, place: str) -> tarfile.TarInfo | None:
+        try:
+            return tarfile.data_filter(member, place)
+        except tarfile.FilterError:
+            left_out.append(member.name)
+            return None
+
+    chunks = to_the_end(archive)
+    with reading(chunks) as tar:
+        tar.extractall(folder, filter=only_what_stays_inside)  # noqa: S202  # it lets in what "data" does
+    for _ in chunks:
+        pass
+    return left_out
+
+
+def to_the_end(archive: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes. Raises ReadError after an archive without its end: a reader would not miss whole files."""
+    tail = b""
+    for chunk in archive:
+        tail = (tail + chunk)[-2 * _BLOCK :] if len(chunk) < 2 * _BLOCK else chunk[-2 * _BLOCK :]
+        yield chunk
+    if tail != bytes(2 * _BLOCK):
+        raise tarfile.ReadError("the archive ends too early")
 
 
 @contextmanager
@@ -94,13 +118,6 @@ def entry_of(member: tarfile.TarInfo, name: str) -> FileEntry:
 
 def _header(info: tarfile.TarInfo) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
-
-
-def _only_what_stays_inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    try:
-        return tarfile.data_filter(member, folder)
-    except tarfile.FilterError:
-        return None
 
 
 def _stays_inside(link: Path, target: str) -> bool:

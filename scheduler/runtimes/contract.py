@@ -102,6 +102,15 @@ class Images(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class StrayFile:
+    """A file that goes with its task."""
+
+    path: str
+    """As the task saw it."""
+    bytes: int
+
+
 class FolderView(Protocol):
     """A look into one job's folder. A `path` is relative to it, has no `..`, and every part of it but the last is a
     folder: `scheduler/runtimes/paths.py` finds such a path by `stat`, where links are."""
@@ -216,6 +225,11 @@ class Runtime(Protocol):
 
     def remove(self, task_id: str) -> None:
         """Forgets an ended task (a running one is killed first, without a SIGTERM's grace). Its logs stay readable."""
+        ...
+
+    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+        """What an ended task wrote to places that `remove` takes away, the largest first: not to its job's folders, and
+        not what programs leave behind by themselves (`scheduler/runtimes/stray.py`). Bounded in number and time."""
         ...
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage
+from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
 from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 
@@ -29,6 +30,7 @@ class _Task:
     spec: TaskSpec
     seen: ObservedTask
     log: bytearray = field(default_factory=bytearray)
+    stray: list[StrayFile] = field(default_factory=list)
 
 
 class FakeImages:
@@ -193,6 +195,12 @@ class FakeRuntime(Runtime):
                 self._logs[task_id] = task.log
                 self._notify()
 
+    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+        with self._changed:
+            self._enter("stray_files", task_id)
+            task = self._tasks.get(task_id)
+            return largest_first(task.stray) if task and task.seen.state is TaskState.EXITED else ()
+
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         sent, last = 0, False
         while not last:
@@ -237,6 +245,11 @@ class FakeRuntime(Runtime):
         """The job's task writes a file into the outputs."""
         with self._changed:
             self.outputs.write(job_id, name, content)
+
+    def write_elsewhere(self, task_id: str, path: str, size: int) -> None:
+        """The command writes a file to a place that goes with it."""
+        with self._changed:
+            self._tasks[task_id].stray += [StrayFile(path, size)] if may_matter(path) else []
 
     def finish(self, task_id: str, code: int = 0, *, oom_killed: bool = False, error: str = "") -> None:
         """The command ends. Only a running task can."""

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.browser
 
 SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
-    "events of a job": "jobs/{job}?tab=events", "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
+    "files of a job": "jobs/{job}?tab=files", "events of a job": "jobs/{job}?tab=events",
+    "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
     "policy": "policy", "usage": "usage?by=user",
     "events": "events", "settings": "settings", "nothing": "nowhere",

@@ -85,6 +85,7 @@ def test_a_file_comes_bit_for_bit_and_is_never_run_by_a_browser(served: Api, job
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''model.pt"
     assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert get(served, job, "outputs/plots/loss.png").headers["content-type"] == "image/png", "as the page shows it"
     assert get(served, job, "outputs/empty").content == b""
     assert get(served, job, "outputs/plots/a/b%20%C3%BC.txt").content == b"b"
     assert get(served, job, "checkpoints/checkpoint").content == b"step 7"
@@ -168,7 +169,8 @@ def test_files_are_there_after_the_job_and_gone_is_told_as_gone(tmp_path: Path) 
 
 def test_a_download_that_breaks_does_not_look_complete(served: Api, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def torn(self: FakeView, path: str, size: int, offset: int, length: int) -> Iterator[bytes]:
-        yield b"the first half"
+        yield b"the first"
+        yield b"half"
         raise RuntimeFault("the cable was cut")
 
     monkeypatch.setattr(FakeView, "read", torn)

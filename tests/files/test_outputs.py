@@ -10,7 +10,9 @@ from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.errors import FilesGoneError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.hosts.outputs import Outputs
+from schedulearn.scheduler.runtimes.contract import StrayFile
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.runtimes.stray import may_matter, told
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 
@@ -156,3 +158,55 @@ def test_outputs_of_ended_jobs_go_oldest_first_where_their_room_is_full(tmp_path
 
 def test_settings_have_thirty_days() -> None:
     assert ClusterSettings().keep_outputs == 30
+
+
+def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        task = f"schedulearn-{job}-1-0"
+        c.runtime.write_elsewhere(task, "/workspace/model.pt", 45_000_000)
+        c.runtime.write_elsewhere(task, "/root/.cache/torch/x", 99)
+        c.runtime.fail_next("remove")
+        c.runtime.finish(task)
+        c.wait(job, "succeeded")
+        wait_for(lambda: c.poke() and not c.runtime.tasks(), what="the container to be removed", seconds=20)
+        with c.cluster.db.read() as db:
+            [event] = [e for e in repository.list_events(db, job_id=job) if e.kind == "job.stray_files"]
+        assert event.message == (
+            "/workspace/model.pt (45 MB) was written to the container's own disk, which goes with the container: "
+            "write to /outputs (SCHEDULEARN_OUTPUT_DIR) what should stay."
+        )
+        assert event.data == {"files": [{"path": "/workspace/model.pt", "bytes": 45_000_000}]}
+        assert [call for call, _ in c.runtime.calls if call == "stray_files"] == ["stray_files"] * 2, (
+            "told once all the same"
+        )
+
+
+def test_a_host_that_can_not_tell_what_was_written_elsewhere_removes_the_container_all_the_same(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        c.runtime.fail_next("stray_files")
+        c.runtime.finish(f"schedulearn-{job}-1-0")
+        c.wait(job, "succeeded")
+        wait_for(lambda: not c.runtime.tasks(), what="the container to be removed")
+
+
+@pytest.mark.parametrize(
+    ("path", "matters"),
+    [
+        ("/workspace/model.pt", True), ("/root/runs/1/events", True), ("/home/me/x", True), ("/model.pt", True),
+        ("/tmp/x", False), ("/root/.cache/x", False), ("/opt/conda/lib/x", False), ("/usr/lib/x", False), ("/", False),
+        ("/app/__pycache__/a.cpython-311.pyc", False), ("/app/venv/lib/python3/site-packages/x", False),
+    ],
+)  # fmt: skip
+def test_what_programs_leave_behind_by_themselves_is_not_told(path: str, matters: bool) -> None:
+    assert may_matter(path) is matters
+
+
+def test_the_largest_of_many_are_named() -> None:
+    files = [StrayFile(f"/w/{size}", size) for size in (2_500_000_000, 1_500_000, 30_000, 5, 4)]
+    assert told(files).startswith(
+        "/w/2500000000 (2.5 GB), /w/1500000 (1.5 MB), /w/30000 (30 kB) and 2 more were written"
+    )

@@ -185,3 +185,28 @@ def test_paths_that_lead_up_are_refused(path: str) -> None:
 def test_a_path_is_read_as_people_write_it() -> None:
     assert parts_of("/a//b/./c/") == ("a", "b", "c")
     assert parts_of("/") == parts_of("") == ()
+
+
+ELSEWHERE = """mkdir -p work/deep work/__pycache__ work/.cache tmp
+printf 12345 > work/model.pt; printf 123 > work/deep/log.txt; : > work/empty
+printf x > tmp/scratch; printf x > /tmp/$$; printf x > work/__pycache__/a.pyc; printf x > work/.cache/b
+printf x > "$SCHEDULEARN_OUTPUT_DIR/kept"; printf x > "$SCHEDULEARN_CHECKPOINT_DIR/kept"
+"""
+
+
+def test_files_that_go_with_a_task_are_told_once_it_has_ended(bench: Bench) -> None:
+    spec = bench.spec(shell(f"set -e; {ELSEWHERE} echo written"))
+    runtime = bench.runtime
+    assert runtime.stray_files(spec.task_id) in ((), [])
+    runtime.start(spec)
+    if isinstance(runtime, FakeRuntime):
+        for path, size in (("/work/deep/log.txt", 3), ("/work/model.pt", 5), ("/work/__pycache__/a.pyc", 1)):
+            runtime.write_elsewhere(spec.task_id, path, size)
+        runtime.finish(spec.task_id)
+    assert bench.wait_for_end(spec.task_id).exit_code == 0, bench.read(spec.task_id, follow=True)
+    found = [(file.path.rpartition("/work/")[2], file.bytes) for file in runtime.stray_files(spec.task_id)]
+    if bench.kind == "process":
+        found.remove(("tmp/scratch", 1))  # below its working directory it is a folder like any other
+    assert found == [("model.pt", 5), ("deep/log.txt", 3)]
+    runtime.remove(spec.task_id)
+    assert runtime.stray_files(spec.task_id) in ((), [])

@@ -50,6 +50,7 @@ class TestContainers:
         assert volumes == {  # of the engine's own, and nothing of the host
             "/schedulearn/sdk": ("volume", sdk_volume(), False),
             "/schedulearn/checkpoints": ("volume", f"schedulearn-checkpoints-{job}", True),
+            "/outputs": ("volume", f"schedulearn-outputs-{job}", True),
         }
         assert host["NetworkMode"] in ("bridge", "default")
         assert host["RestartPolicy"]["Name"] in ("no", "")

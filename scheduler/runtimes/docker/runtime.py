@@ -18,7 +18,7 @@ import docker.errors
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
-from schedulearn.scheduler.runtimes.contract import Disk
+from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
 from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
@@ -29,6 +29,7 @@ from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates
 from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
+from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_files
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
@@ -170,6 +171,11 @@ class DockerRuntime:
         with self._lock:
             self._starting.pop(task_id, None)
             self._followers.pop(task_id, None)
+
+    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+        with self._engine.errors(f"look at {task_id}"):
+            container = self._find(task_id)
+        return stray_files(self._engine, container) if container is not None else ()
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:

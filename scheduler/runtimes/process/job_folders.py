@@ -14,7 +14,8 @@ from pathlib import Path
 from schedulearn.scheduler.core.task import parse_task_id, task_id
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, extract, pack, unpack
-from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored, StrayFile
+from schedulearn.scheduler.runtimes.stray import MOST_STRAY_FILES, largest_first, may_matter
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # does not wait at a pipe
@@ -148,6 +149,27 @@ def _entry(name: str, folder: int) -> FileEntry | None:
     kinds = {stat.S_IFREG: FileKind.FILE, stat.S_IFDIR: FileKind.FOLDER, stat.S_IFLNK: FileKind.LINK}
     kind = kinds.get(stat.S_IFMT(found.st_mode), FileKind.OTHER)
     return FileEntry(name, kind, found.st_size if kind is FileKind.FILE else 0, found.st_mtime, target)
+
+
+def stray_files(work: Path, started_at: float) -> list[StrayFile]:
+    """What a task wrote into its working directory, which goes with it."""
+    found: list[StrayFile] = []
+    seen = 0
+    for folder, folders, names in os.walk(work):
+        folders[:] = [name for name in folders if may_matter(f"/work/{name}")]
+        for name in names:
+            seen += 1
+            file = os.lstat(os.path.join(folder, name))
+            if (
+                stat.S_ISREG(file.st_mode)
+                and file.st_size
+                and file.st_mtime >= started_at
+                and may_matter(f"/work/{name}")
+            ):
+                found.append(StrayFile(os.path.join(folder, name), file.st_size))
+            if seen >= MOST_STRAY_FILES:
+                return largest_first(found)
+    return largest_first(found)
 
 
 def _unreadable(path: str, error: OSError) -> RuntimeFault:

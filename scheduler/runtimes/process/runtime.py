@@ -26,13 +26,13 @@ from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, p
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import process, procfs
-from schedulearn.scheduler.runtimes.contract import Disk
+from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
-from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk
+from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
@@ -168,6 +168,15 @@ class ProcessRuntime:
                     os.close(lock)
             shutil.rmtree(trash, ignore_errors=True)
             self._watch.wake()
+
+    def stray_files(self, task_id: str) -> Sequence[StrayFile]:
+        observed = self._observe(task_id) if parse_task_id(task_id) else None
+        if observed is None or observed.state is not TaskState.EXITED:
+            return ()
+        try:
+            return stray_files(self._directory(task_id) / "work", observed.started_at or 0.0)
+        except FileNotFoundError:
+            return ()  # removed meanwhile
 
     def logs(self, task_id: str, follow: bool) -> Iterator[bytes]:
         if parse_task_id(task_id) is None:

@@ -3,6 +3,7 @@ export const keys = {
   jobs: "jobs",
   job: "job",
   jobEvents: "job-events",
+  jobFiles: "job-files",
   hosts: "hosts",
   cluster: "cluster",
   policy: "policy",

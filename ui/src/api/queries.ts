@@ -1,6 +1,7 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { fileAddress } from "../job/fileKind";
 import type { JobsFilter } from "../jobs/filters";
-import { client, unwrap } from "./client";
+import { client, problemToError, unwrap } from "./client";
 import { keys } from "./keys";
 import type { Job, JobState, PolicyChoice } from "./types";
 
@@ -96,6 +97,33 @@ export function jobEventsQuery(id: string) {
           signal,
         }),
       ),
+  });
+}
+
+/** What is in a folder of a job's files. It asks the hosts, so it is asked for again by hand only. */
+export function filesQuery(id: string, path: string) {
+  return queryOptions({
+    queryKey: [keys.jobFiles, id, path],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/files", {
+          params: { path: { job_id: id }, query: { path } },
+          signal,
+        }),
+      ),
+  });
+}
+
+/** The beginning of a file: 64 KiB at most. `bytes`: its size, by which a file that has grown is read again. */
+export function fileTextQuery(id: string, path: string, bytes: number) {
+  return queryOptions({
+    queryKey: [keys.jobFiles, id, path, bytes],
+    queryFn: async ({ signal }) => {
+      if (bytes === 0) return new Uint8Array();
+      const answer = await fetch(fileAddress(id, path), { signal, headers: { range: "bytes=0-65535" } });
+      if (!answer.ok) throw problemToError(answer.status, await answer.json().catch(() => null));
+      return new Uint8Array(await answer.arrayBuffer());
+    },
   });
 }
 

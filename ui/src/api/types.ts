@@ -10,6 +10,7 @@ export type JobSort = NonNullable<
   NonNullable<operations["list_jobs_api_v1_jobs_get"]["parameters"]["query"]>["sort"]
 >;
 export type JobState = Schemas["JobStatus"];
+export type JobFile = Schemas["FileOut"];
 export type Task = Schemas["TaskOut"];
 export type ServiceEvent = Schemas["EventOut"];
 export type Host = Schemas["HostOut"];

@@ -26,7 +26,14 @@ import panel from "./Panel.module.css";
 import { progressOf } from "./training";
 
 const Training = parts.training.Component;
-const TABS = { log: "Log", training: "Training", events: "Attempts and events", spec: "Spec" };
+const Files = parts.files.Component;
+const TABS = {
+  log: "Log",
+  training: "Training",
+  files: "Files",
+  events: "Attempts and events",
+  spec: "Spec",
+};
 
 export default function JobScreen() {
   const { id = "" } = useParams();
@@ -73,6 +80,11 @@ export default function JobScreen() {
           <Tabs.Panel value="training">
             <Part what="part" fallback={<Loading />}>
               <Training job={job} />
+            </Part>
+          </Tabs.Panel>
+          <Tabs.Panel value="files">
+            <Part what="part" fallback={<Loading />}>
+              <Files id={job.id} />
             </Part>
           </Tabs.Panel>
           <Tabs.Panel value="events" className={panel.stack}>

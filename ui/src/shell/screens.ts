@@ -23,6 +23,7 @@ export const parts = {
   plot: new Code("plot", () => import("../chart/Plot")),
   pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
   training: new Code("training", () => import("../job/Training")),
+  files: new Code("files", () => import("../job/Files")),
   hostHistory: new Code("host history", () => import("../hosts/HostHistory")),
 };
 

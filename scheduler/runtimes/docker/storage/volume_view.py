@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.archives import CHUNK, entry_of, reading
+from schedulearn.scheduler.runtimes.archives import CHUNK, entry_of, reading, to_the_end
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind
 from schedulearn.scheduler.runtimes.docker.api import Engine
 
@@ -74,8 +74,8 @@ class VolumeView:
                     yield wanted
 
     def pack(self, path: str) -> Iterator[bytes]:
-        with self._engine.errors("pack a folder"), self._stream(f"{path}/.") as chunks:
-            yield from chunks
+        with self._engine.errors("pack a folder"), _whole(path), self._stream(f"{path}/.") as chunks:
+            yield from to_the_end(chunks)
 
     @contextmanager
     def _stream(self, path: str) -> Iterator[Iterator[bytes]]:

@@ -1,0 +1,37 @@
+"""What an ended container leaves on its own disk, as the engine tells the difference to its image."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from schedulearn.scheduler.runtimes.contract import FileKind, StrayFile
+from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.storage.volume_view import VolumeView
+from schedulearn.scheduler.runtimes.stray import MOST_STRAY_FILES, largest_first, may_matter
+
+_MOST_S = 10.0
+_REMOVED = 2
+
+
+def stray_files(engine: Engine, inspected: Any) -> list[StrayFile]:
+    """Those that were written since the container's start: what was put into it before is not its work."""
+    if inspected["State"]["Status"] != "exited":
+        return []
+    with engine.errors("tell what a container wrote"):
+        changes = engine.api.diff(inspected["Id"]) or []
+    paths = {change["Path"] for change in changes if change["Kind"] != _REMOVED}
+    paths -= {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    started_at = datetime.fromisoformat(inspected["State"]["StartedAt"]).timestamp()
+    view, deadline = VolumeView(engine, inspected["Id"], ""), time.monotonic() + _MOST_S
+    found: list[StrayFile] = []
+    for path in sorted(filter(may_matter, paths))[:MOST_STRAY_FILES]:
+        if time.monotonic() > deadline:
+            break
+        entry = view.stat(path.removeprefix("/"))
+        written = entry is not None and entry.kind is FileKind.FILE and entry.modified_at >= started_at
+        if written and entry is not None and entry.bytes:
+            found.append(StrayFile(path, entry.bytes))
+    return largest_first(found)

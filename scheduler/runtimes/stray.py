@@ -1,0 +1,48 @@
+"""Which files that a task leaves in its container are its work, and which any program leaves behind. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from schedulearn.scheduler.runtimes.contract import StrayFile
+
+MOST_STRAY_FILES = 300
+"""That are looked at, of one task."""
+
+_SYSTEM = {
+    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "schedulearn", "sys", "tmp",
+    "usr", "var",
+}  # fmt: skip
+_PARTS = {"__pycache__", "site-packages", "dist-packages", "node_modules", "conda"}
+_SHOWN = 3
+
+
+def may_matter(path: str) -> bool:
+    """`path`: absolute, as the task saw it. Not temporary files, caches, installed packages, and what is hidden."""
+    _, *parts = PurePosixPath(path).parts
+    if not parts or parts[0] in _SYSTEM:
+        return False
+    return not any(part.startswith(".") or part in _PARTS for part in parts) and not path.endswith(".pyc")
+
+
+def largest_first(files: Iterable[StrayFile]) -> list[StrayFile]:
+    return sorted(files, key=lambda file: (-file.bytes, file.path))
+
+
+def told(files: list[StrayFile]) -> str:
+    """One sentence that names the largest, and where they should have gone."""
+    named = ", ".join(f"{file.path} ({_size(file.bytes)})" for file in files[:_SHOWN])
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    was = "was" if len(files) == 1 else "were"
+    return (
+        f"{named}{more} {was} written to the container's own disk, which goes with the container: "
+        "write to /outputs (SCHEDULEARN_OUTPUT_DIR) what should stay."
+    )
+
+
+def _size(size: int) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.{0 if size >= 10 * factor else 1}f} {unit}"
+    return f"{size} bytes"

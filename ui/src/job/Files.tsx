@@ -1,0 +1,190 @@
+import { ActionIcon, Anchor, Button, Text, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useSearchParams } from "react-router";
+import { filesQuery, fileTextQuery } from "../api/queries";
+import type { JobFile } from "../api/types";
+import { When } from "../format/Elapsed";
+import { size } from "../format/size";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Icon } from "../shell/Icon";
+import { Loading } from "../shell/Loading";
+import classes from "./Files.module.css";
+import { fileAddress, isPicture, textOf } from "./fileKind";
+import { Panel } from "./Panel";
+import panel from "./Panel.module.css";
+
+/** What the job wrote to its outputs, and its checkpoints. The address says which folder, and which file is shown. */
+export default function Files({ id }: { id: string }) {
+  const [address, setAddress] = useSearchParams();
+  const folder = address.get("path") ?? "outputs";
+  const shown = address.get("file") ?? "";
+  const { data, error, isFetching, refetch } = useQuery(filesQuery(id, folder));
+  const open = (path: string) => setAddress({ tab: "files", path });
+  const show = (file: string) => setAddress({ tab: "files", path: folder, file }, { replace: true });
+  const file = data?.items.find((item) => item.path === shown);
+
+  return (
+    <div className={panel.stack}>
+      <Panel
+        title="Files"
+        action={
+          <Button size="compact-sm" variant="default" onClick={() => refetch()} loading={isFetching}>
+            Read again
+          </Button>
+        }
+      >
+        <Way folder={folder} open={open} />
+        {error && <ErrorNotice title="The files can't be read" error={error} retry={refetch} />}
+        {!data && !error && <Loading />}
+        {data?.items.length === 0 && (
+          <Text size="sm" c="dimmed">
+            Nothing yet. What a job writes to /outputs (SCHEDULEARN_OUTPUT_DIR) is here.
+          </Text>
+        )}
+        {data && data.items.length > 0 && (
+          <div className={panel.scroll}>
+            <table className={panel.table}>
+              <thead>
+                <tr>
+                  <th>Name</th>
+                  <th className={classes.number}>Size</th>
+                  <th>Modified</th>
+                  {data.hosts.length > 1 && <th>Host</th>}
+                  <th aria-label="Download" />
+                </tr>
+              </thead>
+              <tbody>
+                {data.items.map((item) => (
+                  <Row
+                    key={item.path}
+                    id={id}
+                    item={item}
+                    several={data.hosts.length > 1}
+                    open={item.kind === "folder" ? open : show}
+                  />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {data?.next && (
+          <Text size="sm" c="dimmed">
+            Only the first {data.items.length} are shown: `schedulearn files ls {id} {folder}` lists all.
+          </Text>
+        )}
+        {data && data.away.length > 0 && (
+          <Text size="sm" c="dimmed">
+            Files on {data.away.join(", ")} are not shown: it does not answer.
+          </Text>
+        )}
+      </Panel>
+      {file && file.kind !== "folder" && <Shown id={id} file={file} />}
+    </div>
+  );
+}
+
+/** The folder that is shown, and the way back to those it is in. */
+function Way({ folder, open }: { folder: string; open: (path: string) => void }) {
+  const parts = folder.split("/");
+  const other = parts[0] === "outputs" ? "checkpoints" : "outputs";
+  return (
+    <p className={classes.way}>
+      {parts.map((name, index) => {
+        const path = parts.slice(0, index + 1).join("/");
+        return (
+          <span key={path}>
+            {index > 0 && " / "}
+            {index === parts.length - 1 ? (
+              <b>{name}</b>
+            ) : (
+              <Anchor component="button" type="button" size="sm" onClick={() => open(path)}>
+                {name}
+              </Anchor>
+            )}
+          </span>
+        );
+      })}
+      <span>
+        {" · "}
+        <Anchor component="button" type="button" size="sm" onClick={() => open(other)}>
+          {other}
+        </Anchor>
+      </span>
+    </p>
+  );
+}
+
+interface RowProps {
+  id: string;
+  item: JobFile;
+  several: boolean;
+  open: (path: string) => void;
+}
+
+function Row({ id, item, several, open }: RowProps) {
+  const what = item.kind === "folder" ? "as a tar archive" : "";
+  return (
+    <tr>
+      <td>
+        <Anchor component="button" type="button" size="sm" onClick={() => open(item.path)}>
+          {item.name}
+          {item.kind === "folder" && "/"}
+        </Anchor>
+      </td>
+      <td className={classes.number}>{item.size === null ? "" : size(item.size)}</td>
+      <td className={panel.nowrap}>{item.modified && <When at={item.modified} />}</td>
+      {several && <td>{item.host}</td>}
+      <td>
+        <Tooltip label={`Download ${what}`.trim()}>
+          <ActionIcon
+            component="a"
+            href={fileAddress(id, item.path)}
+            download
+            variant="subtle"
+            aria-label={`Download ${item.name} ${what}`.trim()}
+          >
+            <Icon name="download" />
+          </ActionIcon>
+        </Tooltip>
+      </td>
+    </tr>
+  );
+}
+
+/** A picture or the beginning of a text; anything else can only be downloaded. */
+function Shown({ id, file }: { id: string; file: JobFile }) {
+  const bytes = file.size ?? 0;
+  return (
+    <Panel title={file.name}>
+      {isPicture(file.name, bytes) ? (
+        <img src={fileAddress(id, file.path)} alt={file.name} className={classes.picture} />
+      ) : (
+        <Beginning id={id} path={file.path} bytes={bytes} />
+      )}
+    </Panel>
+  );
+}
+
+function Beginning({ id, path, bytes }: { id: string; path: string; bytes: number }) {
+  const { data, error, refetch } = useQuery(fileTextQuery(id, path, bytes));
+  if (error) return <ErrorNotice title="The file can't be read" error={error} retry={refetch} />;
+  if (!data) return <Loading />;
+  const text = textOf(data);
+  if (text === null) {
+    return (
+      <Text size="sm" c="dimmed">
+        Neither a text nor a picture: download it to see it.
+      </Text>
+    );
+  }
+  return (
+    <>
+      <pre className={panel.code}>{text}</pre>
+      {bytes > data.length && (
+        <Text size="sm" c="dimmed">
+          The first {size(data.length)} of {size(bytes)}.
+        </Text>
+      )}
+    </>
+  );
+}

@@ -261,6 +261,7 @@ def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
 def job_row(spec: JobSpec, now: float) -> dict[str, object]:
     """The columns of a job that is new."""
     row = spec.model_dump(exclude={"shm_size", "memory", "deadline", "code"})
+    row["layer"] = spec.layer
     deadline = spec.deadline.timestamp() if spec.deadline else None
     return {
         **row,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 MOST_LINES, MOST_BYTES = 1000, 64 << 10
 _OPTION = re.compile(
-    r"--(index-url|extra-index-url|find-links|pre|prefer-binary|only-binary|no-binary|no-index)\b|-[if]\s"
+    r"--(index-url|extra-index-url|find-links|trusted-host|pre|prefer-binary|only-binary|no-binary|no-index)\b|-[if]\s"
 )
 _COMMENT = re.compile(r"(^|\s+)#.*$")
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
@@ -27,6 +27,7 @@ from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
+from schedulearn.scheduler.store.sweeps import Sweep
 
 log = logging.getLogger(__name__)
 
@@ -149,10 +150,12 @@ class Housekeeping:
                 self._logs.delete(task)
 
     def _needed_code(self) -> set[str]:
-        """Of jobs that have not ended."""
+        """Of jobs that have not ended, and of sweeps whose next runs are not jobs yet."""
         unfinished = col(Job.finished_at).is_(None) & col(Job.code).is_not(None)
         with self._db.read() as db:
-            return {digest for digest in db.execute(select(col(Job.code)).where(unfinished)).scalars() if digest}
+            of_jobs = db.execute(select(col(Job.code)).where(unfinished)).scalars()
+            of_sweeps = db.execute(select(col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))).scalars()
+            return {digest for digest in (*of_jobs, *map(code_of_sweep, of_sweeps)) if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
         """When each of these jobs ended, None for those that have not."""
@@ -166,6 +169,13 @@ class Housekeeping:
     def _run(self) -> float:
         self.tidy()
         return _EVERY_S
+
+
+def code_of_sweep(spec: Mapping[str, Any]) -> str | None:
+    """The digest of the code that its runs need."""
+    code = spec["job"].get("code")
+    digest: str | None = code.get("digest") if isinstance(code, dict) else code
+    return digest
 
 
 class _Named(NamedTuple):

@@ -170,3 +170,20 @@ def test_nobody_without_the_token_sends_code_or_has_it(tmp_path: Path) -> None:
                 method, f"/api/v1/code{path}", content=b"x", headers={**TAR, "authorization": "Bearer x"}
             )
             assert answer.status_code == 401
+
+
+def test_all_runs_of_a_sweep_have_the_code_of_one_commit_and_its_requirements(tmp_path: Path) -> None:
+    with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
+        first = server.commit({"train.py": "print(1)", "needs.txt": "greeting==1.0  # ours\n"})
+        job = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 1}
+        job |= {"command": "train --lr {lr}", "code": {"git": server.url()}, "requirements": "needs.txt"}
+        sweep = {"name": "lr", "job": job, "grid": {"lr": [1, 2, 3]}, "max_parallel": 1}
+        started = api.http.post("/api/v1/sweeps", json=sweep)
+        assert started.status_code == 201, started.text
+        server.commit({"train.py": "print(2)", "needs.txt": "other"})
+        for number in range(1, 4):
+            wait_for(lambda n=number: len(api.http.get("/api/v1/jobs").json()["items"]) == n, what=f"run {number}")
+            shown = api.http.get("/api/v1/jobs").json()["items"][0]
+            assert (shown["code"]["commit"], shown["requirements"]) == (first, ["greeting==1.0"])
+            api.wait(shown["id"], "running")
+            api.runtime.finish(f"schedulearn-{shown['id']}-1-0")

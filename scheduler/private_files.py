@@ -8,6 +8,7 @@ from pathlib import Path
 
 _OURS = (
     "schedulearn.db", "schedulearn.lock", "token", "logs", "tasks", "checkpoints", "checkpoint-copies", "sdk", "code",
+    "layers",
 )  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -148,6 +148,7 @@ class JobOut(JobFields):
     grace_period: float
     deadline: Annotated[datetime | None, PlainSerializer(_shown, return_type=str | None)]
     code: CodeOut | None  # type: ignore[assignment]  # with its digest, always
+    requirements: list[str] | None = Field(description="Python packages that are installed over its image, by line")
     env: dict[str, str] = Field(description="values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG")
     family: str = Field(description="jobs of one family share what is learned of their speed and length")
 

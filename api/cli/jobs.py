@@ -157,6 +157,8 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("ran", next((task["image"] for task in reversed(job["tasks"]) if task["image"]), "")),
         ("command", job["command"]),
         ("code", _code(job["code"])),
+        ("packages", ", ".join(job["requirements"] or ())),
+        ("setup", job["setup"] or ""),
         ("launcher", job["launcher"]),
         ("type", job["type"]),
         ("user", job["user"]),

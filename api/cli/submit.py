@@ -98,6 +98,8 @@ class _Parsed(click.ParamType[Any]):
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
 @click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
 @click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
+@click.option("--requirements", metavar="FILE", help="File in its code with Python packages that the image lacks.")
+@click.option("--setup", metavar="LINE", help="Command that runs once in each container, before.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
 @click.option("--user", help="Who is charged.  [default: you]")
 @click.pass_context

@@ -112,7 +112,8 @@ class Client(FilesClient):
         """Stores a tar file: `{"digest", "bytes"}`. `digest`: that it has as the service packs it, if that is known."""
         query = {"digest": digest} if digest else {}
         pieces = iter(partial(archive.read, _CODE_PIECE), b"")
-        return self._object("POST", "code", params=query, content=pieces, timeout=_CODE_S)
+        headers = {"content-type": "application/x-tar"}
+        return self._object("POST", "code", params=query, content=pieces, headers=headers, timeout=_CODE_S)
 
     # --- one job ---
 

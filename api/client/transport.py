@@ -107,7 +107,7 @@ class Transport:
     def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
         import httpx
 
-        headers = {"idempotency-key": key} if key else {}
+        headers = {**options.pop("headers", {}), **({"idempotency-key": key} if key else {})}
         try:
             try:
                 return self._http.request(method, path, headers=headers, **options)

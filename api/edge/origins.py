@@ -17,6 +17,9 @@ _FOREIGN = ("cross-site", "same-site")
 _FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-original-url")
 _OURS = "/api/"
 """Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
+_ARCHIVES = "/api/v1/code"
+_TAR = ("application/x-tar", "application/gzip", "application/octet-stream")
+"""Kinds of an archive of code, none of which a form of a page can send either."""
 
 Refusal = tuple[int, str, str]
 """Status, code and detail of a problem."""
@@ -49,19 +52,21 @@ class Origins:
             return None
         if headers.get("sec-fetch-site", "").lower() in _FOREIGN:
             return 403, "foreign_origin", "pages of other sites may not use this service"
-        if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers) and not _is_json(headers):
-            return (
-                415,
-                "unsupported_media_type",
-                "send JSON, with the header Content-Type: application/json",
-            )
+        if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers):
+            return _wrong_kind(scope["path"], headers)
         return None
+
+
+def _wrong_kind(path: str, headers: Headers) -> Refusal | None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if path == _ARCHIVES:
+        if kind in _TAR:
+            return None
+        return 415, "unsupported_media_type", "send a tar file, with the header Content-Type: application/x-tar"
+    if kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")):
+        return None
+    return 415, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"
 
 
 def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip() != "0"
-
-
-def _is_json(headers: Headers) -> bool:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))

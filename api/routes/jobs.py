@@ -27,7 +27,7 @@ from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
-from schedulearn.scheduler.control.code_sources import to_fetch, with_fetched_code
+from schedulearn.scheduler.control.code_sources import is_settled, settled
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
@@ -111,9 +111,8 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
         return Answer(show(rows), 201)
 
     cluster, asked = cluster_of(request), specs
-    if to_fetch(specs):
-        allowed = cluster.settings.code_git_hosts
-        specs = await run_in_threadpool(with_fetched_code, specs, cluster.code, allowed)
+    if not is_settled(specs):
+        specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
     return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 

@@ -88,6 +88,19 @@ class CodeStore:
                 return False
         return True
 
+    def read(self, digest: str, path: str, most: int) -> bytes:
+        """One file of an archive. Raises InvalidError where it is not there, or larger than `most` bytes."""
+        try:
+            with self.path(digest).open("rb") as archive:
+                for entry in read_entries(archive, self.max_files):
+                    if entry.path == path and entry.open is not None:
+                        if entry.size > most:
+                            raise InvalidError(f"{path} is larger than {show_bytes(most)}")
+                        return entry.open().read()
+        except FileNotFoundError:
+            raise InvalidError(f"the code {digest} is not stored here, or not any more: send it again") from None
+        raise InvalidError(f"there is no file {path} in the code {digest[:19]}")
+
     def receive(self) -> Upload:
         """`with store.receive() as upload:`, then `write` and `finish`. Raises NoSpaceError."""
         return Upload(self)

@@ -1,4 +1,5 @@
-"""Code that jobs name by a git repository: fetched before they are stored, so that each attempt runs the same."""
+"""What jobs name that may change: a branch of a repository, a file with requirements. Read before they are stored, so
+that each attempt runs the same."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import CodeSpec
 from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.specs.requirements import MOST_BYTES, requirement_lines
+from schedulearn.scheduler.specs.sweep import SweepSpec, job_of, runs_of
 
 MOST = 16
 """Repositories and refs of one request: each takes seconds."""
@@ -25,13 +28,46 @@ def to_fetch(specs: Sequence[JobSpec]) -> list[tuple[str, str]]:
     return found
 
 
-def with_fetched_code(specs: Sequence[JobSpec], store: CodeStore, allowed: Sequence[str]) -> list[JobSpec]:
-    """The jobs, each with the digest and the commit of its code. Takes as long as git does. Raises InvalidError."""
+def is_settled(specs: Sequence[JobSpec]) -> bool:
+    """Whether they say all by themselves."""
+    return not any(isinstance(spec.requirements, str) for spec in specs) and not to_fetch(specs)
+
+
+def settled(specs: Sequence[JobSpec], store: CodeStore, allowed: Sequence[str]) -> list[JobSpec]:
+    """The jobs, each with the digest and the commit of its code, and the lines of its requirements. Takes as long as
+    git does. Raises InvalidError."""
+    read: dict[tuple[str, str], list[str]] = {}
+    return [_with_requirements(spec, store, read) for spec in _with_fetched_code(specs, store, allowed)]
+
+
+def settled_sweep(spec: SweepSpec, store: CodeStore, allowed: Sequence[str]) -> SweepSpec:
+    """Likewise for all runs of a sweep, of which each runs the same code."""
+    first = job_of(spec.name, spec.job, 1, next(iter(runs_of(spec))))
+    if is_settled([first]):
+        return spec
+    [job] = settled([first], store, allowed)
+    told = job.model_dump(mode="json", include={"code", "requirements"}, exclude_none=True)
+    return spec.model_copy(update={"job": {**spec.job, **told}})
+
+
+def _with_fetched_code(specs: Sequence[JobSpec], store: CodeStore, allowed: Sequence[str]) -> list[JobSpec]:
     fetched: dict[tuple[str, str], GitCode] = {}
     for url, ref in to_fetch(specs):
         with _AT_ONCE:
             fetched[url, ref] = fetch_git(url, ref, store, allowed)
     return [_with(spec, fetched) for spec in specs]
+
+
+def _with_requirements(spec: JobSpec, store: CodeStore, read: dict[tuple[str, str], list[str]]) -> JobSpec:
+    if not isinstance(spec.requirements, str) or spec.code is None or spec.code.digest is None:
+        return spec
+    key = (spec.code.digest, spec.requirements)
+    if key not in read:
+        try:
+            read[key] = requirement_lines(store.read(*key, MOST_BYTES).decode().splitlines())
+        except ValueError as error:  # also of text that is not UTF-8
+            raise InvalidError(f"{spec.requirements}: {error}", field="requirements") from error
+    return spec.model_copy(update={"requirements": read[key]})
 
 
 def _source(code: CodeSpec) -> tuple[str, str]:

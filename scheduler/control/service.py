@@ -130,9 +130,13 @@ class Service:
         check_no_mask(spec.env)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
-                f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)",
+                f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)"
+                if spec.code.digest
+                else "each run of a sweep has the same code: name it in the sweep's job",
                 field="code",
             )
+        if isinstance(spec.requirements, str):
+            raise InvalidError("requirements of a run must be a list: only the sweep's job may name a file")
         if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
             raise InvalidError(
                 f"required_gpus is {spec.required_gpus}; the operator allows at most {self.max_gpus_per_job} a job",
@@ -261,6 +265,7 @@ def cancel_job(conn: Connection, job: JobRow, now: float) -> None:
 def job_row(spec: JobSpec, now: float) -> dict[str, object]:
     """The columns of a job that is new."""
     row = spec.model_dump(exclude={"shm_size", "memory", "deadline", "code"})
+    row["layer"] = spec.layer
     deadline = spec.deadline.timestamp() if spec.deadline else None
     return {
         **row,

@@ -14,6 +14,7 @@ from schedulearn.scheduler.core.command import (
     launcher_env,
     service_env,
     split_command,
+    with_setup,
     worker_env,
 )
 from schedulearn.scheduler.core.gang import Member, member_argv, member_env, place_of
@@ -86,7 +87,7 @@ def task_spec(
         attempt=task.attempt,
         rank=task.rank,
         image=host.image_of(job),
-        argv=argv,
+        argv=with_setup(start.setup, argv),
         gpu_uuids=tuple(task.gpu_uuids),
         env=env,
         shm_bytes=start.shm_bytes,

@@ -20,6 +20,7 @@ class Job(NamedTuple):
     name: str
     container_image: str
     launcher: str
+    layer: str
     required_gpus: int
     min_gpus: int
     max_gpus: int
@@ -73,6 +74,7 @@ class StartDetails(NamedTuple):
     epochs: int | None
     code: str | None
     """Digest of the archive that is the command's directory."""
+    setup: str | None
 
 
 class Task(NamedTuple):

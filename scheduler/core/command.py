@@ -45,6 +45,19 @@ def launch_argv(launcher: str, command: str, gpus: int, *, elastic: bool = False
     return ("horovodrun", "-np", str(gpus), "-H", f"localhost:{gpus}", *words)
 
 
+SETUP_FAILED = "schedulearn: the setup command ended with exit code"
+"""The beginning of the last line of a task whose setup failed."""
+_SETUP = f'(eval "$1"); code=$?; [ $code = 0 ] || {{ echo "{SETUP_FAILED} $code" >&2; exit $code; }}; shift; exec "$@"'
+
+
+def with_setup(setup: str | None, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """`argv`, after the words of `setup` ran once and did not fail. The shell is only to run one after the other: each
+    word stays what it is."""
+    if setup is None:
+        return argv
+    return ("sh", "-c", _SETUP, "setup", shlex.join(split_command(setup)), *argv)
+
+
 def names_launcher(command: str) -> bool:
     return split_command(command)[0] in _LAUNCHERS
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.job_image import NamesImage, layered
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -114,7 +114,7 @@ class HostAgent:
 
     def image_of(self, job: NamesImage) -> str:
         """The image, or local environment, that a job needs here."""
-        return self.runtime.images.name_for(job.container_image, job.launcher)
+        return layered(self.runtime.images.name_for(job.container_image, job.launcher), job.layer)
 
     def has_image(self, image: str) -> bool:
         """Whether tasks with this image can start at once, as far as is known."""

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
@@ -18,6 +19,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.core.job_image import NamesImage, layer_tag
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Disk, Stored
@@ -25,6 +27,7 @@ from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
+from schedulearn.scheduler.store.sweeps import Sweep
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +111,7 @@ class Housekeeping:
         """What takes room there, and when jobs last used each image (None: some still do, or may)."""
         disk = agent.runtime.disk()
         with self._db.read() as db:
-            return disk, images_of_jobs(db, agent.host_id, self._clock())
+            return disk, images_of_jobs(db, agent.host_id, self._clock(), agent.image_of)
 
     def _tidy_host(self, agent: HostAgent) -> None:
         disk, used = self.of_host(agent)
@@ -147,10 +150,12 @@ class Housekeeping:
                 self._logs.delete(task)
 
     def _needed_code(self) -> set[str]:
-        """Of jobs that have not ended."""
+        """Of jobs that have not ended, and of sweeps whose next runs are not jobs yet."""
         unfinished = col(Job.finished_at).is_(None) & col(Job.code).is_not(None)
         with self._db.read() as db:
-            return {digest for digest in db.execute(select(col(Job.code)).where(unfinished)).scalars() if digest}
+            of_jobs = db.execute(select(col(Job.code)).where(unfinished)).scalars()
+            of_sweeps = db.execute(select(col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))).scalars()
+            return {digest for digest in (*of_jobs, *map(code_of_sweep, of_sweeps)) if digest}
 
     def _finished(self, job_ids: Sequence[str]) -> dict[str, float | None]:
         """When each of these jobs ended, None for those that have not."""
@@ -166,16 +171,40 @@ class Housekeeping:
         return _EVERY_S
 
 
-def images_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | None]:
+def code_of_sweep(spec: Mapping[str, Any]) -> str | None:
+    """The digest of the code that its runs need."""
+    code = spec["job"].get("code")
+    digest: str | None = code.get("digest") if isinstance(code, dict) else code
+    return digest
+
+
+class _Named(NamedTuple):
+    """What a job says of its image."""
+
+    container_image: str
+    launcher: str
+    layer: str
+
+
+def images_of_jobs(
+    db: Connection, host_id: str, now: float, image_of: Callable[[NamesImage], str]
+) -> dict[str, float | None]:
     """Image, with its tag -> when a job last used it on this host; None for one that a job which is not over names,
-    wherever that may run. Images that no job ever used there are missing."""
+    wherever that may run. Images that no job ever used there are missing. `image_of`: what a job runs in there."""
+    columns = (col(Job.container_image), col(Job.launcher), col(Job.layer))
     last = func.max(func.coalesce(col(Task.finished_at), now))
-    there = select(col(Job.container_image), last).join(Task, col(Task.job_id) == col(Job.id))
+    there = select(*columns, last).join(Task, col(Task.job_id) == col(Job.id)).where(col(Task.host_id) == host_id)
     used: dict[str, float | None] = {}
-    for image, at in db.execute(there.where(col(Task.host_id) == host_id).group_by(col(Job.container_image))):
-        used[_tagged(image)] = max(at, used.get(_tagged(image)) or 0.0)
-    needed = db.execute(select(col(Job.container_image)).where(col(Job.finished_at).is_(None)).distinct()).scalars()
-    return {**used, **{_tagged(image): None for image in needed}}
+    for *named, at in db.execute(there.group_by(*columns)):
+        for name in _names_of(_Named(*named), image_of):
+            used[name] = max(at, used.get(name) or 0.0)
+    unfinished = db.execute(select(*columns).where(col(Job.finished_at).is_(None)).distinct())
+    return {**used, **{name: None for named in unfinished for name in _names_of(_Named(*named), image_of)}}
+
+
+def _names_of(named: _Named, image_of: Callable[[NamesImage], str]) -> list[str]:
+    """As engines list them: the image, and that of its layer."""
+    return [_tagged(named.container_image), *([layer_tag(image_of(named))] if named.layer else [])]
 
 
 def _tagged(image: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.background import start_once
 from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.job_image import split_layered
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
@@ -26,6 +27,9 @@ from schedulearn.scheduler.store.cluster_state import live_tasks
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.monitor import Monitor
 from schedulearn.scheduler.telemetry.probes import Probe
+
+_BASE_SHARE = 0.7
+"""Of the progress, where an image must come before its layer."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,8 @@ class Fleet:
         self, host_id: str, runtime: Runtime, simulate: int | None, make_probe: Callable[[ImageSource], Probe | None]
     ) -> None:
         def fetch(image: str) -> Iterator[ImageProgress]:
+            if split_layered(image)[1]:
+                return self._add_layer(host_id, runtime, image)
             return self._fetch(host_id, runtime, image)
 
         probe = make_probe(fetch)
@@ -201,6 +207,17 @@ class Fleet:
             self._directory.replace({**self.agents, host_id: agent})
         if self._started:
             agent.start()
+
+    def _add_layer(self, host_id: str, runtime: Runtime, image: str) -> Iterator[ImageProgress]:
+        """Each host installs requirements itself, over an image that it has or gets first."""
+        base, layer = split_layered(image)
+        if not runtime.images.has(base):
+            for step in self._fetch(host_id, runtime, base):
+                yield replace(step, percent=_BASE_SHARE * step.percent)
+        with self.db.read() as db:
+            lines = repository.requirements_of(db, layer)
+        for step in runtime.images.add_layer(image, lines):
+            yield replace(step, percent=100 * _BASE_SHARE + (1 - _BASE_SHARE) * step.percent)
 
     def _record(self, db: Connection, host_id: str, facts: HostFacts, simulate: int | None) -> None:
         hosts.record_engine(db, host_id, facts.engine_id)

@@ -81,12 +81,17 @@ class Images(Protocol):
         ...
 
     def has(self, image: str) -> bool:
-        """Whether `start` with this image could go ahead at once. Cheap: no network, no build."""
+        """Whether `start` with this image, and its layer, could go ahead at once. Cheap: no network, no build."""
         ...
 
     def fetch(self, image: str) -> Iterator[ImageProgress]:
         """Pulls or builds the image, yielding progress at least every few seconds; returns when it is there.
         Raises ImageUnavailable with the reason if it can't be had."""
+        ...
+
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        """Installs requirements over an image that is there; `image` is the name of both (core.job_image). Progress as
+        of `fetch`; done already: at once. Raises ImageUnavailable with the installer's words."""
         ...
 
     def save(self, image: str) -> Iterator[bytes]:

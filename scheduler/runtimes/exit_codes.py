@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 
+from schedulearn.scheduler.core.command import SETUP_FAILED
+
 FAILED = 1
 """With which launchers end when a worker fails."""
 TAIL_BYTES = 8192
@@ -15,6 +17,14 @@ _HOROVODRUN = re.compile(
     rb"Process name: [^\n]*\r?\nExit code: (-?\d+)\s*\Z"
 )
 _TORCHRUN = re.compile(rb"Root Cause \(first observed failure\):\r?\n[^=]*?exitcode  : (-?\d+) [^=]*=+\s*\Z")
+
+
+_SETUP = re.compile(rb"(?:^|\n)" + SETUP_FAILED.encode() + rb" \d+\s*\Z")
+
+
+def why_failed(tail: bytes) -> str:
+    """What the end of a failed program's output says of the cause; empty: nothing that we know."""
+    return "the setup command failed, so that the command did not run" if _SETUP.search(tail) else ""
 
 
 def command_exit_code(code: int, tail: bytes) -> int:

@@ -43,6 +43,8 @@ class FakeImages:
         fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault],
     ) -> None:
         self.present = present
+        self.layers: dict[str, tuple[str, ...]] = {}
+        """What was installed over which image."""
         self.fetchable = dict(fetchable)
         self._runtime = runtime
 
@@ -51,6 +53,10 @@ class FakeImages:
 
     def name_for(self, image: str, launcher: str) -> str:
         return image
+
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        yield from self.fetch(image)
+        self.layers[image] = tuple(requirements)
 
     def has(self, image: str) -> bool:
         with self._runtime.called("images.has", image):

@@ -91,7 +91,7 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
                     ready = rest
             code = process.wait()
         finally:
-            _end(process)
+            end_process(process)
             process.stdout.close()
         if code != 0 or not ready:
             raise ImageUnavailable(
@@ -100,7 +100,8 @@ def run_recipe(script: Path, *arguments: str, env: Mapping[str, str], what: str)
     return ready
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started."""
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGTERM)

@@ -26,7 +26,7 @@ _HARMLESS = re.compile(
 )
 _SECRET = re.compile(r"TOKEN(?!IZERS_)|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH")
 
-_SAME_PROGRAM = ("container_image", "command", "launcher", "mounts")
+_SAME_PROGRAM = ("container_image", "command", "launcher", "mounts", "setup", "requirements")
 
 
 def masked(env: Mapping[str, str]) -> dict[str, str]:
@@ -52,6 +52,8 @@ def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
     """`spec` with the values of `source`, the row of a job, where it has masks. Raises InvalidError where they would
     reach another program than that of the job: it could tell them to anybody."""
     changed = [name for name in _SAME_PROGRAM if getattr(spec, name) != source[name]]
+    if (spec.code.digest if spec.code is not None else None) != source["code"] or (spec.code and not spec.code.digest):
+        changed.append("code")
     env: Mapping[str, str] = source["env"]
     if env.keys() != spec.env.keys() or any(value not in (MASK, env[name]) for name, value in spec.env.items()):
         changed.append("env")

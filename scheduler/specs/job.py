@@ -16,11 +16,13 @@ from pydantic_core import PydanticUndefined
 
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.job_image import layer_of
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
 from schedulearn.scheduler.core.planning.limits import check_target
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
+from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.texts import Pairs, Text
 
 MAX_GPUS = 4096
@@ -125,6 +127,17 @@ class JobFields(BaseModel):
         description="what is unpacked as the command's directory: the digest that POST /code answered, or a git "
         "repository and a ref",
     )
+    requirements: Requirements | None = Field(
+        default=None,
+        description="Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. "
+        "They are installed once, and shared by all jobs that need the same",
+    )
+    setup: Text | None = Field(
+        default=None,
+        min_length=1,
+        max_length=65536,
+        description="command that runs once in each container, before the launcher; split into words like `command`",
+    )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100)
     family: Text | None = Field(
@@ -140,11 +153,16 @@ class JobSpec(JobFields):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
 
-    @field_validator("command")
+    @property
+    def layer(self) -> str:
+        return layer_of(self.requirements) if isinstance(self.requirements, list) else ""
+
+    @field_validator("command", "setup")
     @classmethod
-    def _splits(cls, command: str) -> str:
+    def _splits(cls, command: str | None) -> str | None:
         try:
-            split_command(command)
+            if command is not None:
+                split_command(command)
         except InvalidError as error:
             raise ValueError(error.detail) from error
         return command
@@ -183,6 +201,8 @@ class JobSpec(JobFields):
                 raise ValueError("resize: in-place is for elastic jobs: set elastic")
             if self.launcher != "horovod" or names_launcher(self.command):
                 raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+        if isinstance(self.requirements, str) and self.code is None:
+            raise ValueError(f"requirements names the file {self.requirements[:80]!r}, which needs code to be in")
         if self.batch_size and self.max_batch_size and self.max_batch_size < self.batch_size:
             raise ValueError(f"max_batch_size ({self.max_batch_size}) is less than batch_size ({self.batch_size})")
         self.family = self.family or family_of(self.container_image, self.command)
@@ -209,7 +229,7 @@ def without_bounds(shown: type[JobFields]) -> None:
 
 def _size(spec: JobSpec) -> int:
     """Bytes of its text, at most: four for each character, where it could matter at all."""
-    texts = [spec.command]
+    texts = [spec.command, spec.setup or ""]
     for pairs in (spec.env, spec.labels, spec.mounts):
         texts += [*pairs, *pairs.values()]
     if sum(map(len, texts)) <= MAX_SPEC // 4:

@@ -77,6 +77,10 @@ class Job(SQLModel, table=True):
     """Digest of the archive that is its directory."""
     code_source: dict[str, str | bool | None] | None = Field(default=None, sa_column=json_or_none_column())
     """Where that came from: `git`, `ref`, `commit`, `dirty`."""
+    requirements: list[str] | None = Field(default=None, sa_column=json_or_none_column())
+    layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Names the content of `requirements`."""
+    setup: str | None = Field(default=None, sa_type=Text)
     batch_size: int | None = None
     """This and the next two: what the worker SDK takes in place of what the script says."""
     max_batch_size: int | None = None

@@ -76,6 +76,14 @@ def get_job(db: Connection, job_id: str) -> JobRow:
     return row
 
 
+def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
+    """Of the jobs that share this layer."""
+    found = conn.execute(select(col(Job.requirements)).where(col(Job.layer) == layer).limit(1)).scalar()
+    if found is None:
+        raise NotFoundError(f"no job has the requirements {layer}")
+    return found
+
+
 def list_jobs(
     db: Connection,
     *,

@@ -35,6 +35,7 @@ MEMBER = {
     "attempt": 1, "member": 0, "leads": False, "trained": 0, "forming": False, "meeting": None, "known": 0, "hold": 0,
 }  # fmt: skip
 JSON = {"content-type": "application/json"}
+KIND = {"content-type": "application/x-tar"}
 TAR = bytes(1024)
 """An archive without files."""
 DIGEST = f"sha256:{hashlib.sha256(bytes(10240)).hexdigest()}"
@@ -74,7 +75,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.write_log(done, b"epoch 1\n", end=True)
         api.runtime.finish(f"schedulearn-{done}-1-0")
         api.wait(done, "succeeded")
-        sent = api.http.post("/api/v1/code", content=TAR).json()["digest"]
+        sent = api.http.post("/api/v1/code", content=TAR, headers=KIND).json()["digest"]
         job = api.submit(
             required_gpus=1, elastic=True, max_gpus=2, mounts=["wiki"], env={"LR": "0.1", "TOKEN": "x"}, cpus=1.5,
             memory="64m", labels={"team": "vision"}, deadline="2030-01-01", max_duration=3600, epochs=3,
@@ -197,7 +198,7 @@ def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str
                 json=ask.body,
                 content=ask.content,
                 params=ask.query,
-                headers=stage.worker if ask.as_worker else {},
+                headers={**(stage.worker if ask.as_worker else {}), **(KIND if ask.content else {})},
             )
         assert answer.is_success, answer.text
         check_answer(DOCUMENT, method, path, answer)

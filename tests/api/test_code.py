@@ -18,6 +18,8 @@ from servers.git_server import git_server
 
 from schedulearn.scheduler.code.archive import read_entries
 
+TAR = {"content-type": "application/x-tar"}
+
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[Api]:
@@ -37,7 +39,7 @@ def tar(**files: str | bytes) -> bytes:
 
 
 def send(api: Api, body: bytes, **query: str) -> str:
-    answer = api.http.post("/api/v1/code", content=body, params=query)
+    answer = api.http.post("/api/v1/code", content=body, params=query, headers=TAR)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["digest"])
 
@@ -81,13 +83,13 @@ def test_two_at_once_store_one(api: Api) -> None:
     ids=("empty", "rubbish", "cut", "bomb", "large", "files"),
 )
 def test_what_is_refused_leaves_nothing(api: Api, body: bytes, status: int, told: str) -> None:
-    answer = api.http.post("/api/v1/code", content=body)
+    answer = api.http.post("/api/v1/code", content=body, headers=TAR)
     assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
     assert stored(api) == []
 
 
 def test_another_digest_than_was_said_is_refused(api: Api) -> None:
-    answer = api.http.post("/api/v1/code", content=tar(a="x"), params={"digest": f"sha256:{'0' * 64}"})
+    answer = api.http.post("/api/v1/code", content=tar(a="x"), params={"digest": f"sha256:{'0' * 64}"}, headers=TAR)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "digest")
     assert stored(api) == []
 
@@ -95,7 +97,8 @@ def test_another_digest_than_was_said_is_refused(api: Api) -> None:
 def test_an_upload_that_is_cut_off_leaves_nothing(api: Api) -> None:
     url = api.http.base_url
     with socket.create_connection((url.host, url.port or 80)) as connection:
-        head = f"POST /api/v1/code HTTP/1.1\r\nhost: {url.host}:{url.port}\r\ncontent-length: 9000\r\n\r\n"
+        head = f"POST /api/v1/code HTTP/1.1\r\nhost: {url.host}:{url.port}\r\ncontent-length: 9000\r\n"
+        head += "content-type: application/x-tar\r\n\r\n"
         connection.sendall(head.encode() + tar(a="x" * 2000)[:1500])
         wait_for(lambda: stored(api), what="the upload to begin")
     wait_for(lambda: not stored(api), what="the end of what was sent")
@@ -164,6 +167,23 @@ def test_nobody_without_the_token_sends_code_or_has_it(tmp_path: Path) -> None:
         digest = send(api, tar(train="print(1)"))
         for method, path in (("POST", ""), ("GET", ""), ("GET", f"/{digest}"), ("GET", f"/{digest}/archive")):
             answer = api.http.request(
-                method, f"/api/v1/code{path}", content=b"x", headers={"authorization": "Bearer x"}
+                method, f"/api/v1/code{path}", content=b"x", headers={**TAR, "authorization": "Bearer x"}
             )
             assert answer.status_code == 401
+
+
+def test_all_runs_of_a_sweep_have_the_code_of_one_commit_and_its_requirements(tmp_path: Path) -> None:
+    with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
+        first = server.commit({"train.py": "print(1)", "needs.txt": "greeting==1.0  # ours\n"})
+        job = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 1}
+        job |= {"command": "train --lr {lr}", "code": {"git": server.url()}, "requirements": "needs.txt"}
+        sweep = {"name": "lr", "job": job, "grid": {"lr": [1, 2, 3]}, "max_parallel": 1}
+        started = api.http.post("/api/v1/sweeps", json=sweep)
+        assert started.status_code == 201, started.text
+        server.commit({"train.py": "print(2)", "needs.txt": "other"})
+        for number in range(1, 4):
+            wait_for(lambda n=number: len(api.http.get("/api/v1/jobs").json()["items"]) == n, what=f"run {number}")
+            shown = api.http.get("/api/v1/jobs").json()["items"][0]
+            assert (shown["code"]["commit"], shown["requirements"]) == (first, ["greeting==1.0"])
+            api.wait(shown["id"], "running")
+            api.runtime.finish(f"schedulearn-{shown['id']}-1-0")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import uuid
 from pathlib import Path
 
+import docker
 import pytest
+from servers.wheels import make_wheel, serve_folder
 from services import Service
+
+from schedulearn.scheduler.core.job_image import layer_of, layer_tag, layered
 
 SCRIPT = """
 import json, pathlib
@@ -50,3 +55,48 @@ def test_a_folder_trains_in_containers_on_two_gpus(
         (project / "train.py").write_text("import os; print('edited, in', os.getcwd(), sorted(os.listdir()))")
         again = served.run("run", "--", "python", "train.py")
         assert "edited, in /workspace ['data', 'train.py']" in again.out
+
+
+@pytest.mark.docker
+@pytest.mark.horovod
+def test_requirements_become_a_layer_over_the_image_that_jobs_share(
+    tmp_path: Path, docker_url: str, worker_image: str
+) -> None:
+    name = f"greeting{uuid.uuid4().hex[:8]}"  # nobody else on this engine has such a layer
+    make_wheel(tmp_path / "wheels", name, "def main():\n    print('good morning')\n")
+    client = docker.APIClient(base_url=docker_url)
+    gateway = client.inspect_network("bridge")["IPAM"]["Config"][0]["Gateway"]
+    with (
+        serve_folder(tmp_path / "wheels", gateway) as index,
+        Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served,
+    ):
+        asked = ["--no-index", f"--find-links {index}", f"--trusted-host {gateway}", name]
+        fields = {"container_image": worker_image, "launcher": "none", "requirements": asked}
+        tag = layer_tag(layered(worker_image, layer_of(asked)))
+        try:
+            first = served.wait(served.submit(name, **fields), "succeeded", "failed", seconds=180)
+            assert (first["state"], served.logs(first["id"])) == ("succeeded", "good morning\n"), first["message"]
+            assert "job.pulling" in kinds(served, first["id"])
+            base, made = client.inspect_image(worker_image), client.inspect_image(tag)
+            assert made["Config"]["Labels"]["schedulearn.layer.base"] == base["Id"]
+            same = ("Env", "WorkingDir", "Cmd", "Entrypoint")
+            assert [made["Config"].get(key) or [] for key in same] == [base["Config"].get(key) or [] for key in same]
+            assert made["Config"]["User"] == (base["Config"]["User"] or "0")
+            program = f"python -c 'import {name}, torch; print(torch.__version__)'"
+            again = served.wait(served.submit(program, **fields), "succeeded", "failed", seconds=120)
+            assert again["state"] == "succeeded"
+            assert "job.pulling" not in kinds(served, again["id"])
+            wrong = served.submit("true", **{**fields, "requirements": ["--no-index", f"{name}==9"]})
+            failed = served.wait(wrong, "succeeded", "failed", seconds=120)
+            assert (failed["state"], failed["reason"]) == ("failed", "image_unavailable")
+            assert f"No matching distribution found for {name}==9" in failed["message"]
+            left = client.containers(all=True, filters={"label": "schedulearn.layer.build"})
+            assert not [row for row in left if row["Labels"]["schedulearn.layer.build"] == tag]
+        finally:
+            served.cancel_all()
+            client.remove_image(tag, force=True)
+            client.close()
+
+
+def kinds(service: Service, job_id: str) -> list[str]:
+    return [event["kind"] for event in service.call("GET", f"/api/v1/jobs/{job_id}/events")["items"]]

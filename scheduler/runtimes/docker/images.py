@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import urllib3
 from docker import auth
 from docker.utils import parse_repository_tag
 
+from schedulearn.scheduler.core.job_image import layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
+from schedulearn.scheduler.runtimes.docker.layers import add_layer, is_current
 from schedulearn.scheduler.runtimes.docker.probe_image import probe_image, write_probe_files
 from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_path, run_recipe
 
@@ -41,6 +43,8 @@ class DockerImages:
     def has(self, image: str) -> bool:
         with self._engine.errors("look for an image"):
             try:
+                if split_layered(image)[1]:
+                    return is_current(self._engine.api, image)
                 self._engine.api.inspect_image(image)
             except docker.errors.NotFound:
                 return False
@@ -54,6 +58,12 @@ class DockerImages:
         for progress in _fetch(self._engine, image):
             if self._closed.is_set():
                 raise RuntimeFault(f"the fetch of {image} was interrupted")
+            yield progress
+
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        for progress in add_layer(self._engine, image, requirements):
+            if self._closed.is_set():
+                raise RuntimeFault(f"the making of {image} was interrupted")
             yield progress
 
     def save(self, image: str) -> Iterator[bytes]:
@@ -80,7 +90,7 @@ class DockerImages:
     def remove(self, image: str) -> None:
         with self._engine.errors("remove an image"):
             try:
-                self._engine.api.remove_image(image)
+                self._engine.api.remove_image(layer_tag(image))
             except docker.errors.APIError as error:
                 if status_of(error) not in (404, 409):  # it is not there, or a container has it
                     raise

@@ -20,7 +20,7 @@ from schedulearn.scheduler.runtimes.docker.container import (
     why_not_run,
 )
 from schedulearn.scheduler.runtimes.docker.states import Inspected
-from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, command_exit_code, why_failed
 
 _LAST_WORDS = 40  # lines, where a program that failed says why
 
@@ -52,9 +52,11 @@ def _digest_of(engine: Engine, container: Mapping[str, Any]) -> str:
 
 def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bool) -> ObservedTask:
     """A task that failed, with what its output tells of the cause."""
-    tail = engine.api.logs(container, tail=_LAST_WORDS) if real_gpus or task.exit_code == FAILED else b""
+    tail = engine.api.logs(container, tail=_LAST_WORDS)
     if real_gpus and says_blind(tail):
         return replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
+    if not task.error and (why := why_failed(tail)):
+        return replace(task, error=why)
     if task.exit_code == FAILED:
         return replace(task, exit_code=command_exit_code(FAILED, tail))
     if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:

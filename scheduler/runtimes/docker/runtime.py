@@ -16,6 +16,7 @@ from typing import Any
 import docker.errors
 
 from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
@@ -120,6 +121,7 @@ class DockerRuntime:
     def start(self, task: TaskSpec) -> None:
         check_task(task)
         check_code(task)
+        task = replace(task, image=layer_tag(task.image))
         # One thread a task: a second `start` request that reaches an engine after a short command has ended would run
         # it again.
         with self._only_one(task.task_id), self._engine.errors(f"start {task.task_id}"):

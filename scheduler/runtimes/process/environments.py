@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from schedulearn.scheduler.core.job_image import split_layered
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, ImageProgress
+from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.recipes import flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
 
 SCRIPT = "build-env.sh"
@@ -26,8 +28,9 @@ class Environments:
     the recipe makes it missing again.
     """
 
-    def __init__(self, folder: Path, named: Mapping[str, Path]) -> None:
+    def __init__(self, folder: Path, named: Mapping[str, Path], layers: Layers) -> None:
         self._folder = folder
+        self._layers = layers
         self._named = dict(named)
         self._digest: str | None = None
 
@@ -40,6 +43,10 @@ class Environments:
 
     def find(self, image: str) -> Path | None:
         """The prefix, if it is there now. Reads one small file."""
+        base, layer = split_layered(image)
+        if layer:
+            below = self.find(base)
+            return self._layers.find(image, below) if below is not None else None
         if image == OWN_ENVIRONMENT:
             return Path(sys.prefix)
         if image in self._named:
@@ -72,6 +79,13 @@ class Environments:
             raise ImageUnavailable(f"{SCRIPT} made {path!r}, which has no folder 'bin'")
         procfs.write_json(self._marker(flavour), {"recipe": self._recipe(), "path": path})
 
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        base, _ = split_layered(image)
+        below = self.find(base)
+        if below is None:
+            raise ImageUnavailable(f"the local environment for {base!r} is not there")
+        return self._layers.make(image, below, requirements)
+
     def has(self, image: str) -> bool:
         return self.find(image) is not None
 
@@ -82,7 +96,8 @@ class Environments:
         raise ImageUnavailable("local processes run in local environments, not in images of other hosts")
 
     def remove(self, image: str) -> None:
-        """Environments stay: they are the user's own, or take long to build."""
+        """Layers go. Environments stay: they are the user's own, or take long to build."""
+        self._layers.remove(image)
 
     def _marker(self, flavour: str) -> str:
         return str(self._folder / f".environment-{flavour}.json")

@@ -27,13 +27,14 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import process, procfs
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
-from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code
+from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_failed
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
 from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
+from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.scheduler.runtimes.workspace import check_code
@@ -86,7 +87,8 @@ class ProcessRuntime:
             for kind in ("checkpoints", "outputs")
         )
         self._sdk = data_dir.absolute() / "sdk"
-        self.images = Environments(self._tasks, environments or {})
+        self._layers = Layers(data_dir.absolute() / "layers")
+        self.images = Environments(self._tasks, environments or {}, self._layers)
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,13 @@ class ProcessRuntime:
         return [task for name in self._names() if (task := self._observe(name)) is not None]
 
     def disk(self) -> Disk:
-        return Disk(checkpoints=self.checkpoints.sizes(), outputs=self.outputs.sizes())
+        layers = self._layers.sizes()
+        return Disk(
+            images=tuple(layers),
+            images_bytes=sum(each.bytes for each in layers),
+            checkpoints=self.checkpoints.sizes(),
+            outputs=self.outputs.sizes(),
+        )
 
     def start(self, task: TaskSpec) -> None:
         check_task(task)
@@ -320,15 +328,17 @@ class ProcessRuntime:
 
     def _ended(self, task_id: str, record: dict[str, Any]) -> ObservedTask:
         lost, code = record.get("lost", False), record.get("exit_code")
+        tail = self._log_store.tail(task_id, TAIL_BYTES) if code else b""
         if code == FAILED:
-            code = command_exit_code(FAILED, self._log_store.tail(task_id, TAIL_BYTES))
+            code = command_exit_code(FAILED, tail)
+        why = "its keeper process was killed, or the machine restarted" if lost else record.get("error", "")
         return ObservedTask(
             task_id,
             TaskState.LOST if lost else TaskState.EXITED,
             exit_code=code,
             started_at=record.get("started_at"),
             finished_at=record.get("finished_at"),
-            error="its keeper process was killed, or the machine restarted" if lost else record.get("error", ""),
+            error=why or why_failed(tail),
         )
 
     def _bury(self, task_id: str, ran: list[Any]) -> dict[str, Any] | None:

@@ -109,11 +109,18 @@ def test_the_same_job_is_submitted_again_with_the_values_that_nobody_is_shown(ap
         {"env": {**masked(ENV), "LD_PRELOAD": "/data/mine.so"}},
         {"env": {**masked(ENV), "EPOCHS": "4"}},
         {"env": {"WANDB_API_KEY": MASK}},
+        {"setup": "env"},
+        {"requirements": ["mine"]},
+        {"code": "sent"},
+        {"code": {"git": "https://github.com/mine/prints-all"}},
     ],
     ids=str,
 )
 def test_hidden_values_reach_no_other_program(api: Api, changes: dict[str, Any]) -> None:
     job = api.submit(env=ENV)
+    if changes.get("code") == "sent":
+        tar = {"content-type": "application/x-tar"}
+        changes = {"code": api.http.post("/api/v1/code", content=bytes(1024), headers=tar).json()["digest"]}
     before = sum(api.http.get("/api/v1/jobs").json()["counts"].values())
     answer = api.http.post(f"/api/v1/jobs?env_from={job}", json=clone(api, job, **changes))
     assert answer.status_code == 422, answer.text

@@ -1982,6 +1982,11 @@ export interface components {
              */
             required_gpus: number;
             /**
+             * Requirements
+             * @description Python packages that are installed over its image, by line
+             */
+            requirements: string[] | null;
+            /**
              * Resize
              * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
              * @enum {string}
@@ -2002,6 +2007,11 @@ export interface components {
              * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
             /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
@@ -2207,6 +2217,11 @@ export interface components {
              */
             required_gpus: number;
             /**
+             * Requirements
+             * @description Python packages that are installed over its image, by line
+             */
+            requirements: string[] | null;
+            /**
              * Resize
              * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
              * @enum {string}
@@ -2227,6 +2242,11 @@ export interface components {
              * @description of all attempts, up to now; pauses left out
              */
             run_seconds: number;
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
             /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
@@ -2409,12 +2429,22 @@ export interface components {
              */
             required_gpus: number;
             /**
+             * Requirements
+             * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+             */
+            requirements?: string | string[] | null;
+            /**
              * Resize
              * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
              * @default restart
              * @enum {string}
              */
             resize?: "restart" | "in-place";
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup?: string | null;
             /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
@@ -4644,12 +4674,22 @@ export interface operations {
                      */
                     required_gpus: number;
                     /**
+                     * Requirements
+                     * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+                     */
+                    requirements?: string | string[] | null;
+                    /**
                      * Resize
                      * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
                      * @default restart
                      * @enum {string}
                      */
                     resize?: "restart" | "in-place";
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"
@@ -6582,12 +6622,22 @@ export interface operations {
                      */
                     required_gpus: number;
                     /**
+                     * Requirements
+                     * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+                     */
+                    requirements?: string | string[] | null;
+                    /**
                      * Resize
                      * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
                      * @default restart
                      * @enum {string}
                      */
                     resize?: "restart" | "in-place";
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"

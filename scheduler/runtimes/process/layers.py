@@ -1,0 +1,147 @@
+"""Requirements over a local environment: an environment of their own, which sees all that is in the one below.
+
+A virtual environment made from another one sees the packages of the interpreter only. So a file in it names the
+folders of the one below, and its programs are written anew with the interpreter of the layer: `torchrun` and the like
+then find the new packages too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from schedulearn.scheduler.core.job_image import layer_tag
+from schedulearn.scheduler.errors import ImageUnavailable
+from schedulearn.scheduler.private_files import umask_of_user
+from schedulearn.scheduler.runtimes import procfs
+from schedulearn.scheduler.runtimes.contract import ImageProgress, StoredImage
+from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing
+from schedulearn.scheduler.runtimes.recipes import end_process
+
+_COMPLETE = "complete.json"  # written last
+_TAGGED = "schedulearn/layer:"
+_LOOK_S = 1.0
+_TAIL_BYTES = 2000
+_SITES = "import json, site, sys; print(json.dumps([p for p in sys.path if p.endswith('-packages')]))"
+
+
+class Layers:
+    """Below `folder`; one that is there without its last file was not finished, and is made anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, image: str, prefix: Path) -> Path | None:
+        """The environment of an image with its layer, if it is there, over the one at `prefix`."""
+        path = self._path(image)
+        made = procfs.read_json(str(path / _COMPLETE))
+        return path if made and made["over"] == str(prefix) else None
+
+    def make(self, image: str, prefix: Path, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        """Raises ImageUnavailable. Closing the generator ends it; what it began is removed by the next."""
+        path = self._path(image)
+        if self.find(image, prefix) is not None:
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+        try:
+            yield from self._install(prefix, path, requirements)
+        except ImageUnavailable:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        procfs.write_json(str(path / _COMPLETE), {"over": str(prefix)})
+        yield ImageProgress(100.0, f"installed {len(requirements)} requirements")
+
+    def _install(self, prefix: Path, path: Path, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        python = prefix / "bin" / "python3"
+        sites = json.loads(_run(python, "-c", _SITES))
+        _run(python, "-m", "venv", "--without-pip", "--system-site-packages", str(path))
+        [packages] = (path / "lib").glob("python3*/site-packages")
+        lines = [f"import site; site.addsitedir({site!r})" for site in sites]
+        (packages / "below.pth").write_text("\n".join(lines) + "\n")
+        _copy_programs(prefix / "bin", path / "bin")
+        wanted = path / "requirements.txt"
+        wanted.write_text("\n".join(requirements) + "\n")
+        pip = [sys.executable, "-m", "pip", "--python", str(path / "bin" / "python3"), "install"]
+        options = ("--no-input", "--disable-pip-version-check", "--progress-bar=off", "-r", str(wanted))
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                [*pip, *options], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=path, start_new_session=True, umask=umask_of_user(),
+            )  # fmt: skip
+            try:
+                yield from _follow(process, output, requirements)
+            finally:
+                end_process(process)
+
+    def sizes(self) -> list[StoredImage]:
+        complete = sorted(path.parent for path in self._folder.glob(f"*/{_COMPLETE}"))
+        return [StoredImage(f"{_TAGGED}{path.name}", size := _size(path), size) for path in complete]
+
+    def remove(self, image: str) -> None:
+        """By its own name, or as `sizes` calls it. What a task has open stays until it ends."""
+        tag = layer_tag(image)
+        if tag.startswith(_TAGGED) and "/" not in (name := tag.removeprefix(_TAGGED)):
+            (self._folder / name / _COMPLETE).unlink(missing_ok=True)
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
+    def _path(self, image: str) -> Path:
+        return self._folder / layer_tag(image).removeprefix(_TAGGED)
+
+
+def _copy_programs(below: Path, here: Path) -> None:
+    """Scripts of the environment below, to be run by the interpreter of this one."""
+    interpreters = {f"#!{below / name}".encode() for name in ("python", "python3", f"python3.{sys.version_info[1]}")}
+    for program in below.iterdir():
+        copy = here / program.name
+        if copy.exists() or copy.is_symlink() or not program.is_file() or program.name.startswith("python"):
+            continue
+        with program.open("rb") as source:
+            first = source.readline(500).rstrip()
+            if first in interpreters:
+                copy.write_bytes(f"#!{here / 'python3'}\n".encode() + source.read())
+                copy.chmod(0o755)
+
+
+def _run(program: Path, *words: str) -> str:
+    try:
+        done = subprocess.run([str(program), *words], capture_output=True, text=True, timeout=300, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {error}") from error
+    if done.returncode != 0:
+        told = (done.stderr or done.stdout).strip()[-_TAIL_BYTES:]
+        raise ImageUnavailable(f"no environment can be made over {program.parent.parent}: {told}")
+    return done.stdout
+
+
+def _follow(
+    process: subprocess.Popen[bytes], output: IO[bytes], requirements: Sequence[str]
+) -> Iterator[ImageProgress]:
+    end = time.monotonic() + INSTALL_S
+    while True:
+        try:
+            code = process.wait(_LOOK_S)
+            break
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                raise ImageUnavailable(f"the requirements were not installed within {INSTALL_S:.0f} s") from None
+            yield installing(requirements, _tail(output))
+    if code != 0:
+        raise ImageUnavailable(f"the requirements can't be installed: {' '.join(_tail(output))}")
+
+
+def _tail(output: IO[bytes]) -> list[str]:
+    size = os.fstat(output.fileno()).st_size
+    return os.pread(output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace").split("\n")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))

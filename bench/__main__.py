@@ -1,5 +1,5 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
-SECONDS: how long `footprint` and `forecasts` look."""
+SECONDS: how long `footprint` and `forecasts` look. `--artifact PATH`: for `outside`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ MODULES = {
     "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
+    "outside": "policies",
 }  # fmt: skip
 
 
 def main() -> int:
-    chosen = [each.partition("=") for each in sys.argv[1:] or MODULES]
+    given = sys.argv[1:]
+    if "--artifact" in given[:-1]:
+        at = given.index("--artifact")
+        os.environ["POLLUX_ARTIFACT"] = given[at + 1]
+        del given[at : at + 2]
+    chosen = [each.partition("=") for each in given or MODULES]
     if unknown := {name for name, _, _ in chosen} - set(MODULES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2

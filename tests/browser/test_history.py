@@ -51,7 +51,7 @@ def test_timeline_drags_and_zooms_by_keyboard(service: Service, page: Page) -> N
     timeline = page.get_by_test_id("timeline")
     timeline.focus()
     page.keyboard.press("+")
-    expect(page.get_by_text(re.compile(r"^12h.* up to"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^12 h.* up to"))).to_be_visible()
     before = page.get_by_text(" up to ").inner_text()
     box = timeline.bounding_box()
     assert box is not None

@@ -147,3 +147,18 @@ def test_progress_is_in_the_list(cluster: Cluster, page: Page) -> None:
     expect(page.get_by_test_id(f"job-{cluster.holder}")).to_contain_text("50%")
     page.unroute_all(behavior="ignoreErrors")
     assert_clean(watch)
+
+
+def test_a_job_that_waits_says_who_is_before_it_and_what_would_help(cluster: Cluster, page: Page) -> None:
+    watch = open_page(page, cluster.service, f"/ui/jobs/{cluster.waiters[1]}")
+    why = page.get_by_role("region", name="Why it waits")
+    expect(why).to_contain_text("local 1 of 4 GPUs free, 1 short")
+    expect(why.get_by_role("link", name=SCRIPT_IN_NAME)).to_be_visible()
+    expect(why).to_contain_text("2nd of 6 by time of submission")
+    why.get_by_role("button", name="What would help?").click()
+    helps = page.get_by_label("What would help")
+    expect(helps).to_be_visible()
+    expect(helps).to_contain_text(re.compile("would start|it has to wait"))
+    visit(page, f"{cluster.service.url}/ui/submit?from={cluster.waiters[1]}&gpus=1")
+    expect(page.get_by_role("textbox", name="GPUs")).to_have_value("1")
+    assert_clean(watch)

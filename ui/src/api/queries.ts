@@ -18,6 +18,9 @@ const HOLDERS: JobState[] = ["starting", "running", "resizing", "stopping"];
 
 /** Jobs of one answer. A list of more than some pages stands still, since all of it would be fetched anew. */
 const PAGE = 100;
+/** Of what is typed, as long as the service takes; of what is found, as much as one looks through. */
+const MOST_TEXT = 200;
+const FOUND = 6;
 export const LIVE_PAGES = 5;
 
 export function jobsQuery(filter: JobsFilter) {
@@ -75,6 +78,34 @@ export const queueQuery = queryOptions({
       }),
     ),
   refetchInterval: ({ state }) => (state.data?.items.length ? UNANNOUNCED_MS : false),
+});
+
+/** Jobs whose name or id contains this, the newest; without a text the newest of all. */
+export function findJobsQuery(text: string) {
+  return queryOptions({
+    queryKey: [keys.jobs, "find", text],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs", {
+          params: { query: { q: text.slice(0, MOST_TEXT) || undefined, limit: FOUND } },
+          signal,
+        }),
+      ),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Who waits, longest first, as far as a place in the queue is told. */
+export const waitingQuery = queryOptions({
+  queryKey: [keys.jobs, "waiting"],
+  queryFn: ({ signal }) =>
+    unwrap(
+      client.GET("/api/v1/jobs", {
+        params: { query: { state: ["queued", "pulling"], order: "oldest", limit: 200 } },
+        signal,
+      }),
+    ),
+  select: (page) => page.items.map((job) => job.id),
 });
 
 /** What a job reports of itself comes without an event; one that has ended reports no more. */
@@ -142,6 +173,9 @@ export const runningNamesQuery = queryOptions({
     unwrap(client.GET("/api/v1/jobs", { params: { query: { state: HOLDERS, limit: 1000 } }, signal })),
   select: (page) => Object.fromEntries(page.items.map((job) => [job.id, job.name])),
 });
+
+/** The jobs that hold GPUs themselves. */
+export const holdersQuery = queryOptions({ ...runningNamesQuery, select: (page) => page.items });
 
 export const clusterQuery = queryOptions({
   queryKey: [keys.cluster],

@@ -38,7 +38,8 @@ export interface ChartProps {
 
 const Plot = parts.plot.Component;
 
-const LEGEND_PX = 34;
+/** What stands below a chart. */
+export const LEGEND_PX = 34;
 
 /** The room of a chart that is not there yet. */
 export const ChartRoom = ({ height = 200 }: { height?: number }) => <Skeleton height={height + LEGEND_PX} />;

@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import { seriesColor } from "../format/color";
 import { plainNumber } from "../format/number";
 import { when } from "../format/time";
-import type { ChartProps, Marker } from "./Chart";
+import { type ChartProps, LEGEND_PX, type Marker } from "./Chart";
 import classes from "./Plot.module.css";
 import { timeLabels } from "./ticks";
 
@@ -105,7 +105,15 @@ export default function Plot({
   // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while it draws.
   useEffect(() => plot.current?.redraw(false), [markers]);
 
-  return <div ref={frame} className={classes.plot} role="img" aria-label={label} />;
+  return (
+    <div
+      ref={frame}
+      className={classes.plot}
+      style={{ minHeight: height + LEGEND_PX }}
+      role="img"
+      aria-label={label}
+    />
+  );
 }
 
 function bounds(low: number | null, high: number | null, fromZero: boolean): [number, number] {

@@ -24,6 +24,7 @@ import classes from "./JobScreen.module.css";
 import { Panel } from "./Panel";
 import panel from "./Panel.module.css";
 import { progressOf } from "./training";
+import { WhyWaits } from "./WhyWaits";
 
 const Training = parts.training.Component;
 const Files = parts.files.Component;
@@ -55,6 +56,7 @@ export default function JobScreen() {
       {error && <ErrorNotice title="This may be out of date" error={error} retry={refetch} />}
       <Now job={job} />
       <Failure job={job} />
+      {job.state === "queued" && <WhyWaits job={job} />}
       <div className={classes.columns}>
         <Tabs
           className={classes.main}

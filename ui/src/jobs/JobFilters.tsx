@@ -28,12 +28,12 @@ export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, c
   const users = rows.map((job) => job.user);
   const labels = rows.flatMap((job) => Object.entries(job.labels).map(([key, value]) => `${key}=${value}`));
   const ended = Object.entries(ENDED).map(([value, label]) => ({ value, label: `ended ${label}` }));
-  const any = choice.user || choice.label || choice.host || choice.ended;
-  const chips: { name: Chosen; says: string; data: { value: string; label: string }[] }[] = [
-    { name: "ended", says: "Ended", data: ended },
-    { name: "user", says: "User", data: options(users, choice.user) },
-    { name: "host", says: "Host", data: options(hosts, choice.host) },
-    { name: "label", says: "Label", data: options(labels, choice.label) },
+  const chosen = choice.user || choice.label || choice.host || choice.ended;
+  const chips: { name: Chosen; says: string; any: string; data: { value: string; label: string }[] }[] = [
+    { name: "ended", says: "Ended", any: "ended any time", data: ended },
+    { name: "user", says: "User", any: "any user", data: options(users, choice.user) },
+    { name: "host", says: "Host", any: "any host", data: options(hosts, choice.host) },
+    { name: "label", says: "Label", any: "any label", data: options(labels, choice.label) },
   ];
   return (
     <div className={classes.filters}>
@@ -52,19 +52,19 @@ export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, c
         ))}
       </fieldset>
       <div className={classes.chips}>
-        {chips.map(({ name, says, data }) => (
+        {chips.map(({ name, says, any, data }) => (
           <NativeSelect
             key={name}
             size="xs"
             aria-label={says}
             className={classes.chip}
             data-chosen={choice[name] !== ""}
-            data={[{ value: "", label: `any ${says.toLowerCase()}` }, ...data]}
+            data={[{ value: "", label: any }, ...data]}
             value={choice[name]}
             onChange={(event) => onChoose(name, event.currentTarget.value)}
           />
         ))}
-        {any && (
+        {chosen && (
           <button type="button" className={classes.group} onClick={onClear}>
             Clear
           </button>

@@ -169,6 +169,7 @@ function useRowKeys(
     return row && frame.current?.contains(row) ? Number(row.dataset.index) : -1;
   }
   function go(by: number) {
+    if (rows.length === 0) return;
     const from = wanted.current ?? present();
     const to = Math.min(rows.length - 1, Math.max(0, from + by));
     bring(to);

@@ -50,10 +50,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
       </Figure>
       <Figure
         name="Policy"
-        note={
-          policy &&
-          (policy.problem || (policy.since ? <Since at={policy.since} /> : "as it is unless told otherwise"))
-        }
+        note={policy && (policy.problem || (policy.since ? <Since at={policy.since} /> : "the default"))}
         trouble={policy !== undefined && policy.problem !== ""}
       >
         <Link to="/policy">

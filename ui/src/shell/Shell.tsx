@@ -1,3 +1,4 @@
+import { ActionIcon, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, NavLink, useLocation } from "react-router";
@@ -6,28 +7,21 @@ import { LiveBadge } from "../live/LiveBadge";
 import { OutageBanner } from "../live/OutageBanner";
 import { useOutage } from "../live/useOutage";
 import { ColorScheme } from "./ColorScheme";
+import { Icon } from "./Icon";
 import { Part } from "./Part";
+import { SCREENS } from "./places";
 import classes from "./Shell.module.css";
 import { parts } from "./screens";
 import { useShortcuts } from "./useShortcuts";
 
 const KeysDialog = parts.keys.Component;
 
-const SCREENS = [
-  { to: "/", name: "Overview" },
-  { to: "/jobs", name: "Jobs" },
-  { to: "/timeline", name: "Timeline" },
-  { to: "/hosts", name: "Hosts" },
-  { to: "/policy", name: "Policy" },
-  { to: "/usage", name: "Usage" },
-  { to: "/events", name: "Events" },
-  { to: "/submit", name: "Submit" },
-  { to: "/settings", name: "Settings" },
-];
+const Palette = parts.palette.Component;
 
 export function Shell({ children }: { children: ReactNode }) {
-  const [keysShown, setKeysShown] = useState(false);
-  useShortcuts(() => setKeysShown(true));
+  const [over, setOver] = useState<"keys" | "palette" | null>(null);
+  const close = () => setOver(null);
+  useShortcuts(setOver, over !== null);
   const outage = useOutage();
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
@@ -62,6 +56,11 @@ export function Shell({ children }: { children: ReactNode }) {
           <div className={classes.right}>
             <PolicyChip />
             <LiveBadge />
+            <Tooltip label="Find anything (Ctrl+K)">
+              <ActionIcon variant="default" aria-label="Find anything" onClick={() => setOver("palette")}>
+                <Icon name="search" />
+              </ActionIcon>
+            </Tooltip>
             <ColorScheme />
           </div>
         </div>
@@ -70,9 +69,18 @@ export function Shell({ children }: { children: ReactNode }) {
       <main id="main" className={classes.main} tabIndex={-1} data-old={outage !== null}>
         {children}
       </main>
-      {keysShown && (
+      {over === "keys" && (
         <Part what="list of keys" fallback={null}>
-          <KeysDialog onClose={() => setKeysShown(false)} />
+          <KeysDialog onClose={close} />
+        </Part>
+      )}
+      {over === "palette" && (
+        <Part what="search" fallback={null}>
+          {/* What it opens instead of itself stays open when it closes. */}
+          <Palette
+            onClose={() => setOver((now) => (now === "palette" ? null : now))}
+            onKeys={() => setOver("keys")}
+          />
         </Part>
       )}
     </>

@@ -20,6 +20,7 @@ export const screens = {
 /** The code of what screens show only sometimes, or after the rest. */
 export const parts = {
   keys: new Code("keys", () => import("./KeysDialog")),
+  palette: new Code("palette", () => import("./Palette")),
   plot: new Code("plot", () => import("../chart/Plot")),
   pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
   training: new Code("training", () => import("../job/Training")),

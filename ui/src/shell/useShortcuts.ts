@@ -24,15 +24,21 @@ export function useScreenKeys(acts: ScreenKeys) {
   }, []);
 }
 
-/** The page's keys, for as long as the shell is shown. `showKeys`: lists them. */
-export function useShortcuts(showKeys: () => void) {
+/** The page's keys, for as long as the shell is shown. `show`: what lies over a screen; `covered`: whether something does. */
+export function useShortcuts(show: (over: "keys" | "palette") => void, covered: boolean) {
+  const paused = useRef(covered);
+  paused.current = covered;
   const navigate = useNavigate();
-  const show = useRef(showKeys);
-  show.current = showKeys;
   useEffect(() => {
     const keys = new Keys();
     function onKey(event: KeyboardEvent) {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey) {
+        event.preventDefault(); // also in a field, and where a browser would search the web
+        show("palette");
+        return;
+      }
+      // What is typed before a thing that was just opened has the focus is meant for it.
+      if (paused.current || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (event.target instanceof Element && event.target.closest(FIELDS)) return;
       const found = keys.feed(event.key, event.timeStamp);
       if (!found) return;
@@ -48,7 +54,7 @@ export function useShortcuts(showKeys: () => void) {
         return;
       }
       if (found.keys === "?") {
-        show.current();
+        show("keys");
         return;
       }
       // The screen's own search, where it has one.
@@ -60,5 +66,5 @@ export function useShortcuts(showKeys: () => void) {
     }
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
-  }, [navigate]);
+  }, [navigate, show]);
 }

@@ -17,16 +17,20 @@ export default function SubmitScreen() {
       <Presets chosen={from} />
       {from === "" && <SubmitForm key="" initial={EMPTY} />}
       {from === "example" && <SubmitForm key="example" initial={EXAMPLE} />}
-      {from !== "" && from !== "example" && <FromJob key={from} id={from} />}
+      {from !== "" && from !== "example" && (
+        <FromJob key={from} id={from} gpus={Number(address.get("gpus")) || null} />
+      )}
     </Screen>
   );
 }
 
-/** The form filled in with what another job was. */
-function FromJob({ id }: { id: string }) {
+/** The form filled in with what another job was. `gpus`: other than its own. */
+function FromJob({ id, gpus }: { id: string; gpus: number | null }) {
   const { data, error, refetch } = useQuery({ ...jobQuery(id), refetchInterval: false });
   if (error && !data)
     return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
   if (!data) return <Loading />;
-  return <SubmitForm initial={fromBody(specOf(data))} from={id} />;
+  return (
+    <SubmitForm initial={{ ...fromBody(specOf(data)), ...(gpus && { required_gpus: gpus }) }} from={id} />
+  );
 }

@@ -1,0 +1,144 @@
+import { Modal, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { createSpotlight, Spotlight } from "@mantine/spotlight";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { useNavigate } from "react-router";
+import { findJobsQuery, hostsQuery } from "../api/queries";
+import { plural } from "../format/number";
+import { Icon, type IconName } from "./Icon";
+import classes from "./Palette.module.css";
+import { SCREENS } from "./places";
+import { BY_KEY } from "./useShortcuts";
+
+const SETTLE_MS = 150;
+const MOST_HOSTS = 6;
+
+interface Entry {
+  label: string;
+  about: string;
+  icon: IconName;
+  act: () => void;
+}
+
+const [store, spotlight] = createSpotlight();
+
+/** Spotlight does so after a key, but not after an answer of the service. */
+function selectFirst() {
+  const list = document.getElementById(store.getState().listId);
+  list?.querySelector("[data-selected]")?.removeAttribute("data-selected");
+  list?.querySelector("[data-action]")?.setAttribute("data-selected", "true");
+  store.updateState((state) => ({ ...state, selected: 0 }));
+}
+
+/** Finds jobs, hosts, screens and actions by their names, from anywhere. */
+export default function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () => void }) {
+  const [text, setText] = useState("");
+  const [settled] = useDebouncedValue(text.trim(), SETTLE_MS);
+  const navigate = useNavigate();
+  const { setColorScheme } = useMantineColorScheme();
+  const other = useComputedColorScheme("light") === "light" ? "dark" : "light";
+  const { data: jobs } = useQuery(findJobsQuery(settled));
+  const { data: hosts } = useQuery(hostsQuery);
+  useEffect(spotlight.open, []);
+
+  const go = (to: string) => () => navigate(to, { state: BY_KEY });
+  const wanted = text.trim().toLowerCase();
+  const fits = (...words: string[]) => words.some((word) => word.toLowerCase().includes(wanted));
+  const groups: { name: string; entries: Entry[] }[] = [
+    {
+      name: "Jobs",
+      // What was found for the letters before is shown until there is something newer, as far as it still fits.
+      entries: (jobs?.items ?? [])
+        .filter((job) => fits(job.name, job.id))
+        .map((job) => ({
+          label: job.name,
+          about: [job.state, job.id, job.user].filter(Boolean).join(" · "),
+          icon: "play",
+          act: go(`/jobs/${job.id}`),
+        })),
+    },
+    {
+      name: "Hosts",
+      entries: (wanted === "" ? [] : (hosts ?? []))
+        .filter((host) => fits(host.id))
+        .slice(0, MOST_HOSTS)
+        .map((host) => ({
+          label: host.id,
+          about: plural(host.gpus.length, "GPU"),
+          icon: "square",
+          act: go(`/hosts#${encodeURIComponent(host.id)}`),
+        })),
+    },
+    {
+      name: "Screens",
+      entries: SCREENS.filter(({ name }) => fits(name)).map(({ to, name }) => ({
+        label: name,
+        about: "",
+        icon: "resize",
+        act: go(to),
+      })),
+    },
+    {
+      name: "Actions",
+      entries: [
+        { label: "Submit a job", about: "", icon: "plus", act: go("/submit") } as const,
+        {
+          label: "See what failed",
+          about: "in the last 24 h",
+          icon: "alert",
+          act: go("/jobs?show=failed&ended=24h"),
+        } as const,
+        { label: "Choose a policy", about: "", icon: "repeat", act: go("/policy") } as const,
+        {
+          label: `Use the ${other} colours`,
+          about: "",
+          icon: other === "dark" ? "moon" : "sun",
+          act: () => setColorScheme(other),
+        } as const,
+        { label: "Show the keys", about: "?", icon: "search", act: onKeys } as const,
+      ].filter(({ label }) => fits(label)),
+    },
+  ];
+  const some = groups.filter(({ entries }) => entries.length > 0);
+  const listed = some
+    .flatMap(({ entries }) => entries.map(({ label, about }) => `${label} ${about}`))
+    .join("\n");
+  // Enter takes the first one, also where it was found after the last key.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the list is what has changed.
+  useEffect(selectFirst, [listed]);
+  return (
+    <Spotlight.Root
+      store={store}
+      query={text}
+      onQueryChange={setText}
+      onSpotlightClose={onClose}
+      shortcut={null}
+      scrollable
+      maxHeight={440}
+    >
+      <Modal.Title className={classes.title}>Find</Modal.Title>
+      <Spotlight.Search
+        aria-label="Find jobs, hosts, screens, actions"
+        placeholder="Jobs, hosts, screens, actions"
+        leftSection={<Icon name="search" />}
+      />
+      <Spotlight.ActionsList>
+        {some.map(({ name, entries }) => (
+          <Spotlight.ActionsGroup key={name} label={name}>
+            {entries.map(({ label, about, icon, act }) => (
+              <Spotlight.Action
+                key={`${label} ${about}`}
+                label={label}
+                description={about}
+                leftSection={<Icon name={icon} />}
+                onClick={act}
+              />
+            ))}
+          </Spotlight.ActionsGroup>
+        ))}
+        {some.length === 0 && <Spotlight.Empty>Nothing has that in its name.</Spotlight.Empty>}
+      </Spotlight.ActionsList>
+    </Spotlight.Root>
+  );
+}

@@ -1,0 +1,12 @@
+/** The screens, in the order of their names in the head of the page. */
+export const SCREENS = [
+  { to: "/", name: "Overview" },
+  { to: "/jobs", name: "Jobs" },
+  { to: "/timeline", name: "Timeline" },
+  { to: "/hosts", name: "Hosts" },
+  { to: "/policy", name: "Policy" },
+  { to: "/usage", name: "Usage" },
+  { to: "/events", name: "Events" },
+  { to: "/submit", name: "Submit" },
+  { to: "/settings", name: "Settings" },
+];

@@ -75,6 +75,15 @@ class StartDetails(NamedTuple):
     """Digest of the archive that is the command's directory."""
 
 
+class CpuNeed(NamedTuple):
+    """What a job without GPUs asks for; None: nothing of its own."""
+
+    id: str
+    cpus: float | None
+    memory_bytes: int | None
+    shm_bytes: int
+
+
 class Task(NamedTuple):
     """One container of a job: as it should be, and what became of it."""
 
@@ -159,6 +168,8 @@ class ClusterState:
     jobs: Mapping[str, Job]
     starting: Mapping[str, StartDetails]
     """By job, of those with tasks that are yet to start."""
+    cpu_needs: Mapping[str, CpuNeed]
+    """By job, of those without GPUs."""
     tasks: Sequence[Task]
     """Those that have not ended."""
     hosts: Sequence[Host]

@@ -52,6 +52,8 @@ def with_values_of(spec: JobSpec, source: Mapping[str, Any]) -> JobSpec:
     """`spec` with the values of `source`, the row of a job, where it has masks. Raises InvalidError where they would
     reach another program than that of the job: it could tell them to anybody."""
     changed = [name for name in _SAME_PROGRAM if getattr(spec, name) != source[name]]
+    if (spec.code.digest if spec.code else None) != source["code"]:
+        changed.append("code")
     env: Mapping[str, str] = source["env"]
     if env.keys() != spec.env.keys() or any(value not in (MASK, env[name]) for name, value in spec.env.items()):
         changed.append("env")

@@ -6,7 +6,7 @@ import fcntl
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -145,6 +145,7 @@ class Cluster:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
+        self.service.on_delete = self._deleted
         self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, self.code, chosen)
 
     def _open_loop(self) -> None:
@@ -201,6 +202,17 @@ class Cluster:
         scaling = self.service.current_policy().scaling
         low, high = (scaling.low, scaling.high) if scaling is not None else (None, None)
         return ClusterUtility(self.loop.utility, low, high)
+
+    def _deleted(self, tasks: Sequence[str]) -> None:
+        self.job_logs.forget(tasks)
+        self.checkpoints.sweep_soon()
+        self.outputs.sweep_soon()
+
+    def shows(self, job_id: str) -> bool:
+        """Whether a host shows a container of a job."""
+        seen = [agent.status.observation for agent in self.agents.values()]
+        mark = f"schedulearn-{job_id}-"
+        return any(task.task_id.startswith(mark) for each in seen if each is not None for task in each.tasks)
 
     def _committed(self) -> None:
         if self._on_commit is not None:

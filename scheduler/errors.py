@@ -60,6 +60,12 @@ class ConflictError(SchedulearnError):
     http_status = 409
 
 
+class ContainersRemainError(ConflictError):
+    """A job has ended, and its containers are not removed yet: passes by itself."""
+
+    code = "containers_remain"
+
+
 class IdempotencyError(ConflictError):
     """An `Idempotency-Key` was used before with another body."""
 

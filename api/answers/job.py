@@ -108,6 +108,8 @@ class JobNow:
     """What is known of a job beside its row."""
 
     gpus: Sequence[GpuRef] = ()
+    hosts: Sequence[str] = ()
+    """Where it runs, also without GPUs."""
     waiting: Explanation | None = None
     """By the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
     eta: EtaOut | None = None
@@ -168,7 +170,7 @@ class JobOut(JobFields):
     finished_at: At | None
     run_seconds: float = Field(description="of all attempts, up to now; pauses left out")
     gpu_seconds: float = Field(description="likewise, times the GPUs that it held")
-    allocation: dict[str, int] = Field(description="host -> GPUs held now")
+    allocation: dict[str, int] = Field(description="host -> GPUs held now; 0 for a job without GPUs")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
     eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
     progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
@@ -177,7 +179,7 @@ class JobOut(JobFields):
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
         """`job`: its row; `more`: fields of a subclass."""
-        allocation: dict[str, int] = {}
+        allocation = dict.fromkeys(now.hosts, 0)
         for gpu in now.gpus:
             allocation[gpu.host] = allocation.get(gpu.host, 0) + 1
         status, message = JobStatus(job["status"]), job["message"]
@@ -231,6 +233,11 @@ class JobPage(AnswerModel):
     items: list[JobOut]
     next: str | None = Field(description="give it as `cursor` for the next page; null on the last")
     counts: dict[str, int] = Field(description="jobs in each state, over all pages")
+
+
+class DeletedJob(AnswerModel):
+    id: str
+    name: str
 
 
 class Batch(AnswerModel):

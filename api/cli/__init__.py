@@ -17,6 +17,9 @@ from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
+from schedulearn.api.cli.lifecycle.resubmit import resubmit
+from schedulearn.api.cli.lifecycle.rm import rm
+from schedulearn.api.cli.lifecycle.wait import wait
 from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.run import run
 from schedulearn.api.cli.service.backup import backup, restore
@@ -55,6 +58,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
+    *(wait, resubmit, rm),
     *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)

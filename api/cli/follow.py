@@ -43,13 +43,6 @@ def follow(session: Session, job: Json, *, quiet: bool) -> int:
     return code
 
 
-def wait(session: Session, job: Json) -> Json:
-    """The job once it has ended."""
-    for _ in session.client.follow_logs(job["id"]):
-        pass
-    return session.client.job(job["id"])
-
-
 def write_log(text: str) -> None:
     """A job's output goes through as it is, colours and progress bars included, and at once."""
     sys.stdout.write(text)

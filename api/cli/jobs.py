@@ -23,6 +23,7 @@ from schedulearn.api.cli.common import (
     whoami,
 )
 from schedulearn.api.cli.follow import follow, write_log
+from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
 from schedulearn.api.client.client import ClientError, Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
@@ -77,7 +78,7 @@ def ls(
 def job_row(job: Json) -> list[Cell]:
     held = sum(job["allocation"].values())
     where = ",".join(job["allocation"])
-    gpus = f"{held} on {where}" if held else f"{job['required_gpus']}"
+    gpus = f"{held} on {where}" if where else f"{job['required_gpus']}"
     why = job["message"] or job["reason"]
     return [
         job["id"],
@@ -92,16 +93,22 @@ def job_row(job: Json) -> list[Cell]:
 
 
 @click.command(cls=Command)
+@click.option("--spec", "as_spec", is_flag=True, help="As a file to edit and submit: YAML, or JSON with --json.")
 @click.argument("job")
 @pass_session
-def show(session: Session, job: str) -> None:
+def show(session: Session, as_spec: bool, job: str) -> None:
     """Shows one job: what it asked for, its attempts, and what happened last.
 
     \b
     Examples:
       schedulearn show last
       schedulearn show 0abc --json
+      schedulearn show --spec 0abc > job.yaml     # then: schedulearn submit job.yaml
     """
+    if as_spec:
+        spec = session.client.spec(session.job_id(job))
+        print_json(spec) if session.as_json else click.echo(as_yaml(spec), nl=False)
+        return
     detail = session.client.job(session.job_id(job))
     if session.as_json:
         print_json(detail)

@@ -1,11 +1,9 @@
-"""submit: from flags, or from a JSON file."""
+"""submit: from flags, or from a file."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import PurePath
 from typing import IO, Any
 
@@ -23,9 +21,10 @@ from schedulearn.api.cli.common import (
     print_json,
     whoami,
 )
-from schedulearn.api.cli.follow import follow, wait
-from schedulearn.api.cli.times import parse_instant, parse_seconds
-from schedulearn.api.client.client import Json
+from schedulearn.api.cli.follow import follow
+from schedulearn.api.cli.job_files.reading import LARGEST, read_jobs
+from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
+from schedulearn.api.client.client import Job, Json
 
 _WORDS = "schedulearn.submit.words"
 
@@ -44,24 +43,10 @@ class SubmitCommand(Command):
         return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
 
 
-class _Parsed(click.ParamType[Any]):
-    """What `parse` makes of a text; its ValueError says what is wrong with it."""
-
-    name = "text"
-
-    def __init__(self, parse: Callable[[str], object]) -> None:
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return self._parse(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command(cls=SubmitCommand)
 @click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
+@click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
@@ -82,13 +67,13 @@ class _Parsed(click.ParamType[Any]):
 @click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
 @click.option("--weight", type=float, metavar="N", help="Its share against other jobs.  [default: 1]")
 @click.option(
-    "--deadline", type=_Parsed(parse_instant), metavar="WHEN", help="When it should be done: a time, or 2h from now."
+    "--deadline", type=Parsed(parse_instant), metavar="WHEN", help="When it should be done: a time, or 2h from now."
 )
 @click.option(
-    "--grace-period", type=_Parsed(parse_seconds), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]"
+    "--grace-period", type=Parsed(parse_seconds), metavar="TIME", help="For a checkpoint.  [default: 10s, elastic 60s]"
 )
 @click.option(
-    "--max-duration", type=_Parsed(parse_seconds), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d."
+    "--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d."
 )
 @click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
@@ -110,6 +95,7 @@ def submit(
     /,
     file: IO[str] | None,
     detach: bool,
+    env_from: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -118,26 +104,28 @@ def submit(
 ) -> int:
     """Submits a job and follows it: its log on stdout, its exit code at the end. Ctrl-C leaves it running.
 
-    FILE holds one job as JSON, or a list of jobs (all or none, not followed); `-` is stdin. It takes every key of
-    POST /jobs; flags override it. With --json the finished job is printed (with -d: the stored one).
+    FILE holds one job as YAML or JSON, or a list of jobs (all or none, not followed); `-` is stdin. It takes every key
+    of POST /jobs; flags override it. With --json the finished job is printed (with -d: the stored one).
 
     \b
     Examples:
       schedulearn submit --image schedulearn/horovod-cpu --gpus 2 -- python train.py --lr 0.1
-      schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.json
+      schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.yaml
       generate-jobs | schedulearn submit -
     """
     given = given_keys(context, flags, mounts, elastic)
     given_env, given_labels = given_pairs(env, labels)
     if file is None and not given:
-        raise click.UsageError("give a JSON file, or --image and a command after `--`")
+        raise click.UsageError("give a YAML or JSON file, or --image and a command after `--`")
     if "code" in given:
         given["code"] = code_of(session, given["code"])
     read = _read(file) if file is not None else {}
     jobs = [complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
     if isinstance(read, list):
+        if env_from is not None:
+            raise click.UsageError("--env-from goes with one job, not with a list")
         return _submit_many(session, jobs)
-    return send(session, jobs[0], detach)
+    return send(session, jobs[0], detach, None if env_from is None else session.job_id(env_from))
 
 
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
@@ -159,28 +147,39 @@ def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str
     return dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
 
 
-def send(session: Session, spec: Json, detach: bool) -> int:
+def send(session: Session, spec: Json, detach: bool, env_from: str | None = None) -> int:
     """Submits one job and follows it, or tells its id."""
-    job = session.client.submit(spec)
+    return submitted(session, session.client.submit(spec, env_from=env_from), detach)
+
+
+def submitted(session: Session, job: Job, detach: bool) -> int:
+    """Follows what was just submitted, or with `detach` prints its id; the exit code to end with."""
     if detach:
         if session.as_json:
             print_json(job)
         else:
-            click.echo(f"Submitted {job['id']} ({clean(job['name'])})" if session.pretty else job["id"])
+            click.echo(f"Submitted {job.id} ({clean(job.name)})" if session.pretty else job.id)
+            _warn(job)
         return 0
     try:
         if session.as_json:
-            job = wait(session, job)
+            job = session.client.wait(job)
             print_json(job)
             return exit_code(job)
         return follow(session, job, quiet=False)
     except KeyboardInterrupt:
         click.echo(
-            f"\nJob {job['id']} goes on. To follow it: schedulearn logs -f {job['id']}; "
-            f"to end it: schedulearn cancel {job['id']}",
+            f"\nJob {job.id} goes on. To follow it: schedulearn logs -f {job.id}; "
+            f"to end it: schedulearn cancel {job.id}",
             err=True,
         )
         return INTERRUPTED
+
+
+def _warn(job: Json) -> None:
+    """What its message says beside that it was submitted: that its deadline has passed, say."""
+    if more := str(job["message"]).removeprefix("Submitted.").strip():
+        click.echo(f"schedulearn: job {job['id']}: {clean(more)}", err=True)
 
 
 def _submit_many(session: Session, jobs: list[Json]) -> int:
@@ -190,17 +189,15 @@ def _submit_many(session: Session, jobs: list[Json]) -> int:
     else:
         for job in answer["items"]:
             click.echo(job["id"])
+            _warn(job)
     return 0
 
 
 def _read(file: IO[str]) -> Json | list[Json]:
     try:
-        found = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"it is not JSON: {error}", param_hint="FILE") from error
-    if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(job, dict) for job in found)):
-        return found
-    raise click.BadParameter("it must hold one job (an object) or a list of jobs", param_hint="FILE")
+        return read_jobs(file.read(LARGEST + 1), file.name)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
 
 
 def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:

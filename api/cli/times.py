@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
@@ -12,6 +14,21 @@ from schedulearn.api.client.client import Json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+
+
+class Parsed(click.ParamType[Any]):
+    """What `parse` makes of a text; its ValueError says what is wrong with it."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._read = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._read(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def parse_seconds(text: str) -> float:

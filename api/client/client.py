@@ -6,13 +6,17 @@ Answers are the API's JSON as it is; `schedulearn.api.answers` describes it.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any
 
+from schedulearn.api.client import calls
 from schedulearn.api.client.files import FilesClient
+from schedulearn.api.client.job import Job, LogPiece, resubmission
+from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.transport import (
     ApiError,
     ClientError,
@@ -23,21 +27,12 @@ from schedulearn.api.client.transport import (
     checked_json,
     part,
 )
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
-__all__ = ["ApiError", "Client", "ClientError", "Event", "Json", "LogPiece", "UnreachableError"]
+__all__ = ["ApiError", "Client", "ClientError", "Event", "Job", "Json", "LogPiece", "UnreachableError"]
 
-_PAGE = 1000
+PAGE = 1000
 _CODE_PIECE = 1 << 18
 _CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
-
-
-@dataclass(frozen=True)
-class LogPiece:
-    """`offset`: of the byte after `text` in the whole log; following resumes from there."""
-
-    offset: int
-    text: str
 
 
 class Client(FilesClient):
@@ -46,16 +41,37 @@ class Client(FilesClient):
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """
 
+    _reached = False
+
+    def _call(self, call: calls.Call) -> Json:
+        return self._object(call.method, call.path, params=call.params, json=call.json, key=call.key)
+
     # --- jobs ---
 
-    def submit(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> Json:
-        """The job as stored. A lost answer is asked for again; the key keeps that from making a second job."""
-        return self._object("POST", "jobs", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
+    def submit(
+        self,
+        spec: Mapping[str, Any],
+        idempotency_key: str | None = None,
+        *,
+        env_from: str | Job | None = None,
+    ) -> Job:
+        """The job as stored. A lost answer is asked for again; the key keeps that from making a second job.
+        `env_from`: a job that runs the same, whose values stand for masks."""
+        return Job(self._call(calls.submit(spec, idempotency_key, env_from)))
 
     def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
         """`{"items": [...]}`; all jobs or none."""
-        body = [dict(spec) for spec in specs]
-        return self._object("POST", "jobs:batch", json=body, key=idempotency_key or uuid.uuid4().hex)
+        return self._call(calls.submit_batch(specs, idempotency_key))
+
+    def resubmit(self, job: str | Job, **changes: Any) -> Job:
+        """Submits a job again, with keys changed: `resubmit(job, priority=80)`; None takes a key away."""
+        made, hidden = resubmission(self.spec(job), changes, datetime.now(UTC))
+        return self.submit(made, env_from=job if hidden else None)
+
+    def spec(self, job: str | Job) -> Json:
+        """The job as its user would write it: the five keys, and what differs from the defaults; values of variables
+        are hidden."""
+        return self._call(calls.spec(job))
 
     def jobs(
         self,
@@ -69,9 +85,7 @@ class Client(FilesClient):
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
         must have."""
-        pairs = [f"{name}={value}" for name, value in (labels or {}).items()]
-        given = {"state": list(states), "user": user, "q": q, "label": pairs, "cursor": cursor, "limit": limit}
-        return self._object("GET", "jobs", params={key: value for key, value in given.items() if value})
+        return self._call(calls.jobs(states, user, q, labels, cursor, limit))
 
     def all_jobs(
         self,
@@ -83,15 +97,59 @@ class Client(FilesClient):
     ) -> Json:
         """The same, with the items of all pages."""
         states = list(states)
-        page = self.jobs(states, user=user, q=q, labels=labels, limit=_PAGE)
+        page = self.jobs(states, user=user, q=q, labels=labels, limit=PAGE)
         items = page["items"]
         while page["next"]:
-            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=_PAGE)
+            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=PAGE)
             items += page["items"]
         return {**page, "items": items}
 
-    def job(self, job_id: str) -> Json:
-        return self._object("GET", f"jobs/{part(job_id)}")
+    def show(self, job: str | Job) -> Job:
+        """The job as it stands now, with its attempts. Also known as `job`."""
+        return Job(self._call(calls.job(job)))
+
+    job = show
+
+    def wait(
+        self,
+        job: str | Job,
+        timeout_s: float | None = None,
+        *,
+        progress: bool = False,
+        on_look: Callable[[Job], None] = lambda job: None,
+    ) -> Job:
+        """The job once it has ended, however it did. Survives restarts of the service. Raises TimeoutError after
+        `timeout_s`; the job goes on. `progress` shows a line that is kept up to date, in a notebook too; `on_look` gets
+        the job each time that it is looked at."""
+        line = ProgressLine() if progress else None
+        looks = Looks(timeout_s, self._reached)
+        while True:
+            try:
+                found = self.show(job)
+            except UnreachableError as error:
+                time.sleep(looks.after_loss(error))
+                continue
+            self._reached = True
+            on_look(found)
+            if line is not None:
+                line.show(found)
+            if found.ended:
+                return found
+            time.sleep(looks.after(found))
+
+    def cancel(self, job: str | Job) -> Job:
+        """Ends a job; a second call changes nothing."""
+        return Job(self._call(calls.cancel(job)))
+
+    def purge(self, job: str | Job) -> Json:
+        """Deletes a job that has ended, with its log, checkpoints and measurements: `{"id", "name"}`. What it used
+        stays counted."""
+        tries = PurgeTries()
+        while True:
+            try:
+                return self._call(calls.purge(job))
+            except ApiError as error:
+                time.sleep(tries.after(error))
 
     # --- code ---
 
@@ -117,9 +175,6 @@ class Client(FilesClient):
 
     # --- one job ---
 
-    def cancel(self, job_id: str) -> Json:
-        return self._object("POST", f"jobs/{part(job_id)}/cancel")
-
     def set_priority(self, job_id: str, priority: int) -> Json:
         return self._object("PATCH", f"jobs/{part(job_id)}", json={"priority": priority})
 
@@ -127,37 +182,37 @@ class Client(FilesClient):
         """What was measured of a job, and what follows from it."""
         return self._object("GET", f"jobs/{part(job_id)}/profile")
 
-    def job_events(self, job_id: str, after: int = 0, limit: int = 500) -> Json:
-        return self._object("GET", f"jobs/{part(job_id)}/events", params={"after": after, "limit": limit})
+    def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
+        return self._call(calls.job_events(job, after, limit))
 
-    def logs(self, job_id: str, offset: int = 0) -> Iterator[str]:
+    def logs(self, job: str | Job, offset: int = 0) -> Iterator[str]:
         """What there is now, in pieces."""
         import httpx
 
         try:
-            with self._http.stream("GET", f"/api/v1/jobs/{part(job_id)}/logs", params={"offset": offset}) as response:
+            with self._http.stream("GET", calls.logs_path(job), params={"offset": offset}) as response:
                 check(response, self.url)
                 yield from response.iter_text()
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
 
     def follow_logs(
-        self, job_id: str, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
+        self, job: str | Job, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
     ) -> Iterator[LogPiece]:
         """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice.
 
         `on_gap` is told when the service has gone for a while. Raises UnreachableError after `PATIENCE_S` of that.
         """
-        for event in self._follow(f"/api/v1/jobs/{part(job_id)}/logs", offset, on_gap):
+        for event in self._follow(calls.logs_path(job), offset, on_gap):
             if event.name == "log":
                 yield LogPiece(event.id or 0, event.data["text"])
-            elif event.name == "end" and self._has_ended(job_id):
+            elif event.name == "end" and self._has_ended(job):
                 return
 
-    def _has_ended(self, job_id: str) -> bool:
+    def _has_ended(self, job: str | Job) -> bool:
         """A service that stops ends its streams too: only the job's state tells."""
         try:
-            return JobStatus(self.job(job_id)["state"]) in TERMINAL
+            return self.show(job).ended
         except UnreachableError:
             return False
 
@@ -259,7 +314,7 @@ class Client(FilesClient):
 
     def events(self, after: int | None = None, limit: int = 200) -> Json:
         """The newest, or those after an id; oldest first."""
-        return self._object("GET", "events", params={"limit": limit, **({} if after is None else {"after": after})})
+        return self._call(calls.events(after, limit))
 
     def follow_events(self, after: int = 0, on_gap: Callable[[str], None] = lambda why: None) -> Iterator[Json]:
         """Everything that happened after the event with this id, then what happens, without end."""

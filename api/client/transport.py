@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
@@ -61,19 +61,8 @@ class Transport:
     def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
         import httpx
 
-        self.url = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
-        token = token or os.environ.get("SCHEDULEARN_TOKEN")
-        if token and not (token.isascii() and token.isprintable()):
-            raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
-        parts = urlsplit(self.url)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"authorization": f"Bearer {token}"} if token else {},
-            timeout=timeout_s,
-            # A proxy is of no use on the way to this machine itself, and certificates none without TLS.
-            trust_env=parts.hostname not in ("127.0.0.1", "localhost", "::1"),
-            verify=parts.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        )
+        self.url, options = connection(url, token, timeout_s)
+        self._http = httpx.Client(**options)
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +76,7 @@ class Transport:
     def _object(self, method: str, path: str, **options: Any) -> Json:
         answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
         if not isinstance(answer, dict):
-            raise _not_ours(self.url)
+            raise not_ours(self.url)
         return answer
 
     def _delete(self, path: str, **options: Any) -> None:
@@ -101,7 +90,7 @@ class Transport:
     def _list(self, method: str, path: str, **options: Any) -> list[Json]:
         answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
         if not isinstance(answer, list):
-            raise _not_ours(self.url)
+            raise not_ours(self.url)
         return answer
 
     def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
@@ -122,45 +111,107 @@ class Transport:
         """Server-sent events without end, resumed by id whenever the connection ends."""
         import httpx
 
-        connected = False
-        lost_at: float | None = None
-        tries = 0
+        held = ResumedStream(self.url, last_id, on_gap)
         while True:
-            headers = {"accept": "text/event-stream", "last-event-id": str(last_id)}
-            limits = httpx.Timeout(10.0, read=_SILENCE_S)
-            why: Exception | str = f"{self.url} closed the connection"
             try:
-                with self._http.stream("GET", path, headers=headers, timeout=limits) as response:
-                    if connected and response.status_code in (502, 503, 504):
-                        why = f"{self.url} answered {response.status_code}"
-                    else:
-                        check(response, self.url)
-                        connected, lost_at = True, None
-                        for event in parse_events(response.iter_bytes()):
-                            tries = 0
-                            last_id = last_id if event.id is None else event.id
-                            yield event
-            except httpx.ReadTimeout as error:
-                why, tries = error, 0
+                with self._http.stream("GET", path, headers=held.headers, timeout=limits()) as response:
+                    if held.opens(response):
+                        for chunk in response.iter_bytes():
+                            yield from held.feed(chunk)
             except httpx.TransportError as error:
-                if not connected:
+                if not held.connected:
                     raise self._unreachable(error) from error
-                why = error
-            lost_at = lost_at or time.monotonic()
-            if time.monotonic() - lost_at > PATIENCE_S:
-                raise UnreachableError(
-                    f"{self.url} has not answered for {PATIENCE_S:.0f} s ({_words(why)}); jobs go on"
-                )
-            if tries == 2:
-                on_gap(f"{self.url} does not answer; trying again for {PATIENCE_S:.0f} s")
-            time.sleep(_BACKOFF_S[min(tries, len(_BACKOFF_S) - 1)])
-            tries += 1
+                held.failed(error)
+            time.sleep(held.pause())
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(
-            f"no Schedulearn answers at {self.url} ({_words(error)}): start it with `schedulearn serve`, "
-            "or name its address with --url or SCHEDULEARN_URL"
-        )
+        return unreachable(self.url, error)
+
+
+def connection(url: str | None, token: str | None, timeout_s: float) -> tuple[str, Json]:
+    """The address of a service, and the options of a client of httpx for it. Raises ClientError."""
+    address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
+    token = token or os.environ.get("SCHEDULEARN_TOKEN")
+    if token and not (token.isascii() and token.isprintable()):
+        raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
+    parts = urlsplit(address)
+    return address, {
+        "base_url": address,
+        "headers": {"authorization": f"Bearer {token}"} if token else {},
+        "timeout": timeout_s,
+        # A proxy is of no use on the way to this machine itself, and certificates none without TLS.
+        "trust_env": parts.hostname not in ("127.0.0.1", "localhost", "::1"),
+        "verify": parts.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    }
+
+
+def unreachable(url: str, error: Exception) -> UnreachableError:
+    return UnreachableError(
+        f"no Schedulearn answers at {url} ({_words(error)}): start it with `schedulearn serve`, "
+        "or name its address with --url or SCHEDULEARN_URL"
+    )
+
+
+def limits() -> httpx.Timeout:
+    """Of a stream."""
+    import httpx
+
+    return httpx.Timeout(10.0, read=_SILENCE_S)
+
+
+class ResumedStream:
+    """A stream of events that should never end: what was read last, and how it is got back when it breaks."""
+
+    def __init__(self, url: str, last_id: int, on_gap: Callable[[str], None]) -> None:
+        self.connected = False
+        """It was open once."""
+        self._url = url
+        self._last_id = last_id
+        self._on_gap = on_gap
+        self._lost_at: float | None = None
+        self._tries = 0
+        self._why: Exception | str = ""
+        self._parser = EventParser()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"accept": "text/event-stream", "last-event-id": str(self._last_id)}
+
+    def opens(self, response: httpx.Response) -> bool:
+        """Whether there are events to come. Raises ApiError where the service refuses."""
+        self._parser = EventParser()
+        self._why = f"{self._url} closed the connection"
+        if self.connected and response.status_code in (502, 503, 504):
+            self._why = f"{self._url} answered {response.status_code}"
+            return False
+        check(response, self._url)
+        self.connected, self._lost_at = True, None
+        return True
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        for event in self._parser.feed(chunk):
+            self._tries = 0
+            self._last_id = self._last_id if event.id is None else event.id
+            yield event
+
+    def failed(self, error: Exception) -> None:
+        import httpx
+
+        self._why = error
+        if isinstance(error, httpx.ReadTimeout):
+            self._tries = 0
+
+    def pause(self) -> float:
+        """Seconds until the next try. Raises UnreachableError after PATIENCE_S."""
+        self._lost_at = self._lost_at or time.monotonic()
+        if time.monotonic() - self._lost_at > PATIENCE_S:
+            raise UnreachableError(
+                f"{self._url} has not answered for {PATIENCE_S:.0f} s ({_words(self._why)}); jobs go on"
+            )
+        if self._tries == 2:
+            self._on_gap(f"{self._url} does not answer; trying again for {PATIENCE_S:.0f} s")
+        self._tries += 1
+        return _BACKOFF_S[min(self._tries, len(_BACKOFF_S)) - 1]
 
 
 def base_url(url: str) -> str:
@@ -202,10 +253,10 @@ def checked_json(response: httpx.Response, url: str) -> Any:
     try:
         return response.json()
     except ValueError:
-        raise _not_ours(url) from None
+        raise not_ours(url) from None
 
 
-def _not_ours(url: str) -> ClientError:
+def not_ours(url: str) -> ClientError:
     return ClientError(f"what answers at {url} is not Schedulearn: check --url or SCHEDULEARN_URL")
 
 
@@ -213,23 +264,34 @@ def _words(error: Exception | str) -> str:
     return str(error) or type(error).__name__
 
 
-def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+class EventParser:
     """The events in a `text/event-stream`; comments and what is cut off at the end are left out."""
-    buffer = b""
-    event_id, name, data = None, "message", ""
-    for chunk in chunks:
-        *lines, buffer = (buffer + chunk).split(b"\n")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._event = _Unfinished()
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for raw in lines:
             line = raw.decode("utf-8", "replace").removesuffix("\r")
             field, _, value = line.partition(":")
             value = value.removeprefix(" ")
+            event = self._event
             if not line:
-                if data:
-                    yield Event(event_id, name, json.loads(data))
-                event_id, name, data = None, "message", ""
+                if event.data:
+                    yield Event(event.id, event.name, json.loads(event.data))
+                self._event = _Unfinished()
             elif field == "id" and value.isdigit():
-                event_id = int(value)
+                event.id = int(value)
             elif field == "event":
-                name = value
+                event.name = value
             elif field == "data":
-                data += value
+                event.data += value
+
+
+@dataclass
+class _Unfinished:
+    id: int | None = None
+    name: str = "message"
+    data: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
-from schedulearn.api.answers.job import Batch, EtaOut, FailureOut, GpuRef, JobDetail, JobNow, JobOut, JobPage, TaskOut
+from schedulearn.api.answers.job import (
+    Batch,
+    DeletedJob,
+    EtaOut,
+    FailureOut,
+    GpuRef,
+    JobDetail,
+    JobNow,
+    JobOut,
+    JobPage,
+    TaskOut,
+)
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
@@ -39,6 +51,7 @@ from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import FAILED, Sort, progress_of
@@ -50,6 +63,8 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 _JOB, _BATCH = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec])
 _BATCH_LIMIT = 10_000
 _REFUSED = problems(409, 422)
+_AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}}}
+_SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
 
 
 def json_body(model: Any) -> dict[str, Any]:
@@ -180,6 +195,14 @@ async def get_job(request: Request, job_id: str) -> JobDetail:
     return await cluster.db.aread(lambda db: _detail(cluster, db, job_id))
 
 
+@router.get("/jobs/{job_id}/spec", response_class=Response, responses=_SPEC)
+async def get_spec(request: Request, job_id: str) -> Response:
+    """The job as its user would write it, to submit it again: the five keys, and what differs from the defaults. Values
+    of variables are masked; `POST /api/v1/jobs?env_from=ID` takes them from the job."""
+    row = await cluster_of(request).db.aread(lambda db: repository.get_job(db, job_id))
+    return Response(json.dumps(written(row._asdict())), media_type="application/json")
+
+
 @router.patch("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
     cluster = cluster_of(request)
@@ -197,6 +220,16 @@ def cancel(request: Request, job_id: str) -> Response:
 def delete(request: Request, job_id: str) -> Response:
     """The same as cancel."""
     return cancel(request, job_id)
+
+
+@router.post("/jobs/{job_id}/purge", response_model=DeletedJob, responses=problems(404, 409, 422))
+def purge(request: Request, job_id: str) -> Response:
+    """Deletes a job that has ended, with all that it left: its log, checkpoints, measurements and attempts. Its events
+    stay, and so does what it used. There is no way back."""
+    cluster = cluster_of(request)
+    return cluster.service.delete(
+        job_id, lambda db, job: Answer(DeletedJob(id=job.id, name=job.name)), shown=cluster.shows
+    )
 
 
 @router.get("/jobs/{job_id}/events", response_model=EventPage, responses=problems(404))
@@ -269,6 +302,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     holders = [row.id for row in rows if row.status.holds_gpus]
     failed = [row for row in rows if row.status in FAILED]
     gpus: dict[str, list[GpuRef]] = {}
+    hosts: dict[str, list[str]] = {}
     served: dict[str, Service] = {}
     index: dict[str, int] = {}
     if holders or failed:
@@ -278,6 +312,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
         served = live_service(live, now)
         for task in live:
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
+            hosts.setdefault(task.job_id, []).append(task.host_id)
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
@@ -285,6 +320,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
         eta = etas.jobs.get(row.id)
         yield JobNow(
             gpus=gpus.get(row.id, ()),
+            hosts=hosts.get(row.id, ()),
             waiting=why_resting(row, now) or why_waiting(waiting, row.id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
             served=served.get(row.id, Service()),

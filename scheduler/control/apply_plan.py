@@ -175,7 +175,7 @@ def apply_plan(
     for resize in changes.resize:
         if resize.job.id in able:
             _stop_for_resize(conn, resize, plan, now)
-    starting = [job for job in changes.start if job.id in placements]
+    starting = [job for job in changes.start if job.id in placements and open_hosts.issuperset(placements[job.id])]
     for job in starting[:MOST_STARTS]:
         try:
             with conn.begin_nested():
@@ -249,7 +249,8 @@ def _by_machine(placement: Placement, machines: Mapping[str, str]) -> Placement:
     """Parts of one host together."""
     hosts: dict[str, tuple[LeaseClaim, ...]] = {}
     for part, claims in placement.items():
-        hosts[machines[part]] = hosts.get(machines[part], ()) + tuple(claims)
+        host = machines.get(part, part)  # a job without GPUs is planned for the host itself
+        hosts[host] = hosts.get(host, ()) + tuple(claims)
     return hosts
 
 
@@ -267,7 +268,8 @@ def _start(
     hosts = in_order(placement, places, job.checkpoint_host)
     attempt = job.attempt + 1
     where = ", ".join(f"{len(placement[h])} on {h}" for h in hosts)
-    message = f"Given GPUs: {where}." + (f" {why}" if why else "")
+    given = f"Given GPUs: {where}." if job.required_gpus else f"It needs no GPU, and starts on {hosts[0]}."
+    message = given + (f" {why}" if why else "")
     if any(agents[host].image_of(job) == OWN_ENVIRONMENT for host in hosts):
         message += f" It runs in the environment of the service: local processes have none for {job.container_image}."
     fields = next_generation(job)

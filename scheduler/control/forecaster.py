@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NamesImage
-from schedulearn.scheduler.core.model import JobView, Snapshot
+from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
+from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
@@ -111,8 +112,11 @@ class Forecaster:
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
         """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
         at most; raises PolicyFault if the policy can't be played."""
-        from schedulearn.scheduler.sim.forecast import Facts, forecast
+        from schedulearn.scheduler.sim.forecast import Eta, Facts, forecast
 
+        if not spec.required_gpus:  # it waits for nobody, and no simulation tells how long it takes
+            now = self._clock()
+            return Eta(now, None, None, None, Basis.GUESS), now
         policy = self._policy()
         snapshot, facts = self._look(policy, self._state())
         length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
@@ -152,19 +156,10 @@ class Forecaster:
             return load_cluster_state(conn)
 
     def _look(self, policy: Policy, state: ClusterState) -> tuple[Snapshot, Mapping[str, Facts]]:
-        """The cluster as `policy` would see it now."""
+        """The cluster as `policy` would see it now: without the jobs that need no GPUs."""
         from schedulearn.scheduler.sim.forecast import Facts
 
-        snapshot = build_snapshot(
-            state,
-            self._reachable(),
-            self._utilization,
-            self._clock(),
-            self._profiles.get,
-            policy.resizes,
-            settled=True,
-            work_of=self._profiles.work_of,
-        )
+        snapshot = without_cpu_only(self._snapshot(policy, state))
         facts = {}
         for view in snapshot.jobs:
             job, profile = state.jobs[view.id], self._profiles.get(view.id)
@@ -177,6 +172,18 @@ class Forecaster:
                 image_in=0.0 if view.allocation else self._image_in(job, job.fetch_hosts),
             )
         return snapshot, facts
+
+    def _snapshot(self, policy: Policy, state: ClusterState) -> Snapshot:
+        return build_snapshot(
+            state,
+            self._reachable(),
+            self._utilization,
+            self._clock(),
+            self._profiles.get,
+            policy.resizes,
+            settled=True,
+            work_of=self._profiles.work_of,
+        )
 
     def _run(self) -> float:
         began = time.monotonic()

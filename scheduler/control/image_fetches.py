@@ -129,7 +129,9 @@ def _write(
             there = any(host in images.agents and images.is_there(job.id, host) for host in job.fetch_hosts)
             message = "Its image is there." if there else "The host that fetched its image can't be used now."
             ends = JobChanges(pull_percent=None, fetch_hosts=[])
-            repository.move_job(conn, job, Reason.WAITING_FOR_GPUS, f"{message} It waits for GPUs.", now, **ends)
+            reason = Reason.WAITING_FOR_GPUS if job.required_gpus else Reason.WAITING_FOR_HOST
+            waits = "It waits for GPUs." if job.required_gpus else "It needs no GPU, and waits for a host."
+            repository.move_job(conn, job, reason, f"{message} {waits}", now, **ends)
 
 
 def _tell(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import select
 from sqlmodel import col
@@ -14,6 +14,7 @@ from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.usage import unknown_tasks
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,11 @@ class JobLogs:
         self._max_attempts = max_attempts
         self._max_bytes = max_bytes
         self._jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._thread = Background("job-logs", self._prune_all)
+        self._deleted: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """Tasks of deleted jobs."""
+        self._strays = True
+        """Logs may be there of jobs that a service deleted before it ended."""
+        self._thread = Background("job-logs", self._run)
 
     def start(self) -> None:
         with self._db.read() as conn:
@@ -63,6 +68,12 @@ class JobLogs:
             self._jobs.put(job_id)
             self._thread.wake()
 
+    def forget(self, task_ids: Iterable[str]) -> None:
+        """Removes the logs of deleted jobs soon."""
+        for task_id in task_ids:
+            self._deleted.put(task_id)
+        self._thread.wake()
+
     def prune(self, job_id: str) -> None:
         with self._db.read() as conn:
             tasks = [(task.attempt, task.id) for task in tasks_of(conn, [job_id])]
@@ -77,6 +88,17 @@ class JobLogs:
         if gone:
             log.info("job %s: the logs of %d attempts went, to keep within job_log_attempts and job_log_room",
                      job_id, len(gone))  # fmt: skip
+
+    def _run(self) -> None:
+        if self._strays:
+            self._strays = False
+            with self._db.read() as conn:
+                # Names first: the log of a task begins after its row.
+                for task_id in unknown_tasks(conn, self._logs.task_ids()):
+                    self._logs.delete(task_id)
+        while not self._deleted.empty():
+            self._logs.delete(self._deleted.get())
+        self._prune_all()
 
     def _prune_all(self) -> None:
         while not self._jobs.empty():

@@ -30,6 +30,7 @@ from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
+from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
@@ -91,6 +92,7 @@ class SchedulerLoop:
         self.host_grace_s = settings.host_grace
         self.policy = policy
         self.interval_s = settings.interval
+        self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
         self.profiles = profiles
         self.job_env = job_env
@@ -164,7 +166,9 @@ class SchedulerLoop:
             work_of=self.profiles.work_of,
         )
         images = Images(self.agents, state.jobs)
-        decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
+        facts = {host_id: status.facts for host_id, status in statuses.items()}
+        cpu_only = place_cpu_only(state, ready, facts, self._cpu_jobs, images.is_there, resting.keys())
+        decision = decide(lambda seen: self._decide(policy, seen, cpu_only), snapshot, images.is_there, images.soon)
         plan = decision.plan
         if plan is not None:
             state = self._apply(state, snapshot, plan, ready, now)
@@ -265,12 +269,14 @@ class SchedulerLoop:
                 gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({status.error})"
         return gone
 
-    def _decide(self, policy: Policy, snapshot: Snapshot) -> Plan | None:
-        """The policy's plan; None if it failed or broke a rule, which leaves everything as it is."""
+    def _decide(self, policy: Policy, snapshot: Snapshot, cpu_only: Places) -> Plan | None:
+        """The policy's plan, with the jobs that it does not see; None if it failed or broke a rule, which leaves
+        everything as it is."""
         began = time.perf_counter()
+        seen = without_cpu_only(snapshot)
         try:
-            plan = policy.allocate(snapshot)
-            faults = plan_faults(snapshot, plan)
+            plan = policy.allocate(seen)
+            faults = plan_faults(seen, plan)
         except Exception as error:
             log.exception("the policy failed")
             faults = [f"it raised {type(error).__name__}: {error}"]
@@ -285,7 +291,7 @@ class SchedulerLoop:
                 )
             )
         self.stats.policy_error = problem
-        return None if problem else plan
+        return None if problem else with_cpu_only(plan, snapshot, cpu_only)
 
     def _apply(self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float) -> ClusterState:
         """Claims what the plan gives; the state after that."""

@@ -20,7 +20,7 @@ from schedulearn.scheduler.control.submission_queue import JobValues, Submission
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
-from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
+from schedulearn.scheduler.errors import ConflictError, ContainersRemainError, IdempotencyError, InvalidError
 from schedulearn.scheduler.policies.registry import canonical_name, make_policy, policy_of
 from schedulearn.scheduler.specs.env_masking import check_no_mask
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
@@ -28,6 +28,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.repository import JobRow
+from schedulearn.scheduler.store.usage import delete_job
 
 DEFAULT_POLICY = "fifo"
 
@@ -82,6 +83,8 @@ class Service:
         self.wake = wake
         self.clock = clock
         self.max_gpus_per_job = max_gpus_per_job
+        self.on_delete: Callable[[Sequence[str]], None] = lambda tasks: None
+        """Called with the tasks of each job that was deleted."""
         self._submissions = SubmissionQueue(db, wake)
         self._policy_lock = threading.Lock()
         self._policy, self.policy_problem = self._load_policy()
@@ -173,6 +176,26 @@ class Service:
 
         answered = self.db.write(change)
         self.wake()
+        return answered
+
+    def delete(self, job_id: str, answer: Answer[A] | None = None, *, shown: Callable[[str], bool]) -> A:
+        """Deletes a job that has ended, with its rows; `on_delete` has the rest removed. `shown`: whether a host still
+        shows a container of the job. Raises ConflictError while it has not ended."""
+        make = answer or cast("Answer[A]", _row)
+        tasks: list[str] = []
+
+        def change(conn: Connection) -> A:
+            job = repository.get_job(conn, job_id)
+            if not JobStatus(job.status).terminal:
+                raise ConflictError(f"job {job_id} is {job.status}: cancel it, and delete it once it has ended")
+            if shown(job_id):
+                raise ContainersRemainError(f"the containers of job {job_id} are being removed: try again in a moment")
+            answered = make(conn, job)
+            tasks.extend(delete_job(conn, job, self.clock()))
+            return answered
+
+        answered = self.db.write(change)
+        self.on_delete(tasks)
         return answered
 
     def set_priority(self, job_id: str, priority: int, answer: Answer[A] | None = None) -> A:

@@ -87,7 +87,7 @@ def with_what_is_kept(reasons: Mapping[str, str], snapshot: Snapshot, plan: Plan
     kept = {}
     for job in snapshot.jobs:
         mine = plan.allocations.get(job.id, {})
-        if not job.allocation and job.id not in reasons and leaving.intersection(mine):
+        if not job.allocation and job.id not in reasons and leaving.intersection(mine) and any(mine.values()):
             gpus = sum(mine.values())
             what = f"{gpu_count(gpus)} of {', '.join(sorted(mine))} {'is' if gpus == 1 else 'are'} kept for it"
             sentence = f"{what}; it starts when those that leave {'it' if gpus == 1 else 'them'} have ended."

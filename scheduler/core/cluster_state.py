@@ -77,6 +77,15 @@ class StartDetails(NamedTuple):
     setup: str | None
 
 
+class CpuNeed(NamedTuple):
+    """What a job without GPUs asks for; None: nothing of its own."""
+
+    id: str
+    cpus: float | None
+    memory_bytes: int | None
+    shm_bytes: int
+
+
 class Task(NamedTuple):
     """One container of a job: as it should be, and what became of it."""
 
@@ -161,6 +170,8 @@ class ClusterState:
     jobs: Mapping[str, Job]
     starting: Mapping[str, StartDetails]
     """By job, of those with tasks that are yet to start."""
+    cpu_needs: Mapping[str, CpuNeed]
+    """By job, of those without GPUs."""
     tasks: Sequence[Task]
     """Those that have not ended."""
     hosts: Sequence[Host]

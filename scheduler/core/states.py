@@ -95,6 +95,7 @@ class Reason(StrEnum):
     WAITING_FOR_GPUS = "waiting_for_gpus"
     UNSATISFIABLE = "unsatisfiable_now"
     WAITING_FOR_IMAGE = "waiting_for_image"
+    WAITING_FOR_HOST = "waiting_for_host"
     BEHIND_OTHERS = "behind_others"
     LOST = "lost"
     HOST_LOST = "host_lost"
@@ -130,6 +131,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.WAITING_FOR_GPUS: _Q,
     Reason.UNSATISFIABLE: _Q,
     Reason.WAITING_FOR_IMAGE: _Q,
+    Reason.WAITING_FOR_HOST: _Q,
     Reason.BEHIND_OTHERS: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,

@@ -147,6 +147,11 @@ class Checkpoints:
     def close(self) -> None:
         self._thread.close()
 
+    def sweep_soon(self) -> None:
+        """A job was deleted: nobody knows it any more."""
+        self._swept_at = -_SWEEP_S
+        self._thread.wake()
+
     def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """Brings a job's newest checkpoints to a host: from where they are, else as the service has copied them, else
         none. Raises RuntimeFault where a try later may help."""

@@ -62,6 +62,10 @@ class Outputs:
     def close(self) -> None:
         self._thread.close()
 
+    def sweep_soon(self) -> None:
+        """A job was deleted: nobody knows it any more."""
+        self._thread.wake()
+
     def fetch(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """Brings a job's outputs to the host where it goes on, beside those that it has there. Raises RuntimeFault
         where a try later may help."""

@@ -107,7 +107,7 @@ class Parking:
         reachable, now = self._reachable(), self._clock()
         held: Counter[str] = Counter()
         for task in state.tasks:
-            held[task.host_id] += len(task.gpu_uuids)
+            held[task.host_id] += max(1, len(task.gpu_uuids))  # a host is not switched off under a job without GPUs
         with_gpus = {gpu.host_id for gpu in state.gpus}
         rigid = {t.host_id for t in state.tasks if t.job_id not in state.jobs or not state.jobs[t.job_id].elastic}
         return [

@@ -110,6 +110,10 @@ class LogStore:
                 return
             time.sleep(poll_s)
 
+    def task_ids(self) -> set[str]:
+        """Those that have a log."""
+        return {entry.name for entry in os.scandir(self.root) if entry.is_dir()} if self.root.is_dir() else set()
+
     def sizes(self) -> dict[str, int]:
         """Bytes on disk of each task's log."""
         found: dict[str, int] = {}

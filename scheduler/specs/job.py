@@ -69,7 +69,10 @@ class JobFields(BaseModel):
         min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
     )
     required_gpus: int = Field(
-        ge=1, le=MAX_GPUS, description="GPUs that a rigid job gets, and an elastic one starts from"
+        ge=0,
+        le=MAX_GPUS,
+        description="GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its "
+        "command is, without a launcher",
     )
 
     elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
@@ -78,8 +81,8 @@ class JobFields(BaseModel):
         description="elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, "
         "while it trains, each GPU in a container of its own",
     )
-    min_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default 1")
-    max_gpus: int | None = Field(default=None, ge=1, le=MAX_GPUS, description="elastic jobs only; default: no bound")
+    min_gpus: int | None = Field(default=None, ge=0, le=MAX_GPUS, description="elastic jobs only; default 1")
+    max_gpus: int | None = Field(default=None, ge=0, le=MAX_GPUS, description="elastic jobs only; default: no bound")
     priority: int = Field(default=50, ge=0, le=100, description="higher first")
     weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
     deadline: Instant | None = Field(
@@ -191,30 +194,44 @@ class JobSpec(JobFields):
     def _bounds(self) -> Self:
         if _size(self) > MAX_SPEC:
             raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
+        if not self.required_gpus or 0 in (self.min_gpus, self.max_gpus):
+            self._check_cpu_only()
         if not self.elastic:
             for bound in ("min_gpus", "max_gpus"):
                 if getattr(self, bound) not in (None, self.required_gpus):
                     raise ValueError(f"{bound} differs from required_gpus, which only an elastic job may: set elastic")
             self.min_gpus = self.max_gpus = self.required_gpus
         if self.resize == "in-place":
-            if not self.elastic:
-                raise ValueError("resize: in-place is for elastic jobs: set elastic")
-            if self.launcher != "horovod" or names_launcher(self.command):
-                raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+            self._check_in_place()
         if isinstance(self.requirements, str) and self.code is None:
             raise ValueError(f"requirements names the file {self.requirements[:80]!r}, which needs code to be in")
         if self.batch_size and self.max_batch_size and self.max_batch_size < self.batch_size:
             raise ValueError(f"max_batch_size ({self.max_batch_size}) is less than batch_size ({self.batch_size})")
         self.family = self.family or family_of(self.container_image, self.command)
         self.grace_period = self.grace_period or (ELASTIC_GRACE_S if self.elastic else GRACE_S)
-        self.min_gpus = self.min_gpus or 1
-        self.max_gpus = self.max_gpus or MAX_GPUS
-        if not self.min_gpus <= self.required_gpus <= self.max_gpus:
-            raise ValueError(
-                f"required_gpus ({self.required_gpus}) must lie between min_gpus ({self.min_gpus}) "
-                f"and max_gpus ({self.max_gpus})"
-            )
+        if self.elastic:
+            self.min_gpus, self.max_gpus = least, most = self.min_gpus or 1, self.max_gpus or MAX_GPUS
+            if not least <= self.required_gpus <= most:
+                raise ValueError(
+                    f"required_gpus ({self.required_gpus}) must lie between min_gpus ({least}) and max_gpus ({most})"
+                )
         return self
+
+    def _check_in_place(self) -> None:
+        if not self.elastic:
+            raise ValueError("resize: in-place is for elastic jobs: set elastic")
+        if self.launcher != "horovod" or names_launcher(self.command):
+            raise ValueError("resize: in-place needs the launcher horovod, which the command leaves to the service")
+
+    def _check_cpu_only(self) -> None:
+        if self.elastic:
+            raise ValueError("an elastic job needs GPUs: required_gpus, min_gpus and max_gpus are 1 at least")
+        if not self.required_gpus:
+            if "launcher" in self.model_fields_set and self.launcher != "none":
+                raise ValueError(
+                    f"launcher: {self.launcher} starts a worker a GPU, and required_gpus is 0: leave it out"
+                )
+            self.launcher = "none"
 
 
 def without_bounds(shown: type[JobFields]) -> None:

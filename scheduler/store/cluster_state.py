@@ -23,6 +23,7 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 _ALL_JOBS = _columns(Job, records.Job._fields)
 _JOBS = _ALL_JOBS.where(col(Job.status).not_in([status.value for status in TERMINAL]))
 _STARTS = _columns(Job, records.StartDetails._fields)
+_CPU_NEEDS = _columns(Job, records.CpuNeed._fields)
 _TASKS = _columns(Task, records.Task._fields).order_by(col(Task.seq))
 _LIVE_TASKS = _TASKS.where(col(Task.state) != TaskStatus.ENDED)
 _HOSTS = _columns(Host, records.Host._fields).order_by(col(Host.position), col(Host.id))
@@ -51,6 +52,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
     return ClusterState(
         jobs=jobs,
         starting=_load_starts(conn, {task.job_id for task in tasks if task.wanted}),
+        cpu_needs=_load_cpu_needs(conn, jobs),
         tasks=tasks,
         hosts=found.hosts,
         gpus=found.gpus,
@@ -70,8 +72,8 @@ def load_gpu_leases(conn: Connection) -> GpuLeases:
 
 
 def succeeded_jobs(conn: Connection, limit: int) -> list[records.Job]:
-    """The last jobs that ended well, by time of submission."""
-    query = _ALL_JOBS.where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.run_seconds) > 0)
+    """The last jobs with GPUs that ended well, by time of submission."""
+    query = _ALL_JOBS.where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
     newest = conn.execute(query.order_by(col(Job.submitted_at).desc()).limit(limit)).all()
     return [records.Job._make(row) for row in reversed(newest)]
 
@@ -103,6 +105,13 @@ def _load_starts(conn: Connection, job_ids: set[str]) -> Mapping[str, records.St
         return {}
     found = map(records.StartDetails._make, conn.execute(_STARTS.where(col(Job.id).in_(job_ids))))
     return {start.id: start for start in found}
+
+
+def _load_cpu_needs(conn: Connection, jobs: Mapping[str, records.Job]) -> Mapping[str, records.CpuNeed]:
+    if all(job.required_gpus for job in jobs.values()):
+        return {}
+    query = _CPU_NEEDS.where(col(Job.required_gpus) == 0, col(Job.status).not_in([state.value for state in TERMINAL]))
+    return {need.id: need for need in map(records.CpuNeed._make, conn.execute(query))}
 
 
 def _load_progress(conn: Connection, job_ids: Sequence[str]) -> Mapping[str, records.JobProgress]:

@@ -23,17 +23,17 @@ from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
-from schedulearn.scheduler.store import models, moved_outputs, sweeps, webhooks
+from schedulearn.scheduler.store import models, moved_outputs, sweeps, usage, webhooks
 from schedulearn.scheduler.store.columns import read_json
 from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 
-HEAD = "0018"
+HEAD = "0022"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
-TABLES = (models, moved_outputs, sweeps, webhooks)
+TABLES = (models, moved_outputs, sweeps, usage, webhooks)
 """The modules that have tables: those of each are known once it is imported."""
 
 _GROUP = 512  # changes that share one commit, at most

@@ -40,7 +40,7 @@ class Job(SQLModel, table=True):
 
     __table_args__ = (
         CheckConstraint(f"status IN ({_STATES})", name="job_status"),
-        CheckConstraint("required_gpus >= 1 AND min_gpus >= 1 AND max_gpus >= min_gpus", name="job_gpus"),
+        CheckConstraint("required_gpus >= 0 AND min_gpus >= 0 AND max_gpus >= min_gpus", name="job_gpus"),
         CheckConstraint("priority BETWEEN 0 AND 100", name="job_priority"),
         CheckConstraint("(finished_at IS NOT NULL) = (status IN ('succeeded','failed','cancelled','timeout'))",
                         name="job_finished"),

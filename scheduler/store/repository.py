@@ -263,10 +263,11 @@ def add_task(db: Connection, claims: Iterable[tuple[str, int]], now: float, **fi
         "image": "", **fields,
     }  # fmt: skip
     db.execute(_ADD_TASK, {**values, "gpu_uuids": [uuid for uuid, _ in claims]})
-    db.execute(
-        _ADD_LEASE,
-        [{"gpu_uuid": uuid, "slot": slot, "task_id": fields["id"], "claimed_at": now} for uuid, slot in claims],
-    )
+    if claims:
+        db.execute(
+            _ADD_LEASE,
+            [{"gpu_uuid": uuid, "slot": slot, "task_id": fields["id"], "claimed_at": now} for uuid, slot in claims],
+        )
 
 
 def lease_port(db: Connection, host_id: str, task_id: str, attempt: int) -> None:

@@ -1,20 +1,40 @@
-"""Who used how much: GPU-hours and energy by user, label and day, summed from the history of tasks."""
+"""Who used how much: GPU-hours and energy by user, label and day, summed from the history of tasks. What the tasks of
+deleted jobs used stays counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Index, delete, insert, select
 from sqlalchemy.engine import Connection
-from sqlmodel import col
+from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.cluster_state import run_seconds
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.columns import InstantColumn, json_column
 from schedulearn.scheduler.store.models import Job, Task
 
 DAY_S = 86_400
+
+
+class DeletedTask(SQLModel, table=True):
+    """What a task of a deleted job used: what was used stays in the reports."""
+
+    __tablename__ = "deleted_task"
+    __table_args__ = (Index("deleted_task_by_end", "finished_at"),)
+
+    id: str = Field(primary_key=True)
+    job_id: str
+    user: str
+    labels: dict[str, str] = Field(sa_column=json_column())
+    created_at: float = Field(sa_type=InstantColumn)
+    finished_at: float | None = Field(default=None, sa_type=InstantColumn)
+    gpu_uuids: list[str] = Field(sa_column=json_column())
+    energy_joules: float
 
 
 @dataclass
@@ -55,18 +75,9 @@ def usage(
     """What was used from `since` to `until`, grouped by any of "day" (UTC), "user" and "label" (the value of the label
     of that name). GPUs count from the time that a task was given them, also before its container runs, until it is gone
     or up to `now`; a pause holds its GPUs, and counts. Energy is laid over a task's time evenly."""
-    query = (
-        select(
-            col(Task.job_id), col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids),
-            col(Task.energy_joules), col(Job.user), col(Job.labels),
-        )
-        .join(Job, col(Job.id) == col(Task.job_id))
-        .where(col(Task.created_at) < until)
-        .where(col(Task.finished_at).is_(None) | (col(Task.finished_at) > since))
-    )  # fmt: skip
     found: dict[tuple[str, str, str], Usage] = {}
     jobs: dict[tuple[str, str, str], set[str]] = {}
-    for row in db.execute(query):
+    for row in chain(*map(db.execute, _tasks_between(since, until))):
         end = row.finished_at or now
         joules_a_second = row.energy_joules / max(1e-9, end - row.created_at)
         for begin, finish in (
@@ -89,6 +100,19 @@ def usage(
     return [found[key] for key in sorted(found)]
 
 
+def _tasks_between(since: float, until: float) -> Iterator[Any]:
+    """Queries for those of the jobs that there are, and for those of deleted ones."""
+    for task, job in ((Task, Job), (DeletedTask, DeletedTask)):
+        query = select(
+            col(task.job_id), col(task.created_at), col(task.finished_at), col(task.gpu_uuids),
+            col(task.energy_joules), col(job.user), col(job.labels),
+        )  # fmt: skip
+        query = query if task is DeletedTask else query.join(Job, col(Job.id) == col(Task.job_id))
+        yield query.where(
+            col(task.created_at) < until, col(task.finished_at).is_(None) | (col(task.finished_at) > since)
+        )
+
+
 def _days(begin: float, end: float) -> list[tuple[float, float]]:
     """The parts of a span by day (UTC)."""
     parts = []
@@ -97,3 +121,23 @@ def _days(begin: float, end: float) -> list[tuple[float, float]]:
         parts.append((begin, min(end, midnight)))
         begin = midnight
     return parts
+
+
+def delete_job(conn: Connection, job: repository.JobRow, now: float) -> list[str]:
+    """Deletes an ended job with its tasks, and all that it reported; ids of the tasks. Its events stay, with one that
+    tells of this."""
+    columns = [Task.id, Task.job_id, Task.created_at, Task.finished_at, Task.gpu_uuids, Task.energy_joules]
+    used = select(*map(col, columns), col(Job.user), col(Job.labels)).join(Job, col(Job.id) == col(Task.job_id))
+    tasks = [row._asdict() for row in conn.execute(used.where(col(Task.job_id) == job.id))]
+    if tasks:
+        conn.execute(insert(DeletedTask), tasks)
+    conn.execute(delete(Job).where(col(Job.id) == job.id))
+    message = f"Deleted with its log, checkpoints and measurements: {job.name}."
+    data = {"name": job.name, "user": job.user, "state": job.status, "submitted_at": job.submitted_at}
+    repository.add_event(conn, now, "job.deleted", code="deleted", message=message, job_id=job.id, data=data)
+    return [str(task["id"]) for task in tasks]
+
+
+def unknown_tasks(conn: Connection, names: set[str]) -> set[str]:
+    """Those of `names` that are no task's id."""
+    return names - set(conn.execute(select(col(Task.id))).scalars()) if names else set()

@@ -1,7 +1,8 @@
 """Schedulearn: a lightweight, Docker-native scheduler for deep-learning training.
 
-`schedulearn.Client` talks to a service, `schedulearn.policy` is for authors of policies, `schedulearn.worker` for
-training scripts. This file also goes into job containers, which have none of the service's libraries.
+`schedulearn.Client` and `schedulearn.AsyncClient` talk to a service, `schedulearn.policy` is for authors of policies,
+`schedulearn.worker` for training scripts. This file also goes into job containers, which have none of the service's
+libraries.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from schedulearn.api.client.client import Client
+    from schedulearn.api.client.async_client import AsyncClient
+    from schedulearn.api.client.client import ApiError, Client, ClientError, Job, UnreachableError
 
-__all__ = ["Client", "__version__"]
+__all__ = ["ApiError", "AsyncClient", "Client", "ClientError", "Job", "UnreachableError", "__version__"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    if name == "Client":
-        from schedulearn.api.client.client import Client
+    if name == "AsyncClient":
+        from schedulearn.api.client.async_client import AsyncClient
 
-        return Client
+        return AsyncClient
+    if name in __all__:
+        from schedulearn.api.client import client
+
+        found: object = getattr(client, name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -124,6 +124,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/jobs"): [Ask()],
     ("GET", "/api/v1/jobs/{job_id}"): [Ask(), Ask(path="/api/v1/jobs/{done}"), Ask(path="/api/v1/jobs/{waiting}")],
     ("GET", "/jobs/{job_id}"): [Ask()],
+    ("GET", "/api/v1/jobs/{job_id}/spec"): [Ask(), Ask(path="/api/v1/jobs/{done}/spec")],
     ("GET", "/api/v1/jobs/{job_id}/events"): [Ask()],
     ("GET", "/api/v1/jobs/{job_id}/logs"): [Ask(path="/api/v1/jobs/{done}/logs")],
     ("GET", "/api/v1/jobs/{job_id}/profile"): [Ask(), Ask(path="/api/v1/jobs/{waiting}/profile")],
@@ -179,6 +180,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("PATCH", "/api/v1/jobs/{job_id}"): [Ask({"priority": 7})],
     ("POST", "/api/v1/jobs/{job_id}/cancel"): [Ask()],
     ("DELETE", "/api/v1/jobs/{job_id}"): [Ask()],
+    ("POST", "/api/v1/jobs/{job_id}/purge"): [Ask(path="/api/v1/jobs/{done}/purge")],
     ("DELETE", "/jobs/{job_id}"): [Ask()],
 }
 """In this order: what is shown was made before, and what is removed was shown."""

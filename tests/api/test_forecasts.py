@@ -123,6 +123,6 @@ def test_a_job_is_told_when_it_would_start_before_it_is_submitted(api: Api) -> N
     assert expect(required_gpus=1)["start"] < expect(required_gpus=2)["start"], "it waits for the holder"
     assert expect(required_gpus=99)["start"] is None
     assert len(api.http.get("/api/v1/jobs").json()["items"]) == 1
-    refused = api.http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, "required_gpus": 0})
+    refused = api.http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, "required_gpus": -1})
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "required_gpus"

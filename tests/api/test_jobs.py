@@ -36,7 +36,7 @@ def test_a_batch_is_stored_all_or_none(api: Api) -> None:
     good = api.http.post("/api/v1/jobs:batch", json=[{**FIVE_KEYS, "name": str(i)} for i in range(3)])
     assert good.status_code == 201
     assert [job["name"] for job in good.json()["items"]] == ["0", "1", "2"]
-    bad = api.http.post("/api/v1/jobs:batch", json=[FIVE_KEYS, {**FIVE_KEYS, "required_gpus": 0}])
+    bad = api.http.post("/api/v1/jobs:batch", json=[FIVE_KEYS, {**FIVE_KEYS, "required_gpus": -1}])
     assert bad.status_code == 422
     assert bad.json()["errors"][0]["field"] == "1.required_gpus"
     assert api.http.post("/api/v1/jobs:batch", json=[]).status_code == 422

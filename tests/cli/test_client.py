@@ -6,7 +6,7 @@ import pytest
 
 from schedulearn.api.cli.common import clean, exit_code
 from schedulearn.api.cli.times import parse_seconds, show_seconds
-from schedulearn.api.client.transport import ClientError, Event, base_url, parse_events, part
+from schedulearn.api.client.transport import ClientError, Event, EventParser, base_url, part
 
 STREAM = (
     b': connected\n\nid: 3\nevent: log\ndata: {"text":"a"}\n\n: alive\n\ndata: {}\r\n\r\nid: 4\nevent: log\ndata: {"te'
@@ -16,7 +16,11 @@ STREAM = (
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_events_are_the_same_however_the_stream_is_cut(size: int) -> None:
     chunks = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
-    assert list(parse_events(chunks)) == [Event(3, "log", {"text": "a"}), Event(None, "message", {})]
+    parser = EventParser()
+    assert [event for chunk in chunks for event in parser.feed(chunk)] == [
+        Event(3, "log", {"text": "a"}),
+        Event(None, "message", {}),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,17 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
     ]
     ids = service.run("submit", "-", stdin=json.dumps(jobs)).out.split()
     assert [service.job(job_id)["name"] for job_id in ids] == ["n0", "n1", "n2"]
-    jobs[1]["required_gpus"] = 0
+    jobs[1]["required_gpus"] = -1
     assert "1.required_gpus" in service.run("submit", "-", stdin=json.dumps(jobs), code=1).err
 
 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "says"),
     [
-        (["submit"], "", "JSON file, or --image"),
+        (["submit"], "", "YAML or JSON file, or --image"),
         (["submit", "/nonexistent.json"], "", "No such file"),
         (["submit", "-"], "{", "it is not JSON"),
+        (["submit", "-"], "name: [", "neither JSON nor YAML"),
         (["submit", "-"], "[1]", "an object"),
         (["submit", "-"], "[" * 100_000, "it is not JSON"),
         ([*FLAGS, "--command", "true", "--", "false"], "", "not both"),
@@ -149,7 +150,7 @@ def test_wrong_usage_ends_with_2_and_says_how_it_is_done(
 def test_what_the_service_refuses_is_named_and_ends_with_1(service: Service) -> None:
     refused = service.run("submit", "-", stdin='{"container_image": "x", "command": "true", "gpu": 1}', code=1)
     assert refused.err == "Error: gpu: there is no such key; did you mean 'required_gpus'?\n"
-    assert "required_gpus" in service.run(*FLAGS, "--gpus", "0", "--", "true", code=1).err
+    assert "required_gpus" in service.run(*FLAGS, "--gpus", "-1", "--", "true", code=1).err
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:
@@ -231,3 +232,11 @@ def test_on_a_terminal_the_wait_is_shown_and_the_log_left_alone(service: Service
     assert "lo\x1b[31mg" in shown.out
     assert "log\nschedulearn: job" in without_escapes(shown.out)
     wait_for(lambda: service.run("ls", "--json").json["items"] == [])
+
+
+def test_a_job_without_gpus_runs_while_all_gpus_are_taken(service: Service) -> None:
+    big = service.submit_shell("sleep 60", gpus=4)
+    service.wait(big, "running")
+    shown = "echo $NVIDIA_VISIBLE_DEVICES $SCHEDULEARN_NUM_GPUS; sleep 0.2"
+    assert service.run("submit", "--image", IMAGE, "--gpus", "0", "--", "sh", "-c", shown).out == "void 0\n"
+    assert service.job(big)["state"] == "running"

@@ -17,7 +17,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float),
     "null": (type(None),),
 }
-_SAYS_NOTHING = {"title", "description", "default"}
+_BOUNDS = {f"{most}{what}" for most in ("min", "max") for what in ("Length", "Properties", "imum")}
+_BOUNDS |= {"exclusiveMinimum", "exclusiveMaximum", "pattern", "format"}
+"""Of requests: a job that is shown as POST takes it was held to them when it was stored."""
+_SAYS_NOTHING = {"title", "description", "default", *_BOUNDS}
 
 
 def faults(document: Mapping[str, Any], schema: Mapping[str, Any], value: object, where: str = "$") -> list[str]:

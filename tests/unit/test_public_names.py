@@ -20,6 +20,18 @@ def test_what_authors_of_policies_need_is_in_one_place() -> None:
 
 def test_the_client_is_there_and_loads_nothing_before_it_is_asked_for() -> None:
     assert schedulearn.Client is Client
+    assert all(getattr(schedulearn, name) for name in schedulearn.__all__)
     program = "import sys, schedulearn; print(sorted({'httpx', 'pydantic', 'schedulearn.api'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_the_client_needs_httpx_and_nothing_else_of_the_service() -> None:
+    """What the extra `client` installs."""
+    program = (
+        "import sys, schedulearn; schedulearn.AsyncClient(), schedulearn.Client(), schedulearn.Job; "
+        "service = {'pydantic', 'yaml', 'fastapi', 'sqlalchemy', 'docker'}; "
+        "print(sorted(service & set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

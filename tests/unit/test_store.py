@@ -163,7 +163,7 @@ def test_pauses_count_neither_as_run_time_nor_as_service(stored: Database) -> No
 
 @pytest.mark.parametrize(
     "change",
-    ["status = 'dreaming'", "status = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = 0"],
+    ["status = 'dreaming'", "status = 'failed'", "finished_at = 1.0", "priority = 101", "required_gpus = -1"],
 )
 def test_the_database_refuses_a_job_that_cannot_be(stored: Database, change: str) -> None:
     with pytest.raises(IntegrityError):
@@ -228,6 +228,34 @@ def test_a_job_that_pulled_with_gpus_keeps_them_over_the_migration_until_it_has_
         assert connection.execute(text("SELECT status, fetch_hosts FROM job")).all() == [("starting", "[]")]
         connection.rollback()
         store.downgrade(engine, "0012")
+    engine.dispose()
+
+
+def test_the_migration_to_jobs_without_gpus_keeps_what_refers_to_jobs_and_goes_back(tmp_path: Path) -> None:
+    engine = store._engine(f"sqlite:///{tmp_path / 'old.db'}")
+    store.upgrade(engine, "0015")
+    columns = [each for each in inspect(engine).get_columns("job") if not each["nullable"]]
+    values = {c["name"]: "'x'" if "CHAR" in str(c["type"]) or "TEXT" in str(c["type"]) else "1" for c in columns}
+    values |= {"status": "'queued'", "env": "'{}'", "labels": "'{}'", "mounts": "'{}'", "fetch_hosts": "'[]'"}
+    one = f"INSERT INTO job ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+    none = one.replace("'x'", "'y'").replace(", 1, 1, 1,", ", 0, 0, 0,", 1)
+    with engine.begin() as connection:
+        connection.execute(text(one))
+        connection.execute(text("INSERT INTO metric (job_id, name, points) VALUES ('x', 'loss', '[]')"))
+    with engine.connect() as connection, pytest.raises(IntegrityError):
+        connection.execute(text(none))
+    store.upgrade(engine)
+    with engine.begin() as connection:
+        connection.execute(text(none))
+        assert connection.execute(text("SELECT id FROM job ORDER BY id")).scalars().all() == ["x", "y"]
+        assert connection.execute(text("SELECT job_id FROM metric")).scalars().all() == ["x"]
+        assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
+    with engine.connect() as connection:
+        store.downgrade(engine, "0015")
+        connection.rollback()
+        assert connection.execute(text("SELECT id FROM job")).scalars().all() == ["x"]
+        with pytest.raises(IntegrityError):
+            connection.execute(text(none))
     engine.dispose()
 
 

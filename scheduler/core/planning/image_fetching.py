@@ -76,7 +76,7 @@ def decide(
 def _new_hosts(job: JobView, plan: Plan, machines: Mapping[str, str]) -> tuple[str, ...]:
     """Where the plan has a job that it is not yet; nothing for one that stays where it is."""
     wanted, now = plan.allocations.get(job.id, {}), {machines.get(part, part) for part in job.allocation}
-    return tuple(sorted({machines[part] for part in wanted} - now))
+    return tuple(sorted({machines.get(part, part) for part in wanted} - now))
 
 
 def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
@@ -126,7 +126,7 @@ def _closer(snapshot: Snapshot, plan: Plan, is_there: IsThere) -> Plan:
     allocations = dict(plan.allocations)
     for job in snapshot.jobs:
         to = allocations.get(job.id, {})
-        if len(to) != 1 or job.allocation or job.id in plan.suspended:
+        if len(to) != 1 or not job.required_gpus or job.allocation or job.id in plan.suspended:
             continue
         [(part, gpus)] = to.items()
         if is_there(job.id, views[part].machine) is not False:

@@ -43,10 +43,15 @@ def limits(asked: Asked, gpus: int, gpus_of_host: int, facts: HostFacts | None) 
     """For a task with `gpus` of the `gpus_of_host`: by its share of those, unless the job says otherwise. Its shared
     memory fits in any case."""
     memory = asked.memory_bytes
-    if memory is None and facts is not None and facts.memory_bytes and gpus_of_host:
-        share = int(facts.memory_bytes * (1 - _SPARE) * min(1.0, gpus / gpus_of_host))
-        memory = min(facts.memory_bytes, max(share, asked.shm_bytes + GIB))
+    if memory is None and facts is not None and facts.memory_bytes and (gpus_of_host or not gpus):
+        share = int(facts.memory_bytes * (1 - _SPARE) * min(1.0, gpus / max(1, gpus_of_host)))
+        memory = min(facts.memory_bytes, max(share, usual_memory(asked)))
     return Limits(SHARES_A_GPU * max(1, gpus), asked.cpus, memory)
+
+
+def usual_memory(asked: Asked) -> int:
+    """Bytes that any job gets which does not say how many it needs."""
+    return asked.shm_bytes + GIB
 
 
 def check_data_sets(data_sets: Mapping[str, str]) -> None:

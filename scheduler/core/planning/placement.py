@@ -68,7 +68,7 @@ def place(
         else:
             placements[job_id] = chosen
             for host_id, claims in chosen.items():
-                for gpu, slots in free[host_id]:
+                for gpu, slots in free.get(host_id, ()):
                     slots.difference_update(c.slot for c in claims if c.gpu_uuid == gpu.uuid)
     return placements
 

@@ -50,6 +50,8 @@ def build_snapshot(
     for job in state.jobs.values():
         if job.status == JobStatus.STOPPING or job.id in resting or (job.status in WAITS and job.id in awaited):
             continue
+        if not job.required_gpus and job.status not in WAITS:
+            continue  # nothing is to be decided of it any more
         profile = profile_of(job.id) if job.elastic else None
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
         views.append(view.as_job_view(state.progress.get(job.id), work_of(job.family)))

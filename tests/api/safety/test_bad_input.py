@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
-    ({"required_gpus": 0}, "required_gpus"),
     ({"required_gpus": -1}, "required_gpus"),
+    ({"required_gpus": 0, "elastic": True}, ""),
+    ({"required_gpus": 0, "max_gpus": 1}, ""),
+    ({"required_gpus": 0, "launcher": "torchrun"}, ""),
+    ({"elastic": True, "min_gpus": 0}, ""),
     ({"required_gpus": 1.5}, "required_gpus"),
     ({"required_gpus": "many"}, "required_gpus"),
     ({"required_gpus": 10**30}, "required_gpus"),

@@ -69,6 +69,6 @@ def test_an_answer_that_cannot_be_written_leaves_nothing_behind(
 
 def test_a_batch_with_one_wrong_job_leaves_nothing_behind(api: Api) -> None:
     before = contents(api)
-    answer = api.http.post("/api/v1/jobs:batch", json=[FIVE_KEYS, {**FIVE_KEYS, "required_gpus": 0}])
+    answer = api.http.post("/api/v1/jobs:batch", json=[FIVE_KEYS, {**FIVE_KEYS, "required_gpus": -1}])
     assert answer.status_code == 422
     assert contents(api) == before

@@ -106,6 +106,7 @@ def test_the_same_job_is_submitted_again_with_the_values_that_nobody_is_shown(ap
         {"command": "env"},
         {"container_image": "mine/prints-all"},
         {"launcher": "none"},
+        {"code": {"digest": f"sha256:{'0' * 64}"}},
         {"env": {**masked(ENV), "LD_PRELOAD": "/data/mine.so"}},
         {"env": {**masked(ENV), "EPOCHS": "4"}},
         {"env": {"WANDB_API_KEY": MASK}},

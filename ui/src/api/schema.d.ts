@@ -595,6 +595,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Purge
+         * @description Deletes a job that has ended, with all that it left: its log, checkpoints, measurements and attempts. Its events
+         *     stay, and so does what it used. There is no way back.
+         */
+        post: operations["purge_api_v1_jobs__job_id__purge_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/spec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Spec
+         * @description The job as its user would write it, to submit it again: the five keys, and what differs from the defaults. Values
+         *     of variables are masked; `POST /api/v1/jobs?env_from=ID` takes them from the job.
+         */
+        get: operations["get_spec_api_v1_jobs__job_id__spec_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/telemetry": {
         parameters: {
             query?: never;
@@ -1315,6 +1357,13 @@ export interface components {
              */
             path: string;
         };
+        /** DeletedJob */
+        DeletedJob: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+        };
         /** DeliveryOut */
         DeliveryOut: {
             /** Error */
@@ -1817,7 +1866,7 @@ export interface components {
         JobDetail: {
             /**
              * Allocation
-             * @description host -> GPUs held now
+             * @description host -> GPUs held now; 0 for a job without GPUs
              */
             allocation: {
                 [key: string]: number;
@@ -1978,7 +2027,7 @@ export interface components {
             reason: string;
             /**
              * Required Gpus
-             * @description GPUs that a rigid job gets, and an elastic one starts from
+             * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
              */
             required_gpus: number;
             /**
@@ -2052,7 +2101,7 @@ export interface components {
         JobOut: {
             /**
              * Allocation
-             * @description host -> GPUs held now
+             * @description host -> GPUs held now; 0 for a job without GPUs
              */
             allocation: {
                 [key: string]: number;
@@ -2213,7 +2262,7 @@ export interface components {
             reason: string;
             /**
              * Required Gpus
-             * @description GPUs that a rigid job gets, and an elastic one starts from
+             * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
              */
             required_gpus: number;
             /**
@@ -2425,7 +2474,7 @@ export interface components {
             priority?: number;
             /**
              * Required Gpus
-             * @description GPUs that a rigid job gets, and an elastic one starts from
+             * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
              */
             required_gpus: number;
             /**
@@ -4670,7 +4719,7 @@ export interface operations {
                     priority?: number;
                     /**
                      * Required Gpus
-                     * @description GPUs that a rigid job gets, and an elastic one starts from
+                     * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
                      */
                     required_gpus: number;
                     /**
@@ -5339,6 +5388,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProfileOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    purge_api_v1_jobs__job_id__purge_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedJob"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_spec_api_v1_jobs__job_id__spec_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description as POST takes it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobSpec"];
                 };
             };
             /** @description Not Found */
@@ -6618,7 +6765,7 @@ export interface operations {
                     priority?: number;
                     /**
                      * Required Gpus
-                     * @description GPUs that a rigid job gets, and an elastic one starts from
+                     * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
                      */
                     required_gpus: number;
                     /**

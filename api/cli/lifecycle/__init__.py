@@ -1,0 +1,1 @@
+"""What is done with a job after its submission: waited for, submitted again, deleted."""

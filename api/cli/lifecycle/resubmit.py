@@ -1,0 +1,70 @@
+"""resubmit: a job again, with changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from schedulearn.api.cli.code import code_of
+from schedulearn.api.cli.common import Session, pass_session, whoami
+from schedulearn.api.cli.submit import SubmitCommand, given_keys, given_pairs, submit, submitted
+
+
+class _Resubmit(SubmitCommand):
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["JOB", "[OPTIONS]", "[-- COMMAND...]"]
+
+
+@click.pass_context
+@pass_session
+def _resubmit(
+    session: Session,
+    context: click.Context,
+    /,
+    source: str,
+    detach: bool,
+    env: tuple[str, ...],
+    mounts: tuple[str, ...],
+    labels: tuple[str, ...],
+    elastic: bool,
+    **flags: Any,
+) -> int:
+    """Submits a job again and follows it: the same image, command and keys, but for what the flags change.
+
+    It is a new job. A deadline that has passed is left out. --env and --label add to those of the job. Hidden values of
+    its environment go along where image, command, launcher, data sets and environment stay the same.
+
+    \b
+    Examples:
+      schedulearn resubmit last
+      schedulearn resubmit 0abc --gpus 4 --label try=2 -d
+      schedulearn resubmit 0abc -- python train.py --lr 0.01
+      schedulearn show --spec 0abc > job.yaml     # or a file, to edit and submit
+    """
+    changes = given_keys(context, flags, mounts, elastic)
+    if "code" in changes:
+        changes["code"] = code_of(session, changes["code"])
+    job_id = session.job_id(source)
+    added_env, added_labels = given_pairs(env, labels)
+    if added_env or added_labels:
+        spec = session.client.spec(job_id)
+        for key, added in (("env", added_env), ("labels", added_labels)):
+            if added:
+                changes[key] = {**spec.get(key, {}), **added}
+    if user := whoami():
+        changes.setdefault("user", user)
+    return submitted(session, session.client.resubmit(job_id, **changes), detach)
+
+
+_NOT_HERE = ("file", "env_from", "as_json", "url")
+resubmit = _Resubmit(
+    "resubmit",
+    callback=_resubmit,
+    help=_resubmit.__doc__,
+    params=[
+        click.Argument(["source"], metavar="JOB"),
+        *(option for option in submit.params if option.name not in _NOT_HERE),
+    ],
+)
+"""With the flags of `submit`, which are those of every key of a job."""

@@ -1,0 +1,220 @@
+"""The same as `Client`, for programs that await: everything about jobs, logs and events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import httpx
+
+from schedulearn.api.client import calls
+from schedulearn.api.client.client import PAGE
+from schedulearn.api.client.job import Job, LogPiece, resubmission
+from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
+from schedulearn.api.client.transport import (
+    ApiError,
+    Event,
+    Json,
+    ResumedStream,
+    UnreachableError,
+    check,
+    checked_json,
+    connection,
+    limits,
+    not_ours,
+    unreachable,
+)
+
+
+class AsyncClient:
+    """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Tasks of one event loop may
+    share it; what a method does, `Client` tells of the one with the same name.
+
+    Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
+        self.url, options = connection(url, token, timeout_s)
+        self._http = httpx.AsyncClient(**options)
+        self._reached = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def submit(
+        self, spec: Mapping[str, Any], idempotency_key: str | None = None, *, env_from: str | Job | None = None
+    ) -> Job:
+        """The job as stored."""
+        return Job(await self._call(calls.submit(spec, idempotency_key, env_from)))
+
+    async def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
+        """`{"items": [...]}`; all jobs or none."""
+        return await self._call(calls.submit_batch(specs, idempotency_key))
+
+    async def resubmit(self, job: str | Job, **changes: Any) -> Job:
+        """Submits a job again, with keys changed; None takes a key away."""
+        made, hidden = resubmission(await self.spec(job), changes, datetime.now(UTC))
+        return await self.submit(made, env_from=job if hidden else None)
+
+    async def spec(self, job: str | Job) -> Json:
+        """The job as its user would write it."""
+        return await self._call(calls.spec(job))
+
+    async def jobs(
+        self,
+        states: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        q: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Json:
+        """One page, newest first: `{"items", "next", "counts"}`."""
+        return await self._call(calls.jobs(states, user, q, labels, cursor, limit))
+
+    async def all_jobs(
+        self,
+        states: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        q: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[Job]:
+        """Each of them, newest first; a page is fetched when it is needed."""
+        states = list(states)
+        cursor: str | None = None
+        while True:
+            page = await self.jobs(states, user=user, q=q, labels=labels, cursor=cursor, limit=PAGE)
+            for item in page["items"]:
+                yield Job(item)
+            if (cursor := page["next"]) is None:
+                return
+
+    async def show(self, job: str | Job) -> Job:
+        """The job as it stands now, with its attempts."""
+        return Job(await self._call(calls.job(job)))
+
+    async def wait(
+        self,
+        job: str | Job,
+        timeout_s: float | None = None,
+        *,
+        progress: bool = False,
+        on_look: Callable[[Job], None] = lambda job: None,
+    ) -> Job:
+        """The job once it has ended, however it did. Raises TimeoutError after `timeout_s`; the job goes on."""
+        line = ProgressLine() if progress else None
+        looks = Looks(timeout_s, self._reached)
+        while True:
+            try:
+                found = await self.show(job)
+            except UnreachableError as error:
+                await asyncio.sleep(looks.after_loss(error))
+                continue
+            self._reached = True
+            on_look(found)
+            if line is not None:
+                line.show(found)
+            if found.ended:
+                return found
+            await asyncio.sleep(looks.after(found))
+
+    async def cancel(self, job: str | Job) -> Job:
+        """Ends a job; a second call changes nothing."""
+        return Job(await self._call(calls.cancel(job)))
+
+    async def purge(self, job: str | Job) -> Json:
+        """Deletes a job that has ended, with its log, checkpoints and measurements."""
+        tries = PurgeTries()
+        while True:
+            try:
+                return await self._call(calls.purge(job))
+            except ApiError as error:
+                await asyncio.sleep(tries.after(error))
+
+    async def logs(self, job: str | Job, offset: int = 0) -> AsyncIterator[str]:
+        """What there is now, in pieces."""
+        try:
+            async with self._http.stream("GET", calls.logs_path(job), params={"offset": offset}) as response:
+                if not response.is_success:
+                    await response.aread()
+                check(response, self.url)
+                async for piece in response.aiter_text():
+                    yield piece
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+
+    async def follow_logs(
+        self, job: str | Job, offset: int = 0, on_gap: Callable[[str], None] = lambda why: None
+    ) -> AsyncIterator[LogPiece]:
+        """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice."""
+        async for event in self._follow(calls.logs_path(job), offset, on_gap):
+            if event.name == "log":
+                yield LogPiece(event.id or 0, event.data["text"])
+            elif event.name == "end" and await self._has_ended(job):
+                return
+
+    async def events(self, after: int | None = None, limit: int = 200) -> Json:
+        """The newest, or those after an id; oldest first."""
+        return await self._call(calls.events(after, limit))
+
+    async def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
+        return await self._call(calls.job_events(job, after, limit))
+
+    async def follow_events(
+        self, after: int = 0, on_gap: Callable[[str], None] = lambda why: None
+    ) -> AsyncIterator[Json]:
+        """Everything that happened after the event with this id, then what happens, without end."""
+        async for event in self._follow("/api/v1/events", after, on_gap):
+            yield event.data
+
+    async def _has_ended(self, job: str | Job) -> bool:
+        try:
+            return (await self.show(job)).ended
+        except UnreachableError:
+            return False
+
+    async def _call(self, call: calls.Call) -> Json:
+        answer = checked_json(await self._request(call), self.url)
+        if not isinstance(answer, dict):
+            raise not_ours(self.url)
+        return answer
+
+    async def _request(self, call: calls.Call) -> httpx.Response:
+        headers = {"idempotency-key": call.key} if call.key else {}
+        made = {"params": call.params, "json": call.json, "headers": headers}
+        try:
+            try:
+                return await self._http.request(call.method, f"/api/v1/{call.path}", **made)
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+                if call.method != "GET" and not call.key:
+                    raise
+                return await self._http.request(call.method, f"/api/v1/{call.path}", **made)
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+
+    async def _follow(self, path: str, last_id: int, on_gap: Callable[[str], None]) -> AsyncIterator[Event]:
+        held = ResumedStream(self.url, last_id, on_gap)
+        while True:
+            try:
+                async with self._http.stream("GET", path, headers=held.headers, timeout=limits()) as response:
+                    if not response.is_success:
+                        await response.aread()
+                    if held.opens(response):
+                        async for chunk in response.aiter_bytes():
+                            for event in held.feed(chunk):
+                                yield event
+            except httpx.TransportError as error:
+                if not held.connected:
+                    raise unreachable(self.url, error) from error
+                held.failed(error)
+            await asyncio.sleep(held.pause())

@@ -1,0 +1,47 @@
+"""A stored job as its user would write it: the five keys, and what differs from the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedulearn.scheduler.core.instants import shown
+from schedulearn.scheduler.core.planning.job_family import family_of
+from schedulearn.scheduler.specs.env_masking import masked
+from schedulearn.scheduler.specs.job import ELASTIC_GRACE_S, GRACE_S, MAX_GPUS, JobFields
+
+_STORED_AS = {"shm_size": "shm_bytes", "memory": "memory_bytes"}
+
+
+def written(row: Mapping[str, object]) -> dict[str, object]:
+    """`row`: the columns of a job. The values of its variables are masked."""
+    found: dict[str, object] = {}
+    filled_in = _filled_in(row)
+    for name, field in JobFields.model_fields.items():
+        value = row[_STORED_AS.get(name, name)]
+        default = filled_in[name] if name in filled_in else field.get_default(call_default_factory=True)
+        if field.is_required() or value not in (default, None):
+            found[name] = value
+    if "code" in found:
+        source = row["code_source"]
+        kept = {key: value for key, value in source.items() if value is not None} if isinstance(source, dict) else {}
+        found["code"] = {"digest": found["code"], **kept}
+    if isinstance(deadline := found.get("deadline"), float):
+        found["deadline"] = shown(deadline)
+    if "env" in found:
+        found["env"] = masked(_texts(row["env"]))
+    return found
+
+
+def _filled_in(row: Mapping[str, object]) -> dict[str, object]:
+    """Key -> what `JobSpec` makes of a key that is not given, where that depends on others."""
+    bounds = (1, MAX_GPUS) if row["elastic"] else (row["required_gpus"], row["required_gpus"])
+    return {
+        "min_gpus": bounds[0],
+        "max_gpus": bounds[1],
+        "grace_period": ELASTIC_GRACE_S if row["elastic"] else GRACE_S,
+        "family": family_of(str(row["container_image"]), str(row["command"])),
+    }
+
+
+def _texts(pairs: object) -> dict[str, str]:
+    return {str(name): str(value) for name, value in pairs.items()} if isinstance(pairs, Mapping) else {}

@@ -1,0 +1,112 @@
+"""wait, resubmit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from clusters import wait_for
+from services import Service
+
+
+def test_wait_ends_with_0_once_all_have_succeeded(service: Service, tmp_path: Path) -> None:
+    flag = tmp_path / "go"
+    slow = service.submit_shell(f"while [ ! -e {flag} ]; do sleep 0.02; done")
+    quick = service.submit_shell("true")
+    with service.begin("wait", slow, quick) as waiting:
+        service.wait(slow, "running")
+        assert waiting.poll() is None
+        flag.touch()
+        out, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+    assert [line.split()[:2] for line in out.splitlines()] == [[slow, "succeeded"], [quick, "succeeded"]]
+
+
+def test_wait_ends_as_the_first_that_did_not_succeed(service: Service) -> None:
+    well, bad, worse = (service.submit_shell(f"exit {code}") for code in (0, 5, 6))
+    items = service.run("wait", "--json", well, bad, worse, code=5).json["items"]
+    assert [item["state"] for item in items] == ["succeeded", "failed", "failed"]
+    service.run("wait", well)
+    service.run("wait", worse, bad, code=6)
+
+
+def test_wait_tells_a_cancelled_job_by_130_and_a_time_limit_by_124(service: Service) -> None:
+    job_id = service.submit_shell("sleep 60")
+    service.run("cancel", job_id)
+    service.run("wait", job_id, code=130)
+    service.run("wait", service.submit_shell("sleep 60", max_duration=0.2), code=124)
+
+
+def test_wait_gives_up_after_its_timeout_and_leaves_the_job(service: Service) -> None:
+    job_id = service.submit_shell("sleep 60")
+    service.wait(job_id, "running")
+    assert f"job {job_id} is still" in service.run("wait", "--timeout", "0.3s", job_id, code=124).err
+    assert service.job(job_id)["state"] == "running"
+
+
+def test_wait_survives_a_restart_of_the_service(start_service: Callable[..., Service], tmp_path: Path) -> None:
+    service, flag = start_service(), tmp_path / "go"
+    job_id = service.submit_shell(f"while [ ! -e {flag} ]; do sleep 0.02; done; exit 4")
+    quick = service.submit_shell("true")
+    service.wait(job_id, "running")
+    with service.begin("wait", quick, job_id) as waiting:
+        assert waiting.stdout.readline().startswith(quick)
+        service.kill()
+        service.start()
+        flag.touch()
+        out, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out.split()[:2]) == (4, [job_id, "failed"])
+
+
+def test_wait_for_what_is_not_there_is_wrong(service: Service) -> None:
+    assert "there is no job" in service.run("wait", "0000000000", code=1).err
+    service.run("wait", code=2)
+
+
+def test_resubmit_makes_a_new_job_of_the_same_with_hidden_values(service: Service) -> None:
+    first = service.submit_shell("echo $SECRET_WORD; exit 3", env={"SECRET_WORD": "swordfish"}, priority=70)
+    service.run("wait", first, code=3)
+    again = service.run("resubmit", "-d", first).out.strip()
+    assert again != first
+    assert service.wait(again, "failed")["priority"] == 70
+    assert service.logs(again) == "swordfish\n"
+    assert service.run("resubmit", first, code=3).out == "swordfish\n", "followed like submit"
+
+
+def test_resubmit_takes_the_flags_of_submit(service: Service) -> None:
+    first = service.submit_shell("echo one", labels={"try": "1", "team": "v"}, env={"LR": "0.1"})
+    job = service.run(
+        *("resubmit", "--json", first, "--gpus", "2", "--label", "try=2", "--env", "EPOCHS=3", "--priority", "9"),
+        *("--", "sh", "-c", "echo $LR $EPOCHS"),
+    ).json
+    expected = {"required_gpus": 2, "min_gpus": 2, "max_gpus": 2, "labels": {"try": "2", "team": "v"}, "priority": 9}
+    assert {key: job[key] for key in expected} == expected
+    assert service.logs(job["id"]) == "0.1 3\n"
+    assert job["family"] != service.job(first)["family"], "the family follows from the command"
+
+
+def test_hidden_values_never_reach_another_program(service: Service) -> None:
+    first = service.submit_shell("true", env={"TOKEN": "x"})
+    refused = service.run("resubmit", first, "--", "env", code=1)
+    assert "hidden values are taken only from a job that runs the same, and command differ" in refused.err
+
+
+def test_a_deadline_that_has_passed_is_not_taken_over(service: Service) -> None:
+    first = service.submit_shell("true", deadline="2020-01-01")
+    assert service.run("resubmit", "--json", first).json["deadline"] is None
+    later = service.submit_shell("true", deadline="2150-01-01")
+    assert service.run("resubmit", "--json", later).json["deadline"] == "2150-01-01T00:00:00.000Z"
+
+
+def test_rm_deletes_what_has_ended_and_refuses_what_has_not(service: Service) -> None:
+    script = "echo bye; touch $SCHEDULEARN_CHECKPOINT_DIR/model"
+    one, two = (service.submit_shell(script, labels={"sweep": "rm"}, user="ada") for _ in range(2))
+    running = service.submit_shell("sleep 60", labels={"sweep": "rm"}, user="ada")
+    service.run("wait", one, two)
+    wait_for(lambda: not any(one in pid or two in pid for pid in service.leaked()))
+    wait_for(lambda: service.run("rm", "--label", "sweep=rm", "--user", "ada", code=0).out.count("deleted") == 2)
+    assert "cancel it" in service.run("rm", running, code=1).err
+    assert "there is no job" in service.run("show", one, code=1).err
+    wait_for(lambda: not [path for path in service.data.rglob("*") if one in path.name or two in path.name])
+    assert "no ended job" in service.run("rm", "--label", "sweep=rm", "--user", "ada", code=1).err
+    service.run("rm", code=2)

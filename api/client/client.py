@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
+from schedulearn.api.client.people import PeopleCalls
 from schedulearn.api.client.transport import (
     ApiError,
     ClientError,
     Event,
     Json,
-    Transport,
     UnreachableError,
     check,
     checked_json,
@@ -40,7 +40,7 @@ class LogPiece:
     text: str
 
 
-class Client(Transport):
+class Client(PeopleCalls):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
@@ -324,17 +324,6 @@ class Client(Transport):
     def test_webhook(self, webhook_id: int) -> Json:
         """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
         return self._object("POST", f"webhooks/{webhook_id}/test")
-
-    def tokens(self) -> Json:
-        """`{"required", "items": [...]}`, without the tokens themselves."""
-        return self._object("GET", "tokens")
-
-    def add_token(self, name: str) -> Json:
-        """With `token`, which is shown this once."""
-        return self._object("POST", "tokens", json={"name": name})
-
-    def revoke_token(self, token_id: int) -> None:
-        self._delete(f"tokens/{token_id}")
 
 
 def _span(first: str, since: str | None, second: str, until: str | None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
+from schedulearn.api.cli.people.quota import quota
 from schedulearn.api.cli.people.tokens import tokens
 from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
@@ -55,7 +56,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, backup, restore, uninstall),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

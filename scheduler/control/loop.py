@@ -32,6 +32,7 @@ from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
@@ -78,6 +79,7 @@ class SchedulerLoop:
         monitor: Monitor,
         silence: SilenceWatch,
         on_attempt_end: Callable[[str, int], None],
+        quotas: Callable[[], Quotas] = Quotas,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -90,6 +92,7 @@ class SchedulerLoop:
         self._agents_now = agents
         self.host_grace_s = settings.host_grace
         self.policy = policy
+        self._quotas = quotas
         self.interval_s = settings.interval
         self.utilization = utilization
         self.profiles = profiles
@@ -164,7 +167,12 @@ class SchedulerLoop:
             work_of=self.profiles.work_of,
         )
         images = Images(self.agents, state.jobs)
-        decision = decide(lambda seen: self._decide(policy, seen), snapshot, images.is_there, images.soon)
+        quotas = self._quotas()
+
+        def ask(seen: Snapshot) -> Plan | None:
+            return plan_within(lambda bounded: self._decide(policy, bounded), seen, quotas)
+
+        decision = decide(ask, snapshot, images.is_there, images.soon)
         plan = decision.plan
         if plan is not None:
             state = self._apply(state, snapshot, plan, ready, now)

@@ -96,6 +96,8 @@ class Reason(StrEnum):
     UNSATISFIABLE = "unsatisfiable_now"
     WAITING_FOR_IMAGE = "waiting_for_image"
     BEHIND_OTHERS = "behind_others"
+    OVER_QUOTA = "over_quota"
+    FAIR_SHARE = "fair_share"
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
@@ -131,6 +133,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.UNSATISFIABLE: _Q,
     Reason.WAITING_FOR_IMAGE: _Q,
     Reason.BEHIND_OTHERS: _Q,
+    Reason.OVER_QUOTA: _Q,
+    Reason.FAIR_SHARE: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,

@@ -15,7 +15,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
 from schedulearn.api.requests import RowId
 from schedulearn.api.routes.jobs import idempotency_key
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.specs.sweep import SweepSpec, parameters_of
 from schedulearn.scheduler.store import sweeps as store
@@ -29,7 +29,9 @@ _HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required"
 @router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=_HEADER)
 def start_sweep(request: Request, body: SweepSpec) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
-    key = idempotency_key(request)
+    key, actor = idempotency_key(request), actor_of(request)
+    if not (actor.is_admin and body.job.get("user")):
+        body.job["user"] = actor.name
     return cluster_of(request).sweeps.start(body, key, lambda db, row: Answer(_one(db, row), 201))
 
 

@@ -7,7 +7,8 @@ import stat
 from pathlib import Path
 
 _OURS = (
-    "schedulearn.db", "schedulearn.lock", "token", "logs", "tasks", "checkpoints", "checkpoint-copies", "sdk", "code",
+    "schedulearn.db", "schedulearn.lock", "token", "secrets.key", "logs", "tasks", "checkpoints",
+    "checkpoint-copies", "sdk", "code",
 )  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -17,6 +17,7 @@ from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.people.quota import quota
+from schedulearn.api.cli.people.secrets import secrets
 from schedulearn.api.cli.people.tokens import tokens
 from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
@@ -56,7 +57,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, cancel, prio, top, policy, hosts, simulate, usage),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, backup, restore, uninstall),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

@@ -36,6 +36,13 @@ class UnauthorizedError(SchedulearnError):
     http_status = 401
 
 
+class ForbiddenError(SchedulearnError):
+    """Who asks is known, and may not."""
+
+    code = "forbidden"
+    http_status = 403
+
+
 class InvalidError(SchedulearnError):
     """The request can be read, but a value in it makes no sense here."""
 
@@ -76,6 +83,17 @@ class IllegalTransitionError(ConflictError):
     """A state change that is not in `states.TRANSITIONS`: a bug of ours, refused before it reaches the database."""
 
     code = "illegal_transition"
+
+
+class QuotaError(SchedulearnError):
+    """The user has as much as they may. `retry_after`: in so many seconds it may be otherwise."""
+
+    code = "over_quota"
+    http_status = 429
+
+    def __init__(self, detail: str, *, retry_after: float) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
 
 
 class StoreError(SchedulearnError):

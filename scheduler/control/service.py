@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
+from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.store.usage import delete_job
 
@@ -75,10 +78,14 @@ class Service:
         max_gpus_per_job: int | None = None,
         data_sets: Set[str] = frozenset(),
         use_code: Callable[[str], bool] = lambda digest: False,
+        quotas: QuotaBook | None = None,
+        check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
+        self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
+        self._check_secrets = check_secrets
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -111,17 +118,23 @@ class Service:
         make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
-        if idempotency_key is None:
+        sent = Counter(spec.user for spec in specs)
+        for user, jobs in sent.items():
+            self.quotas.note_submission(user, jobs)
+        bounded = any(self.quotas.of(user).waiting is not None for user in sent)
+        if idempotency_key is None and not bounded:
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
-        for index, row in enumerate(rows):
-            row["idempotency_key"] = _nth_key(idempotency_key, index)
+        for index, row in enumerate(rows) if idempotency_key is not None else ():
+            row["idempotency_key"] = _nth_key(idempotency_key or "", index)
             row["request_hash"] = digest
 
         def change(conn: Connection) -> B:
-            found = self._submitted_before(conn, idempotency_key, digest, len(rows))
+            found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
             if not found:
-                insert_jobs(conn, rows)
+                for user, jobs in sent.items():
+                    self.quotas.check_waiting(conn, user, jobs)
+                insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
             return make(found or rows)
 
         future = self.db.submit(change)
@@ -131,6 +144,7 @@ class Service:
     def check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
         check_no_mask(spec.env)
+        self._check_secrets(spec.user, spec.secrets)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
                 f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)"

@@ -31,6 +31,7 @@ from schedulearn.scheduler.store.models import (
     Task,
 )
 from schedulearn.scheduler.store.moved_outputs import forget_moved
+from schedulearn.scheduler.store.people.acting import ACTOR
 
 
 class Versioned(Protocol):
@@ -288,7 +289,7 @@ def add_event(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
-    db.execute(_ADD_EVENT, {**values, "data": dict(data or {})})
+    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), "actor": ACTOR.get()})
 
 
 def list_events(
@@ -351,3 +352,10 @@ def mark_resumed(db: Connection, task: records.Task, at: float) -> None:
     since = at if task.paused_at is None else task.paused_at
     seconds = task.paused_seconds + max(0.0, at - since)
     db.execute(update(Task).where(*paused).values(paused_at=None, paused_seconds=seconds))
+
+
+def held_gpus(db: Connection) -> dict[str, int]:
+    """GPUs that each user holds now; one that several of their jobs share counts for each."""
+    query = select(col(Job.user), func.count()).join(Task, col(Task.job_id) == col(Job.id))
+    query = query.join(Lease, col(Lease.task_id) == col(Task.id)).group_by(col(Job.user))
+    return {str(user): int(gpus) for user, gpus in db.execute(query)}

@@ -137,7 +137,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> Response:
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-        return problem_response(error.status_code, code, str(error.detail))
+        response = problem_response(error.status_code, code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def _to_the_last_resort(_: Request, error: Exception) -> Response:

@@ -21,6 +21,7 @@ def complete(app: FastAPI) -> None:
         if app.openapi_schema is None:
             _add_bodies(make())
             _name_problems(make())
+            _leave_out_null(make())
         return make()
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -42,3 +43,16 @@ def _name_problems(document: dict[str, Any]) -> None:
                 content = response.get("content", {})
                 if content.get("application/json", {}).get("schema") == _PROBLEM:
                     content["application/problem+json"] = content.pop("application/json")
+
+
+def _leave_out_null(document: dict[str, Any]) -> None:
+    """From parameters: one that may be left out is not null, which no query can say."""
+    for methods in document["paths"].values():
+        for route in methods.values():
+            for parameter in route.get("parameters", ()):
+                schema = parameter["schema"]
+                kinds = [kind for kind in schema.pop("anyOf", ()) if kind != {"type": "null"}]
+                if len(kinds) == 1:
+                    schema.update(kinds[0])
+                elif kinds:
+                    schema["anyOf"] = kinds

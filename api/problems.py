@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.routing import Match
 
 from schedulearn.api.answers.problem import FieldError, Problem
 from schedulearn.api.body_keys import keys_at
@@ -21,6 +23,8 @@ from schedulearn.scheduler.errors import InvalidError, QuotaError, SchedulearnEr
 
 T = TypeVar("T")
 
+_EXACT = 1 << 53  # whole numbers below are exact as floats
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _TOLD = 50  # errors in one answer
 _IN_DETAIL = 5
 _LONGEST, _LONGEST_SENTENCE = 200, 2000  # characters that may be somebody else's
@@ -67,11 +71,21 @@ def _error(field: str, message: str, kind: str) -> FieldError:
 
 
 def parse_body(adapter: TypeAdapter[T], kind: Any, body: bytes) -> T:
-    """Raises InvalidBody."""
+    """Takes 1.0 for 1, as schemas do and strict models don't. Raises InvalidBody."""
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
+        if not any(found["type"] == "int_type" for found in error.errors(include_url=False, include_context=False)):
+            raise InvalidBody(error, kind) from error
+    try:
+        return adapter.validate_json(json.dumps(json.loads(body, parse_float=_number)))
+    except ValidationError as error:
         raise InvalidBody(error, kind) from error
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
 
 
 async def check_query(connection: HTTPConnection) -> None:
@@ -119,6 +133,12 @@ def _body_kind(request: Request) -> Any:
     return field.field_info.annotation if field is not None else None
 
 
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What the path of a request takes, by all of its routes: each knows its own methods only."""
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [m for m, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in app.routes)]
+
+
 def install(app: FastAPI) -> None:
     @app.exception_handler(SchedulearnError)
     async def _ours(_: Request, error: SchedulearnError) -> Response:
@@ -139,9 +159,13 @@ def install(app: FastAPI) -> None:
         return _validation_problem(error.errors, error.kind)
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> Response:
+    async def _http(request: Request, error: HTTPException) -> Response:
         code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-        return problem_response(error.status_code, code, str(error.detail))
+        response = problem_response(error.status_code, code, str(error.detail))
+        response.headers.update(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            response.headers["allow"] = ", ".join(_methods(app, request))
+        return response
 
     @app.exception_handler(Exception)
     async def _to_the_last_resort(_: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -39,6 +40,7 @@ from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.profiles import Profiles
+from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
@@ -145,6 +147,9 @@ class Cluster:
         if url is None and find_report_url is not None:
             url = find_report_url(self.host.runtime_name)
         secret = self.db.write(report_secret)
+        # Four times as often as told to, and a resize makes all workers ask at once, several times.
+        self.report_rate = RateLimit(max(1.0, 4 / chosen.report_interval), 60, time.monotonic)
+        self.membership_rate = RateLimit(10, 300, time.monotonic)
         self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval)
         self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
         self.profiles = Profiles(self.db, self._wake.set)

@@ -159,6 +159,9 @@ class BoundedHttp(HttpToolsProtocol):
         if data and not self.transport.is_closing():
             super().data_received(data)
 
+    def send_400_response(self, msg: str) -> None:
+        refuse(self.transport, problem_response(400, "bad_request", msg))
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._head is None:

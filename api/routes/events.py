@@ -36,7 +36,7 @@ async def list_events(
 def search(
     request: Request,
     q: Annotated[str, Query(max_length=200, description="part of the sentence, or a code")] = "",
-    kind: Annotated[list[str] | None, Query(description="beginnings of kinds, e.g. `job.`")] = None,
+    kind: Annotated[list[str] | None, Query(max_length=20, description="beginnings of kinds, e.g. `job.`")] = None,
     job: Annotated[str | None, Query(description="id of a job")] = None,
     host: str | None = None,
     before: Annotated[RowId | None, Query(description="only events with a smaller id")] = None,

@@ -68,15 +68,18 @@ _AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/sc
 _SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
 
 
-def json_body(model: Any) -> dict[str, Any]:
-    """Documents the request of a route that parses it by hand, for speed: submissions come in bursts."""
+def _request_of(model: Any) -> dict[str, Any]:
+    """Documents the request of a route that parses it by hand."""
     schema = TypeAdapter(model).json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def json_body(model: Any) -> dict[str, Any]:
+    """The same for one that stores jobs: by hand for speed, as submissions come in bursts."""
     key = {"type": "string", "minLength": 1, "maxLength": 200}
-    return {
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-        "parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": key}],
-    }
+    header = {"name": "Idempotency-Key", "in": "header", "required": False, "schema": key}
+    return {**_request_of(model), "parameters": [header]}
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -137,10 +140,11 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
     return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
-@router.post("/jobs:preview", responses=_REFUSED)
-def preview_job(request: Request, body: JobSpec) -> EtaOut:
+@router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))
+async def preview_job(request: Request) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
-    eta, until = cluster_of(request).forecaster.predict_job(body)
+    spec = parse_body(_JOB, JobSpec, await request.body())
+    eta, until = await run_in_threadpool(cluster_of(request).forecaster.predict_job, spec)
     return EtaOut.of(eta, until)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from sqlalchemy.engine import Connection
+from starlette.exceptions import HTTPException
 
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.report import (
@@ -28,12 +30,13 @@ from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
+from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.store import ReportIn, metrics_of, observations_of, profile_of, store_report
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(prefix="/api/v1", tags=["reports"])
 
-_PROBLEMS = problems(401, 404, 409, 422)
+_PROBLEMS = problems(401, 404, 409, 422, 429)
 _LIMIT = 256 << 10  # bytes of a report
 _REPORT, _MEMBERSHIP = TypeAdapter(ReportIn), TypeAdapter(MembershipIn)
 
@@ -51,7 +54,7 @@ async def report(request: Request) -> ReportAnswer:
     """For the worker SDK, with the token of its job. Refused as a whole if any value is wrong. Answers with what is
     known of the job's speed, for the choice of its batch."""
     cluster = cluster_of(request)
-    job_id, body = await _of_a_worker(request, cluster)
+    job_id, body = await _of_a_worker(request, cluster, cluster.report_rate)
     given = parse_body(_REPORT, ReportIn, body)
     now = cluster.service.clock()
     if await asyncio.wrap_future(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
@@ -70,7 +73,7 @@ async def membership(request: Request) -> RosterOut:
     for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet."""
     cluster = cluster_of(request)
     pulse: Pulse = request.app.state.pulse
-    job_id, body = await _of_a_worker(request, cluster)
+    job_id, body = await _of_a_worker(request, cluster, cluster.membership_rate)
     said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
     if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: record_report(db, job_id, said, now))):
@@ -88,15 +91,21 @@ async def membership(request: Request) -> RosterOut:
         pulse.leave(waiter)
 
 
-async def _of_a_worker(request: Request, cluster: Cluster) -> tuple[str, bytes]:
-    """The job whose token the request carries, and the request's body. Raises UnauthorizedError, InvalidError."""
+async def _of_a_worker(request: Request, cluster: Cluster, rate: RateLimit) -> tuple[str, bytes]:
+    """The job whose token the request carries, and the request's body, which is not read from one that asks too often.
+    Raises UnauthorizedError, HTTPException, InvalidError."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     job_id = cluster.reports.job_of(token.strip()) if scheme.lower() == "bearer" else None
     if job_id is None:
         raise UnauthorizedError("a report needs the token of its job, as in SCHEDULEARN_JOB_TOKEN")
-    body = await request.body()
-    if len(body) > _LIMIT:
-        raise InvalidError(f"a report has at most {_LIMIT} bytes, not {len(body)}", field="body")
+    if wait_s := rate.wait_s(job_id):
+        headers = {"retry-after": str(math.ceil(wait_s))}
+        raise HTTPException(429, f"job {job_id} asks too often: again in {math.ceil(wait_s)} s", headers=headers)
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LIMIT:
+            raise InvalidError(f"a report has at most {_LIMIT} bytes", field="body")
     return job_id, body
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
@@ -35,7 +35,10 @@ class UsageOut(AnswerModel):
     jobs: int
 
 
-@router.get("/usage", response_model=list[UsageOut], responses=problems(422))
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
+@router.get("/usage", response_model=list[UsageOut], responses=problems(422) | _CSV)
 def get_usage(
     request: Request,
     since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,

@@ -44,7 +44,7 @@ class WebhookList(AnswerModel):
 
 
 class WebhookChange(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     active: bool = Field(description="false: nothing is sent. True: what happens from now on is")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, Strict, WithJsonSchema
 
 EARLIEST = 0.0
 LATEST = 7_258_118_400.0
@@ -40,5 +40,28 @@ def _in_utc(at: datetime) -> datetime:
     return _EPOCH + (at - _EPOCH)
 
 
-Instant = Annotated[datetime, AfterValidator(_in_utc)]
-"""A time as a request gives it, in UTC; one without a zone is taken for UTC."""
+def _seconds(given: object) -> object:
+    """Numbers are seconds, and never milliseconds, whatever their size. Raises ValueError."""
+    if isinstance(given, bool):
+        raise ValueError("must be a time")
+    try:
+        seconds = float(given) if isinstance(given, str | int | float) else None
+    except (ValueError, OverflowError):
+        return given
+    return given if seconds is None else _in_utc(_from_seconds(seconds))
+
+
+def _from_seconds(seconds: float) -> datetime:
+    if not EARLIEST <= seconds <= LATEST:
+        raise ValueError("must lie between 1970-01-01 and 2200-01-01")
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+_SCHEMA = {
+    "anyOf": [{"type": "string", "format": "date-time"}, {"type": "number", "minimum": EARLIEST, "maximum": LATEST}]
+}
+Instant = Annotated[
+    datetime, Strict(False), BeforeValidator(_seconds), AfterValidator(_in_utc), WithJsonSchema(_SCHEMA)
+]
+"""A time as a request gives it, in UTC; one without a zone is taken for UTC, a number for
+seconds since 1970."""

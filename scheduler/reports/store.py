@@ -31,7 +31,7 @@ Batch = Annotated[int, Field(ge=1, le=1 << 31)]
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class ObservationIn(Strict):

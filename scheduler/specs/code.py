@@ -33,8 +33,8 @@ class CodeSpec(BaseModel):
         max_length=1000,
         description="repository from which the service takes the code, if no digest says it",
     )
-    ref: Text | None = Field(
-        default=None, max_length=200, pattern=f"^{REF}$", description="branch, tag or whole commit id; default HEAD"
+    ref: Annotated[str, Field(max_length=200, pattern=f"^{REF}$")] | None = Field(
+        default=None, description="branch, tag or whole commit id; default HEAD"
     )
     commit: str | None = Field(
         default=None, pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="that the code is of"
@@ -50,9 +50,12 @@ class CodeSpec(BaseModel):
         return self
 
 
+_Digest = Annotated[str, Field(pattern=f"^{DIGEST}$")]
+
+
 def _as_code(value: Any) -> Any:
     """A digest alone means the archive."""
     return {"digest": value} if isinstance(value, str) else value
 
 
-Code = Annotated[CodeSpec, BeforeValidator(_as_code, json_schema_input_type=str | CodeSpec)]
+Code = Annotated[CodeSpec, BeforeValidator(_as_code, json_schema_input_type=_Digest | CodeSpec)]

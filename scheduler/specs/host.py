@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from schedulearn.scheduler.specs.texts import Pairs
+from schedulearn.scheduler.specs.texts import Pairs, whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SCHEMES = ("ssh", "tcp", "unix")
@@ -19,14 +19,14 @@ TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 class HostSpec(BaseModel):
     """A Docker Engine to schedule on. Nothing has to be installed there but Docker."""
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
     address: str = Field(
         max_length=500, description="ssh://user@gpu2, tcp://gpu2:2376 (give `tls` too) or unix:///path/to/docker.sock"
     )
     name: str = Field(default="", max_length=200, description="its id; default: the host name in the address")
-    simulate_gpus: int | None = Field(
-        default=None, ge=0, le=1024, description="so many pretended GPUs instead of what its probe finds"
+    simulate_gpus: Annotated[int, Field(ge=0, le=1024), BeforeValidator(whole)] | None = Field(
+        default=None, description="so many pretended GPUs instead of what its probe finds"
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="for people and policies")
     tls: str = Field(

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticUndefined
 
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
@@ -23,7 +23,7 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
 from schedulearn.scheduler.specs.requirements import Requirements
-from schedulearn.scheduler.specs.texts import Pairs, Text
+from schedulearn.scheduler.specs.texts import Pairs, Text, plain
 
 MAX_GPUS = 4096
 MAX_SPEC = 1 << 20  # bytes of all text of a job: Linux starts no program with twice as much
@@ -55,7 +55,11 @@ def _as_targets(value: Any) -> Any:
     return value
 
 
-ImageName = Annotated[Text, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$")]
+ImageName = Annotated[
+    str,
+    Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$"),  # schemas know it only up here
+    AfterValidator(plain),
+]
 
 
 class JobFields(BaseModel):
@@ -157,7 +161,7 @@ class JobFields(BaseModel):
 class JobSpec(JobFields):
     """What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True, strict=True)
 
     @property
     def layer(self) -> str:

@@ -1,4 +1,4 @@
-"""Text that people write, of bounded length: one piece, or names with values."""
+"""What people write: text of bounded length, names with values, whole numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ LARGEST_PAIR = 128 << 10
 """Bytes of a name and its value: Linux starts no program with a larger NAME=value."""
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Raises ValueError."""
     if "\0" in text:
         raise ValueError("must not contain a NUL character")
     return text
@@ -34,6 +35,15 @@ def _bounded(pairs: dict[str, str]) -> dict[str, str]:
     return pairs
 
 
-Text = Annotated[str, AfterValidator(_plain)]
-Pairs = Annotated[dict[Text, Text], BeforeValidator(_as_text), AfterValidator(_bounded)]
+Text = Annotated[str, AfterValidator(plain)]
+Pairs = Annotated[
+    dict[Text, Text],
+    BeforeValidator(_as_text, json_schema_input_type=dict[str, str | int | float]),
+    AfterValidator(_bounded),
+]
 """Names with values, e.g. environment variables or labels."""
+
+
+def whole(value: object) -> object:
+    """For numbers in a strict model: 1.0 is a whole number, as JSON schemas have it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

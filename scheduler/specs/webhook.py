@@ -36,7 +36,7 @@ MEANINGS = {
 class WebhookSpec(BaseModel):
     """A URL that gets events as JSON, by POST."""
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, strict=True)
 
     url: str = Field(max_length=2000, description="http:// or https://, without a user name or password")
     events: list[str] = Field(

@@ -18,9 +18,11 @@ from fastapi import FastAPI
 from gpu_probes.memory import FakeProbe
 
 from schedulearn.api.app import create_app
+from schedulearn.api.edge.connections import bounded, limits_for
 from schedulearn.api.settings import load_settings
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 FIVE_KEYS: dict[str, Any] = {
@@ -82,16 +84,23 @@ class Api:
 
 
 @contextmanager
-def serve_api(directory: Path, gpus: int = 4, probe: FakeProbe | None = None, **settings: Any) -> Iterator[Api]:
+def serve_api(
+    directory: Path,
+    gpus: int = 4,
+    probe: FakeProbe | None = None,
+    make_runtime: MakeRuntime | None = None,
+    **settings: Any,
+) -> Iterator[Api]:
+    """`make_runtime`: for further hosts."""
     runtime = FakeRuntime("local")
     rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(gpus)]
     app = create_app(
         load_settings(data=directory, **settings),
         lambda *_: EmbeddedHost("local", "fake", "fake", runtime, list(rows), probe=probe),
+        make_runtime=make_runtime,
     )
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)
-    )
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(bounded(config, limits_for(2048)))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started, what="the server")

@@ -14,6 +14,7 @@ class ReportTaker:
 
     def __init__(self) -> None:
         self.bodies: list[Any] = []
+        self.times: list[float] = []
         self.answers: list[int] = []
         taker = self
 
@@ -22,7 +23,10 @@ class ReportTaker:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 code = taker.answers.pop(0) if taker.answers else 200
                 taker.bodies.append((code, self.headers["authorization"], body))
+                taker.times.append(time.monotonic())
                 self.send_response(code)
+                if code == 429:
+                    self.send_header("retry-after", "1")
                 self.end_headers()
                 self.wfile.write(b'{"models": {}}')
 

@@ -223,6 +223,21 @@ def test_what_a_service_in_trouble_did_not_take_it_gets_later(
         (503, 1), (500, 1), (200, 1), (200, 0)]  # fmt: skip
 
 
+def test_a_worker_that_reports_too_often_rests_as_long_as_it_is_told(
+    service: ReportTaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedulearn.worker.reporter.FIRST_RETRY_S", 0.01)
+    found = Measurements()
+    service.answers = [429]
+    found.add_metric("loss", 1, 0.5)
+    reporter = Reporter(service.env(), found.take, found.put_back)
+    reporter.start()
+    service.wait_for(2)
+    reporter.close()
+    assert service.times[1] - service.times[0] >= 1.0
+    assert [len(body["metrics"]) for _, _, body in service.bodies[:2]] == [1, 1], "what was refused is sent again"
+
+
 @pytest.mark.parametrize("code", [401, 404, 409])
 def test_a_worker_that_is_told_to_give_up_gives_up(service: ReportTaker, code: int) -> None:
     service.answers = [code]

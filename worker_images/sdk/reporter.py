@@ -30,6 +30,8 @@ class Reporter:
         self.answer: dict[str, Any] | None = None
         """The newest one; another object for each report."""
         self._refused = False
+        self._rest_s = 0.0
+        """So long the service does not want to hear of us."""
         self._closing = threading.Event()
         # No proxy of the environment: the service is near, and its token is not for others.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -52,7 +54,8 @@ class Reporter:
             if last:
                 return
             retry = FIRST_RETRY_S if delivered else min(2 * retry, LONGEST_RETRY_S)
-            self._closing.wait(self._env.report_interval if delivered else max(retry, self._env.report_interval))
+            rest, self._rest_s = self._rest_s, 0.0
+            self._closing.wait(max(self._env.report_interval, 0 if delivered else retry, rest))
 
     def _send(self, timeout: float) -> bool:
         assert self._env.report_url is not None
@@ -67,6 +70,8 @@ class Reporter:
             words = error.read(2000).decode(errors="replace")
             if error.code in (401, 404, 409):  # not our service, or our job has ended: it won't be otherwise
                 self._refused = True
+            elif error.code == 429:
+                self._rest_s = _seconds(error.headers.get("Retry-After"))
             elif error.code == 422:
                 print("schedulearn: the service refuses this report: " + words, file=sys.stderr)  # noqa: T201
                 return True  # not again
@@ -74,3 +79,10 @@ class Reporter:
             pass
         self._failed()
         return False
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return min(float(text or 0), LONGEST_RETRY_S)
+    except ValueError:
+        return 0.0  # it may also be a date

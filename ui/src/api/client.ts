@@ -4,7 +4,7 @@ import type { paths } from "./schema";
 import { connection } from "./service";
 import type { Problem } from "./types";
 
-export const client = createClient<paths>({
+export const client = createClient<paths, "application/json">({
   baseUrl: window.location.origin,
   fetch: patientFetch(connection),
 });

@@ -1,0 +1,51 @@
+"""schemathesis against the description of the API: no 5xx, no answer that is not described, nothing accepted that the
+description forbids or refused that it allows, nothing stored by a refused request. `make test-schema` runs it long."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from apis import FIVE_KEYS, serve_api
+
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+
+ROOT = Path(__file__).parents[3]
+COMMAND = str(Path(sys.executable).with_name("st"))
+EXAMPLES = int(os.environ.get("SCHEDULEARN_TEST_SCHEMA", "0"))
+"""Of each operation, for the long run; 0: the short one."""
+TOKEN = "correct-horse-battery"
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("token", [None, TOKEN], ids=["without a token", "with the token"])
+def test_the_api_is_as_it_is_described(tmp_path: Path, token: str | None) -> None:
+    settings = {"token": token} if token else {}
+    with serve_api(tmp_path / "data", gpus=0, make_runtime=lambda *_: FakeRuntime("far"), **settings) as api:
+        api.submit(**FIVE_KEYS)
+        url = str(api.http.base_url).rstrip("/")
+        phases = ["--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES)] if EXAMPLES else [
+            "--phases", "fuzzing", "--max-examples", "5"]  # fmt: skip
+        done = subprocess.run(
+            [
+                COMMAND, "run", f"{url}/api/v1/openapi.json", "--checks", "all",
+                "--exclude-checks", "positive_data_acceptance", *phases, "--continue-on-failure", "--no-color",
+                "--request-timeout", "60", "--warnings", "off", "--suppress-health-check", "all",
+                *(["-H", f"Authorization: Bearer {token}"] if token else []),
+            ],
+            env={
+                **os.environ, "SCHEMATHESIS_HOOKS": "schema_hooks", "PYTHONPATH": str(ROOT / "tests/support/attacks"),
+                "SCHEDULEARN_TEST_DATABASE": str(api.directory / "schedulearn.db"),
+            },
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        told = done.stdout + done.stderr
+        cases = re.search(r"(\d[\d,]*) generated", told)
+        assert done.returncode == 0, told[-20_000:]
+        assert cases is not None
+        assert int(cases[1].replace(",", "")) > (20_000 if EXAMPLES else 150)
+        assert api.http.get("/api/v1/jobs").status_code == 200

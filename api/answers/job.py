@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.specs.env_masking import masked
-from schedulearn.scheduler.specs.job import JobFields, without_bounds
+from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.usage import Service
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ class JobOut(JobFields):
                 "state": status,
                 "env": masked(job["env"]),
                 "deadline": _instant(job["deadline"]),
+                "after": unchecked(AfterSpec, job["after"]) if job["after"] is not None else None,
                 "shm_size": job["shm_bytes"],
                 "memory": job["memory_bytes"],
                 "code": CodeOut.of(job),
@@ -217,7 +218,7 @@ class JobOut(JobFields):
 
 
 without_bounds(JobOut)
-_STORED_OTHERWISE = {"code", "env", "deadline", "shm_size", "memory"}
+_STORED_OTHERWISE = {"code", "env", "deadline", "after", "shm_size", "memory"}
 _AS_STORED = (
     "id",
     *(name for name in JobFields.model_fields if name not in _STORED_OTHERWISE),

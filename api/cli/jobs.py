@@ -179,6 +179,8 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("processors", "" if job["cpus"] is None else f"{job['cpus']:g} at most"),
         ("memory", "" if job["memory"] is None else f"{job['memory'] / (1 << 30):.1f} GiB at most"),
         ("data sets", ", ".join(f"{name} at {path}" for name, path in job["mounts"].items())),
+        ("after", _after(job["after"])),
+        ("sweep", job["sweep"] or ""),
         ("submitted", show_time(job["submitted_at"])),
         ("started", show_time(job["started_at"])),
         ("finished", show_time(job["finished_at"])),
@@ -196,6 +198,11 @@ def _code(code: Json | None) -> str:
     of = [code[key] for key in ("git", "ref") if code[key]]
     of += [f"commit {code['commit'][:12]}" + ", changed since" * bool(code["dirty"])] if code["commit"] else []
     return f"{code['digest'][:19]} ({' '.join(of)})" if of else code["digest"][:19]
+
+
+def _after(after: Json | None) -> str:
+    """The jobs that end before one may start."""
+    return f"{', '.join(after['jobs'])} ({after['when']})" if after is not None else ""
 
 
 @click.command(cls=Command)

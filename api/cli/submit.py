@@ -86,6 +86,8 @@ class SubmitCommand(Command):
 @click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
 @click.option("--requirements", metavar="FILE", help="File in its code with Python packages that the image lacks.")
 @click.option("--setup", metavar="LINE", help="Command that runs once in each container, before.")
+@click.option("--after", "after", multiple=True, metavar="JOB", help="Waits until this one has succeeded. Repeatable.")
+@click.option("--after-any", is_flag=True, help="With --after: whatever becomes of them.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="For people and reports.")
 @click.option("--user", help="Who is charged.  [default: you]")
 @click.pass_context
@@ -99,6 +101,8 @@ def submit(
     env_from: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
+    after: tuple[str, ...],
+    after_any: bool,
     labels: tuple[str, ...],
     secrets: tuple[str, ...],
     elastic: bool,
@@ -140,6 +144,7 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
     if mounts:
         parts = [mount.partition("=") for mount in mounts]
         given["mounts"] = {name: path or f"/data/{name}" for name, _, path in parts}
+    given |= _after(session, after, after_any)
     if words := context.meta.get(_WORDS):
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")
@@ -184,6 +189,14 @@ def _warn(job: Json) -> None:
     """What its message says beside that it was submitted: that its deadline has passed, say."""
     if more := str(job["message"]).removeprefix("Submitted.").strip():
         click.echo(f"schedulearn: job {job['id']}: {clean(more)}", err=True)
+
+
+def _after(session: Session, jobs: tuple[str, ...], whatever: bool) -> Json:
+    """The key `after`, if there are such jobs. Raises click.UsageError."""
+    if whatever and not jobs:
+        raise click.UsageError("--after-any goes with --after")
+    when = "any" if whatever else "ok"
+    return {"after": {"jobs": [session.job_id(job) for job in jobs], "when": when}} if jobs else {}
 
 
 def _submit_many(session: Session, jobs: list[Json]) -> int:

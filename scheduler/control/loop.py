@@ -33,6 +33,7 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
 from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
@@ -219,6 +220,9 @@ class SchedulerLoop:
         if leaving := evictions(state, now):
             self.db.write(lambda conn: evict(conn, leaving, now))
             state = self._load()
+        if lost := hopeless(state):
+            self.db.write(lambda conn: write_findings(conn, lost, now))
+            state = self._load()
         if advance_sweeps(self.db, now):
             state = self._load()
         return state
@@ -304,7 +308,7 @@ class SchedulerLoop:
     def _apply(self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float) -> ClusterState:
         """Claims what the plan gives; the state after that."""
         waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready)
-        self.waiting = with_what_is_kept(waiting, snapshot, plan)
+        self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
         self._suspended = plan.suspended
         self.utility = plan.utility
         self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)

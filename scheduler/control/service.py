@@ -122,7 +122,7 @@ class Service:
         for user, jobs in sent.items():
             self.quotas.note_submission(user, jobs)
         bounded = any(self.quotas.of(user).waiting is not None for user in sent)
-        if idempotency_key is None and not bounded:
+        if idempotency_key is None and not bounded and not any(spec.after for spec in specs):
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
         for index, row in enumerate(rows) if idempotency_key is not None else ():
@@ -132,6 +132,7 @@ class Service:
         def change(conn: Connection) -> B:
             found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
             if not found:
+                check_predecessors(conn, specs)
                 for user, jobs in sent.items():
                     self.quotas.check_waiting(conn, user, jobs)
                 insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
@@ -287,6 +288,16 @@ def _store_choice(conn: Connection, choice: ChosenPolicy) -> None:
 
 def _nth_key(key: str, index: int) -> str:
     return f"{key}\n{index}" if index else key  # a header can't hold a newline, so no user's key looks like this
+
+
+def check_predecessors(conn: Connection, specs: Sequence[JobSpec]) -> None:
+    """Raises InvalidError for a job that is to wait for one that there is not."""
+    named = {job_id for spec in specs if spec.after for job_id in spec.after.jobs}
+    known = repository.job_states(conn, named)
+    for index, spec in enumerate(specs):
+        if unknown := [job_id for job_id in (spec.after.jobs if spec.after else ()) if job_id not in known]:
+            where = "after" if len(specs) == 1 else f"{index}.after"
+            raise InvalidError(f"there is no job {unknown[0]!r} to wait for: submit it first", field=where)
 
 
 def cancel_job(conn: Connection, job: JobRow, now: float) -> None:

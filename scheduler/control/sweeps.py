@@ -18,7 +18,7 @@ from typing import cast
 from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
 
-from schedulearn.scheduler.control.service import cancel_job, job_row
+from schedulearn.scheduler.control.service import cancel_job, check_predecessors, job_row
 from schedulearn.scheduler.control.submission_queue import insert_jobs
 from schedulearn.scheduler.core.sweeps import ChangeStatus, StartRuns, SweepReason, SweepStatus, next_step
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
@@ -77,6 +77,7 @@ class Sweeps:
         def change(conn: Connection) -> A:
             found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
             if found is None:
+                check_predecessors(conn, [first])
                 store.add_sweep(conn, values, runs)
                 found = store.get_sweep(conn, str(values["id"]))
                 store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
+
+from typing_extensions import TypedDict
 
 from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
 
@@ -57,6 +59,15 @@ class Job(NamedTuple):
     target: Mapping[str, int] | None
     resized_at: float | None
     resized_from: Mapping[str, int] | None
+    after: After | None
+
+
+class After(TypedDict):
+    """Which jobs end before one may start, and how."""
+
+    jobs: list[str]
+    when: Literal["ok", "any"]
+    """`ok`: each must succeed; `any`: whatever becomes of them."""
 
 
 class StartDetails(NamedTuple):
@@ -186,6 +197,8 @@ class ClusterState:
     """Task id -> port of the gang that it is the first of."""
     progress: Mapping[str, JobProgress]
     """By job, of those that have said how far they are."""
+    ended: Mapping[str, JobStatus]
+    """How those jobs ended that others were to wait for."""
 
 
 class Timed(Protocol):

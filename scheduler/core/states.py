@@ -99,6 +99,7 @@ class Reason(StrEnum):
     BEHIND_OTHERS = "behind_others"
     OVER_QUOTA = "over_quota"
     FAIR_SHARE = "fair_share"
+    WAITING_FOR_JOBS = "waiting_for_jobs"
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
@@ -121,6 +122,7 @@ class Reason(StrEnum):
     START_REFUSED = "start_refused"
     TOO_MANY_LOSSES = "too_many_losses"
     CANCELLED = "cancelled"
+    PREDECESSOR_FAILED = "predecessor_failed"
     TIME_LIMIT = "time_limit"
 
     def to_status(self) -> JobStatus:
@@ -137,6 +139,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.BEHIND_OTHERS: _Q,
     Reason.OVER_QUOTA: _Q,
     Reason.FAIR_SHARE: _Q,
+    Reason.WAITING_FOR_JOBS: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,
@@ -159,6 +162,7 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.START_REFUSED: _BAD,
     Reason.TOO_MANY_LOSSES: _BAD,
     Reason.CANCELLED: _GONE,
+    Reason.PREDECESSOR_FAILED: _GONE,
     Reason.TIME_LIMIT: _LATE,
 }
 

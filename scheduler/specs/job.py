@@ -55,6 +55,24 @@ def _as_targets(value: Any) -> Any:
     return value
 
 
+def _as_after(value: Any) -> Any:
+    """A list of jobs means that each must succeed."""
+    return {"jobs": value} if isinstance(value, list) else value
+
+
+class AfterSpec(BaseModel):
+    """Jobs that end before this one starts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    jobs: list[Annotated[Text, Field(min_length=1, max_length=64)]] = Field(
+        min_length=1, max_length=100, description="ids of jobs that there are"
+    )
+    when: Literal["ok", "any"] = Field(
+        default="ok", description="ok: each must succeed, else this job is cancelled; any: whatever becomes of them"
+    )
+
+
 ImageName = Annotated[
     str,
     Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._\-/:@]*$"),  # schemas know it only up here
@@ -147,6 +165,9 @@ class JobFields(BaseModel):
         min_length=1,
         max_length=65536,
         description="command that runs once in each container, before the launcher; split into words like `command`",
+    )
+    after: Annotated[AfterSpec | None, BeforeValidator(_as_after)] = Field(
+        default=None, description="it waits until these jobs have ended; a list of ids means that each must succeed"
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100, description="whose it is: who sent it; admins may name another")

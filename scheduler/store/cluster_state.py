@@ -13,6 +13,7 @@ from schedulearn.scheduler.core import cluster_state as records
 from schedulearn.scheduler.core.cluster_state import ClusterState, Leases
 from schedulearn.scheduler.core.states import HOLDS_GPUS, TERMINAL, JobStatus, TaskStatus
 from schedulearn.scheduler.store.models import Gpu, Host, Job, Lease, PortLease, Profile, Task
+from schedulearn.scheduler.store.repository import job_states
 
 
 def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[object, ...]]:
@@ -49,6 +50,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
     found = load_gpu_leases(conn)
     tasks = [records.Task._make(row) for row in conn.execute(_LIVE_TASKS)]
     jobs = {job.id: job for job in map(records.Job._make, conn.execute(_JOBS))}
+    awaited = {each for job in jobs.values() if job.after is not None for each in job.after["jobs"]}
     return ClusterState(
         jobs=jobs,
         starting=_load_starts(conn, {task.job_id for task in tasks if task.wanted}),
@@ -60,6 +62,7 @@ def load_cluster_state(conn: Connection) -> ClusterState:
         last_host=conn.execute(_LAST_HOST).scalar(),
         ports={row.task_id: row.port for row in conn.execute(select(PortLease))},
         progress=_load_progress(conn, [job.id for job in jobs.values() if job.attempt]),
+        ended=job_states(conn, awaited - jobs.keys()),
     )
 
 

@@ -136,6 +136,8 @@ class Job(SQLModel, table=True):
     """What it held before that; None: it was told already what the resize gained and cost."""
     sweep: str | None = None
     """The sweep that it is a run of, which has the table `SweepRun`."""
+    after: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """An `After`: it waits for the end of these jobs."""
     params: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
     """What that run tries."""
     idempotency_key: str | None = Field(default=None, unique=True)

@@ -46,6 +46,7 @@ class Versioned(Protocol):
 
 
 JobRow = Row[Any]
+_AT_ONCE = 500  # ids in a query
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,16 @@ def requirements_of(conn: Connection, layer: str) -> Sequence[str]:
     found = conn.execute(select(col(Job.requirements)).where(col(Job.layer) == layer).limit(1)).scalar()
     if found is None:
         raise NotFoundError(f"no job has the requirements {layer}")
+    return found
+
+
+def job_states(db: Connection, job_ids: Iterable[str]) -> dict[str, JobStatus]:
+    """Of those of these jobs that there are."""
+    ids = sorted(job_ids)
+    found: dict[str, JobStatus] = {}
+    for begin in range(0, len(ids), _AT_ONCE):
+        query = select(col(Job.id), col(Job.status)).where(col(Job.id).in_(ids[begin : begin + _AT_ONCE]))
+        found.update((job_id, status) for job_id, status in db.execute(query))
     return found
 
 

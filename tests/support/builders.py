@@ -47,7 +47,7 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
         "losses": 0, "submitted_at": 0.0,
         "started_at": 1.0, "run_seconds": 0.0, "gpu_seconds": 0.0, "pull_percent": None, "not_before": None,
         "fetch_hosts": [], "checkpoint_host": None, "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
-        "target": None, "resized_at": None, "resized_from": None,
+        "target": None, "resized_at": None, "resized_from": None, "after": None,
     }  # fmt: skip
     return Job(**{**defaults, **fields, "id": id, "status": JobStatus(status)})
 
@@ -82,7 +82,7 @@ def gpu_record(uuid: str = "GPU-0", host_id: str = "h1", **fields: Any) -> Gpu:
 def cluster_state(**fields: Any) -> ClusterState:
     defaults: dict[str, Any] = {
         "jobs": {}, "starting": {}, "tasks": [], "hosts": [], "gpus": [], "leases": {}, "last_host": None, "ports": {},
-        "progress": {}, "cpu_needs": {},
+        "progress": {}, "cpu_needs": {}, "ended": {},
     }  # fmt: skip
     return ClusterState(**{**defaults, **fields})
 

@@ -73,3 +73,15 @@ def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, word
 def test_what_the_service_refuses_is_told(service: Service) -> None:
     assert "give one of grid, random and list" in service.run("sweep", "-", stdin="name: x\njob: {}", code=1).err
     assert "there is no sweep" in service.run("sweep", "show", "0000000000", code=1).err
+
+
+def test_a_job_is_submitted_after_others(service: Service) -> None:
+    first = service.submit("sleep 60")
+    flags = ("submit", "-d", "--image", IMAGE, "--launcher", "none", "--after", first)
+    second = service.run(*flags, "--", "true").out.strip()
+    assert f"{first} (ok)" in service.run("show", second).out
+    either = service.run(*flags, "--after-any", "--", "true").out.strip()
+    service.run("cancel", first)
+    assert service.wait(second, "cancelled")["reason"] == "predecessor_failed"
+    service.wait(either, "succeeded")
+    assert "goes with --after" in service.run("submit", "--after-any", "--image", IMAGE, "--", "true", code=2).err

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
+from schedulearn.scheduler.core.planning.predecessors import held_back
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobStatus
@@ -34,7 +35,8 @@ def build_snapshot(
 
     A job that is stopped and started again for a resize stands there with what it will hold, from the decision until
     it runs again: else the others would take its place meanwhile. GPUs that jobs or workers are about to leave may be
-    planned with (`HostView.gpu_leaving`); with `settled` they count as free already. A job that ends is left out.
+    planned with (`HostView.gpu_leaving`); with `settled` they count as free already. A job that ends, or
+    waits for the end of others, is left out.
 
     `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
     running ones are left as they are. `resting`: jobs that may not start yet.
@@ -47,8 +49,9 @@ def build_snapshot(
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
     views = []
+    out = resting | held_back(state).keys()
     for job in state.jobs.values():
-        if job.status == JobStatus.STOPPING or job.id in resting or (job.status in WAITS and job.id in awaited):
+        if job.status == JobStatus.STOPPING or job.id in out or (job.status in WAITS and job.id in awaited):
             continue
         if not job.required_gpus and job.status not in WAITS:
             continue  # nothing is to be decided of it any more

@@ -1,4 +1,4 @@
-"""Sweeps; the last and the extreme values of a metric"""
+"""Sweeps; jobs that wait for others; the last and the extreme values of a metric"""
 
 import json
 
@@ -48,6 +48,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id"),
     )
     op.add_column("job", sa.Column("sweep", sa.String(), nullable=True))
+    op.add_column("job", sa.Column("after", sa.JSON(), nullable=True))
     op.add_column("job", sa.Column("params", sa.JSON(), nullable=True))
     is_run = sa.text("sweep IS NOT NULL")
     op.create_index("job_by_sweep", "job", ["sweep"], sqlite_where=is_run, postgresql_where=is_run)
@@ -77,6 +78,7 @@ def downgrade() -> None:
         op.drop_column("metric", name)
     op.drop_index("job_by_sweep", "job")
     op.drop_column("job", "params")
+    op.drop_column("job", "after")
     op.drop_column("job", "sweep")
     op.drop_table("sweep_run")
     op.drop_table("sweep")

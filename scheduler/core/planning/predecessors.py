@@ -1,0 +1,59 @@
+"""Jobs that wait until others have ended (key `after`). Pure.
+
+A job names jobs that there are when it is stored, so they never wait for each other in a circle. Once it has started it
+needs them no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from schedulearn.scheduler.core.cluster_state import After, ClusterState, Job
+from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.outcomes.findings import JobMoved
+from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
+
+OK = "ok"
+"""The value of `when` that asks for success; the other one, `any`, for an end of any kind."""
+
+
+def held_back(state: ClusterState) -> dict[str, Explanation]:
+    """Job -> what it waits for, of those that may not start before others have ended."""
+    found = {}
+    for job, after in _dependent(state):
+        if unfinished := [each for each in after["jobs"] if each in state.jobs]:
+            found[job.id] = Explanation(Reason.WAITING_FOR_JOBS.value, _sentence(state, unfinished, after))
+    return found
+
+
+def hopeless(state: ClusterState) -> list[JobMoved]:
+    """Jobs that can never start, since one that was to succeed before them did not; with those that wait for them."""
+    moved: dict[str, JobMoved] = {}
+    for job, after in sorted(_dependent(state), key=lambda found: found[0].id):  # those that others wait for are older
+        for each in after["jobs"] if after["when"] == OK else ():
+            if each in moved or (each not in state.jobs and state.ended.get(each) is not JobStatus.SUCCEEDED):
+                message = f"{_end_of(state, each)}, and this job was to start only after it had succeeded."
+                moved[job.id] = JobMoved(job, Reason.PREDECESSOR_FAILED, message)
+                break
+    return list(moved.values())
+
+
+def _dependent(state: ClusterState) -> Iterator[tuple[Job, After]]:
+    for job in state.jobs.values():
+        if job.after is not None and job.status in WAITS and not job.attempt:
+            yield job, job.after
+
+
+def _sentence(state: ClusterState, unfinished: Sequence[str], after: After) -> str:
+    end = "succeed" if after["when"] == OK else "end"
+    first = f"job {unfinished[0]} ({state.jobs[unfinished[0]].status})"
+    if len(unfinished) == 1:
+        return f"It waits for {first} to {end}."
+    return f"It waits for {len(unfinished)} jobs to {end}; the first of them is {first}."
+
+
+def _end_of(state: ClusterState, job_id: str) -> str:
+    if job_id in state.jobs:
+        return f"Job {job_id} was cancelled"
+    ended = state.ended.get(job_id)
+    return f"Job {job_id} was deleted" if ended is None else f"Job {job_id} ended as {ended}"

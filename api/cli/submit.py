@@ -101,8 +101,6 @@ def submit(
     env_from: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
-    after: tuple[str, ...],
-    after_any: bool,
     labels: tuple[str, ...],
     secrets: tuple[str, ...],
     elastic: bool,
@@ -138,13 +136,13 @@ def submit(
 
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
     """The keys of a job that the flags say, as they say them."""
-    given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None}
+    after = _after(context.ensure_object(Session), flags.pop("after"), flags.pop("after_any"))
+    given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
     if elastic:
         given["elastic"] = True
     if mounts:
         parts = [mount.partition("=") for mount in mounts]
         given["mounts"] = {name: path or f"/data/{name}" for name, _, path in parts}
-    given |= _after(session, after, after_any)
     if words := context.meta.get(_WORDS):
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")

@@ -33,8 +33,8 @@ def start_sweep(request: Request, body: SweepSpec) -> Response:
     key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
     if not (actor.is_admin and body.job.get("user")):
         body.job["user"] = actor.name
-    body = settled_sweep(body, cluster.code, cluster.settings.code_git_hosts)
-    return cluster.sweeps.start(body, key, lambda db, row: Answer(_one(db, row), 201))
+    settled = settled_sweep(body, cluster.code, cluster.settings.code_git_hosts)
+    return cluster.sweeps.start(settled, key, lambda db, row: Answer(_one(db, row), 201), asked=body)
 
 
 @router.get("/sweeps", responses=problems(404))
@@ -89,7 +89,7 @@ def cancel_sweep(request: Request, sweep_id: str) -> Response:
     return cluster_of(request).sweeps.cancel(sweep_id, _answer)
 
 
-@router.post("/sweeps/{sweep_id}/retry", response_model=SweepOut, responses=problems(404, 409))
+@router.post("/sweeps/{sweep_id}/retry", response_model=SweepOut, responses=problems(404, 409, 422))
 def retry_sweep(request: Request, sweep_id: str) -> Response:
     """Runs that failed, ran into their time limit, were cancelled or never started start again, with new jobs."""
     return cluster_of(request).sweeps.retry(sweep_id, _answer)

@@ -8,7 +8,6 @@ has two jobs.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -54,18 +53,24 @@ class Sweeps:
         self._check = check
         self._clock = clock
 
-    def start(self, spec: SweepSpec, idempotency_key: str | None = None, answer: Answer[A] | None = None) -> A:
+    def start(
+        self,
+        spec: SweepSpec,
+        idempotency_key: str | None = None,
+        answer: Answer[A] | None = None,
+        asked: SweepSpec | None = None,
+    ) -> A:
         """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
-        anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep."""
+        anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep. `asked`:
+        what the request said, where that is not what `spec` says: a branch names another commit now."""
         runs = list(runs_of(spec))
         for number, params in enumerate(runs, 1):
             try:
                 self._check(job_of(spec.name, spec.job, number, params))
             except InvalidError as error:
                 raise InvalidError(_located(error.detail, number), field=error.field) from error
-        given = spec.model_dump(mode="json", exclude_none=True)
-        digest = hashlib.sha256(json.dumps(given).encode()).hexdigest()
-        first = job_of(spec.name, spec.job, 1, runs[0])
+        given, first = spec.model_dump(mode="json", exclude_none=True), job_of(spec.name, spec.job, 1, runs[0])
+        digest = hashlib.sha256((asked or spec).model_dump_json(exclude_none=True).encode()).hexdigest()
         make, now = answer or cast("Answer[A]", _row), self._clock()
         values = {
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
@@ -108,8 +113,13 @@ class Sweeps:
 
     def retry(self, sweep_id: str, answer: Answer[A] | None = None) -> A:
         """Starts each run again that failed, ran into its time limit or was cancelled, with a new job, and those that
-        never started. Raises ConflictError while the sweep is stopping, and where each run succeeded."""
+        never started. Raises ConflictError while the sweep is stopping, and where each run succeeded; InvalidError if
+        its jobs are not allowed any more, or their code is gone."""
         make = answer or cast("Answer[A]", _row)
+        with self._db.read() as conn:
+            known = store.get_sweep(conn, sweep_id)
+            [first] = store.list_runs(conn, sweep_id, "", limit=1)
+        self._check(job_of(known.name, known.spec["job"], first.number, first.params))
 
         def change(conn: Connection) -> A:
             sweep, now = store.get_sweep(conn, sweep_id), self._clock()

@@ -38,7 +38,7 @@ _DIGITS = 6  # of random numbers, for people who read them
 _NAME = re.compile(r"(env\.)?[A-Za-z_][A-Za-z0-9_-]{0,99}")
 _SECRET = re.compile(r"TOKEN|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH", re.IGNORECASE)
 _ENV = "env."
-_KEYS = frozenset(JobFields.model_fields) - {"name", "user", "command", "env", "labels", "mounts", "after"}
+_KEYS = frozenset(JobFields.model_fields) - {"name", "user", "command", "env", "labels", "mounts", "after", "code"}
 
 Whole = Annotated[int, Field(ge=-(1 << 63), le=(1 << 63) - 1)]
 

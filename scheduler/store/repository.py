@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Unpack, cast
 
-from sqlalchemy import Row, Table, bindparam, delete, exists, func, insert, inspect, or_, select, update
+from sqlalchemy import Row, Table, and_, bindparam, delete, exists, func, insert, inspect, not_, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -144,9 +144,15 @@ def count_jobs(db: Connection) -> dict[str, int]:
 
 
 def gpus_wanted(db: Connection) -> int:
-    """GPUs that the waiting jobs require, together."""
-    query = select(func.sum(col(Job.required_gpus))).where(col(Job.status).in_([*WAITS]))
-    return int(db.execute(query).scalar() or 0)
+    """GPUs that the waiting jobs require, together. Those that wait for the end of others could use none yet."""
+    waits = col(Job.status).in_([*WAITS])
+    may_depend = and_(col(Job.after).is_not(None), col(Job.attempt) == 0)
+    wanted = int(db.execute(select(func.sum(col(Job.required_gpus))).where(waits, not_(may_depend))).scalar() or 0)
+    dependent = db.execute(select(col(Job.required_gpus), col(Job.after)).where(waits, may_depend)).all()
+    states = job_states(db, {each for row in dependent for each in row.after["jobs"]})
+    ended = {job_id for job_id, status in states.items() if status.terminal}
+    free = [row.required_gpus for row in dependent if ended.issuperset(states.keys() & row.after["jobs"])]
+    return wanted + int(sum(free))
 
 
 def _table(model: type) -> Table:

@@ -122,3 +122,19 @@ def test_what_a_job_waits_for_survives_a_restart(tmp_path: Path) -> None:
         wait_message(api, third, f"job {held} (queued)")
         api.http.post(f"/api/v1/jobs/{held}/cancel")
         assert api.wait(third, "cancelled")["reason"] == "predecessor_failed"
+
+
+def test_gpus_of_jobs_that_wait_for_others_are_not_wanted_yet(api: Api) -> None:
+    first = api.submit(required_gpus=4)
+    api.wait(first, "running")
+    api.submit(required_gpus=3, after=[first])
+    free = api.submit(required_gpus=2)
+
+    def wanted() -> int:
+        return int(api.http.get("/api/v1/cluster").json()["gpus_wanted"])
+
+    assert wanted() == 2
+    api.http.post(f"/api/v1/jobs/{free}/cancel")
+    api.http.post("/api/v1/hosts/local/cordon")
+    end(api, first)
+    wait_for(lambda: wanted() == 3, what="the second job in the queue")

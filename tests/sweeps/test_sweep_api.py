@@ -1,11 +1,17 @@
 """Sweeps over the API, on the fake runtime: each job ends when the test says so."""
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
+from servers.git_server import git_server
+
+from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.sweeps import needed_code
 
 JOB = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 1}
 
@@ -234,3 +240,38 @@ def test_values_of_variables_are_hidden_and_the_jobs_have_them(api: Api) -> None
     found = look(api, sweep)
     assert found["job"]["env"] == {"API_KEY": "********", "SEED": "1"}
     assert api.runtime.env(f"schedulearn-{found['table'][0]['job']}-1-0")["API_KEY"] == "s3cr3t"
+
+
+def test_all_runs_have_the_code_that_there_was_at_the_start(tmp_path: Path) -> None:
+    with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
+        first = server.commit({"train.py": "print(1)"})
+        job = {**JOB, "command": "train {lr}", "code": {"git": server.url(), "ref": "main"}}
+        sweep = start(api, job=job, grid={"lr": [1, 2]}, max_parallel=1)
+        server.commit({"train.py": "print(2)"})
+        end(api, sweep, 1)
+        wait_table(api, sweep, ["succeeded", "running"])
+        jobs = [api.job(run["job"])["code"] for run in look(api, sweep)["table"]]
+        assert [code["commit"] for code in jobs] == [first, first]
+        assert len({code["digest"] for code in jobs}) == 1
+
+
+def test_code_of_runs_that_are_no_jobs_yet_is_kept_and_a_retry_without_it_is_refused(tmp_path: Path) -> None:
+    with serve_api(tmp_path) as api:
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as out:
+            out.addfile(tarfile.TarInfo("train.py"))
+        sent = api.http.post("/api/v1/code", content=archive.getvalue())
+        assert sent.status_code == 201, sent.text
+        digest = sent.json()["digest"]
+        sweep = start(api, job={**JOB, "command": "{lr}", "code": digest}, grid={"lr": [1, 2]}, max_parallel=1)
+        wait_table(api, sweep, ["running", "pending"])
+        with Database(sqlite_url(tmp_path)).read() as conn:
+            assert needed_code(conn) == {digest}
+        api.http.post(f"/api/v1/sweeps/{sweep}/cancel")
+        wait_state(api, sweep, "cancelled")
+        with Database(sqlite_url(tmp_path)).read() as conn:
+            assert needed_code(conn) == set()
+        (tmp_path / "code" / f"{digest.removeprefix('sha256:')}.tar").unlink()
+        refused = api.http.post(f"/api/v1/sweeps/{sweep}/retry")
+        assert (refused.status_code, "is not stored here" in refused.json()["detail"]) == (422, True)
+        assert look(api, sweep)["state"] == "cancelled"

@@ -1,7 +1,5 @@
 """Sweeps over the API, on the fake runtime: each job ends when the test says so."""
 
-import io
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -256,22 +254,25 @@ def test_all_runs_have_the_code_that_there_was_at_the_start(tmp_path: Path) -> N
 
 
 def test_code_of_runs_that_are_no_jobs_yet_is_kept_and_a_retry_without_it_is_refused(tmp_path: Path) -> None:
-    with serve_api(tmp_path) as api:
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as out:
-            out.addfile(tarfile.TarInfo("train.py"))
-        sent = api.http.post("/api/v1/code", content=archive.getvalue())
-        assert sent.status_code == 201, sent.text
-        digest = sent.json()["digest"]
-        sweep = start(api, job={**JOB, "command": "{lr}", "code": digest}, grid={"lr": [1, 2]}, max_parallel=1)
+    with git_server(tmp_path / "git") as server, serve_api(tmp_path, code_git_hosts=[server.origin]) as api:
+        server.commit({"train.py": "print(1)"})
+        job = {**JOB, "command": "{lr}", "code": {"git": server.url()}}
+        sweep = start(api, job=job, grid={"lr": [1, 2]}, max_parallel=1)
         wait_table(api, sweep, ["running", "pending"])
-        with Database(sqlite_url(tmp_path)).read() as conn:
-            assert needed_code(conn) == {digest}
+        digest = look(api, sweep)["job"]["code"]["digest"]
+        assert needed(tmp_path) == {digest}
         api.http.post(f"/api/v1/sweeps/{sweep}/cancel")
         wait_state(api, sweep, "cancelled")
-        with Database(sqlite_url(tmp_path)).read() as conn:
-            assert needed_code(conn) == set()
+        assert needed(tmp_path) == set()
         (tmp_path / "code" / f"{digest.removeprefix('sha256:')}.tar").unlink()
         refused = api.http.post(f"/api/v1/sweeps/{sweep}/retry")
         assert (refused.status_code, "is not stored here" in refused.json()["detail"]) == (422, True)
         assert look(api, sweep)["state"] == "cancelled"
+
+
+def needed(folder: Path) -> set[str]:
+    database = Database(sqlite_url(folder))
+    with database.read() as conn:
+        found = needed_code(conn)
+    database.close()
+    return found

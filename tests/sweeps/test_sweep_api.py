@@ -246,6 +246,7 @@ def test_all_runs_have_the_code_that_there_was_at_the_start(tmp_path: Path) -> N
         job = {**JOB, "command": "train {lr}", "code": {"git": server.url(), "ref": "main"}}
         sweep = start(api, job=job, grid={"lr": [1, 2]}, max_parallel=1)
         server.commit({"train.py": "print(2)"})
+        wait_table(api, sweep, ["running", "pending"])
         end(api, sweep, 1)
         wait_table(api, sweep, ["succeeded", "running"])
         jobs = [api.job(run["job"])["code"] for run in look(api, sweep)["table"]]

@@ -1283,6 +1283,24 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AfterSpec
+         * @description Jobs that end before this one starts.
+         */
+        AfterSpec: {
+            /**
+             * Jobs
+             * @description ids of jobs that there are
+             */
+            jobs: string[];
+            /**
+             * When
+             * @description ok: each must succeed, else this job is cancelled; any: whatever becomes of them
+             * @default ok
+             * @enum {string}
+             */
+            when?: "ok" | "any";
+        };
         /** Batch */
         Batch: {
             /** Items */
@@ -2036,6 +2054,8 @@ export interface components {
         };
         /** JobDetail */
         JobDetail: {
+            /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+            after: components["schemas"]["AfterSpec"] | null;
             /**
              * Allocation
              * @description host -> GPUs held now; 0 for a job without GPUs
@@ -2281,6 +2301,8 @@ export interface components {
          * @description The keys that its user may give, as they are stored, and how it stands.
          */
         JobOut: {
+            /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+            after: components["schemas"]["AfterSpec"] | null;
             /**
              * Allocation
              * @description host -> GPUs held now; 0 for a job without GPUs
@@ -2547,6 +2569,8 @@ export interface components {
          * @description What `POST /jobs` takes. `name, type, container_image, command, required_gpus` are the original five keys.
          */
         JobSpec: {
+            /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+            after?: components["schemas"]["AfterSpec"] | null;
             /**
              * Batch Size
              * @description of all workers together; in place of the training script's
@@ -4997,6 +5021,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+                    after?: components["schemas"]["AfterSpec"] | null;
                     /**
                      * Batch Size
                      * @description of all workers together; in place of the training script's
@@ -7030,6 +7056,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Default Response */
             default: {
                 headers: {
@@ -7766,6 +7801,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+                    after?: components["schemas"]["AfterSpec"] | null;
                     /**
                      * Batch Size
                      * @description of all workers together; in place of the training script's

@@ -169,13 +169,13 @@ def _advance(sweep_id: str, now: float, conn: Connection) -> None:
 
 def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None:
     sweep = store.get_sweep(conn, sweep_id)
-    jobs = []
-    for run in store.pending_runs(conn, sweep_id, count):
-        spec = job_of(sweep.name, sweep.spec["job"], run.number, run.params)
-        row = {**job_row(spec, now), "sweep": sweep_id, "params": run.params}
-        jobs.append(row)
-        store.give_job(conn, run, str(row["id"]))
+    runs = store.pending_runs(conn, sweep_id, count)
+    specs = [job_of(sweep.name, sweep.spec["job"], run.number, run.params) for run in runs]
+    jobs = [
+        {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
+    ]
     insert_jobs(conn, [(job, sweep.user) for job in jobs])
+    store.give_jobs(conn, [(run, str(job["id"])) for run, job in zip(runs, jobs, strict=True)])
 
 
 def _give_up(sweep_id: str, now: float, conn: Connection) -> None:

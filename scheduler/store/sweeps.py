@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
     CheckConstraint,
@@ -14,11 +14,14 @@ from sqlalchemy import (
     Row,
     Select,
     String,
+    Table,
     Text,
     and_,
+    bindparam,
     case,
     func,
     insert,
+    inspect,
     or_,
     select,
     update,
@@ -86,6 +89,14 @@ RunRow = Row[Any]
 _ACTIVE = [status for status in JobStatus if status not in TERMINAL]
 _BAD = (JobStatus.FAILED, JobStatus.TIMEOUT)
 _JOINED = col(Job.id) == col(SweepRun.job_id)
+
+
+_TABLE = cast(Table, inspect(SweepRun).local_table)
+_GIVE_JOB = (
+    update(_TABLE)
+    .where(_TABLE.c.sweep_id == bindparam("of"), _TABLE.c.number == bindparam("which"))
+    .values(job_id=bindparam("job_id"), tries=_TABLE.c.tries + 1)
+)
 
 
 def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
@@ -159,9 +170,9 @@ def pending_runs(conn: Connection, sweep_id: str, limit: int) -> list[RunRow]:
     return list(conn.execute(query.order_by(col(SweepRun.number)).limit(limit)))
 
 
-def give_job(conn: Connection, run: RunRow, job_id: str) -> None:
-    where = (col(SweepRun.sweep_id) == run.sweep_id, col(SweepRun.number) == run.number)
-    conn.execute(update(SweepRun).where(*where).values(job_id=job_id, tries=run.tries + 1))
+def give_jobs(conn: Connection, jobs: Iterable[tuple[RunRow, str]]) -> None:
+    """Each of these runs gets the job with this id."""
+    conn.execute(_GIVE_JOB, [{"of": run.sweep_id, "which": run.number, "job_id": job_id} for run, job_id in jobs])
 
 
 def active_jobs(conn: Connection, sweep_id: str, *, only_waiting: bool = False) -> list[repository.JobRow]:

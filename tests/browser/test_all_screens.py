@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browsing import ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, expect
-from services import Service
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
@@ -16,6 +16,7 @@ SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
     "files of a job": "jobs/{job}?tab=files", "events of a job": "jobs/{job}?tab=events",
     "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
+    "sweeps": "sweeps", "sweep": "sweeps/{sweep}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
     "policy": "policy", "usage": "usage?by=user",
     "events": "events", "settings": "settings", "nothing": "nowhere",
@@ -30,6 +31,9 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user=SCRIPT_IN_NAME)
     service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
     service.wait(job, "running")
+    tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
+    body = {"name": SCRIPT_IN_NAME, "job": tried, "grid": {"env.WHAT": [SCRIPT_IN_NAME, "x" * 300], "priority": [1, 2]}}
+    sweep = service.call("POST", "/api/v1/sweeps", body)["id"]
     service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
     hook = service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/?<img%20src=x>" + "x" * 300})
     service.call("POST", f"/api/v1/webhooks/{hook['id']}/test")
@@ -37,7 +41,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
-        visit(page, f"{service.url}/ui/{path.format(job=job)}")
+        visit(page, f"{service.url}/ui/{path.format(job=job, sweep=sweep)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)
@@ -83,8 +87,8 @@ def test_style_and_script_of_others_count_for_nothing(service: Service, page: Pa
 def test_everything_is_reached_by_keys(service: Service, page: Page) -> None:
     watch = open_page(page, service)
     expect(page.get_by_test_id("live")).to_have_text("live")
-    for keys, heading in {"gj": "Jobs", "gt": "Timeline", "gh": "Hosts", "gp": "Policy", "gu": "Usage", "ge": "Events",
-                          "gs": "Settings", "go": "Overview", "n": "Submit a job"}.items():  # fmt: skip
+    for keys, heading in {"gj": "Jobs", "gw": "Sweeps", "gt": "Timeline", "gh": "Hosts", "gp": "Policy", "gu": "Usage",
+                          "ge": "Events", "gs": "Settings", "go": "Overview", "n": "Submit a job"}.items():  # fmt: skip
         for key in keys:
             page.keyboard.press(key)
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)

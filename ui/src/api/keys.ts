@@ -8,6 +8,7 @@ export const keys = {
   cluster: "cluster",
   policy: "policy",
   policyHistory: "policy-history",
+  sweeps: "sweeps",
   timeline: "timeline",
   usage: "usage",
   events: "events",

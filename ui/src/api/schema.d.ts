@@ -3969,7 +3969,7 @@ export interface components {
         WebhookSpec: {
             /**
              * Events
-             * @description any of job.running, job.ended, job.failed, host.lost, host.back, gpu.unhealthy, policy.changed
+             * @description any of job.running, job.ended, job.failed, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed
              * @default [
              *       "job.ended",
              *       "host.lost",

@@ -16,6 +16,7 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
     );
   }
   if (/^(host|gpu)\./.test(event.kind)) found.push([keys.hosts], [keys.cluster]);
+  if (event.kind.startsWith("sweep.")) found.push([keys.sweeps]);
   if (event.kind.startsWith("webhook.")) found.push([keys.webhooks]);
   if (event.kind.startsWith("token.")) found.push([keys.tokens]);
   if (event.kind.startsWith("policy.")) found.push([keys.policy], [keys.policyHistory]);
@@ -24,7 +25,7 @@ export function staleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryK
 
 /** The same for what is large or summed up over everything, and need not be fetched anew at every event. */
 export function slowlyStaleAfter(event: Pick<ServiceEvent, "kind" | "job_id">): QueryKey[] {
-  const history: QueryKey[] = event.job_id ? [[keys.timeline], [keys.usage]] : [];
+  const history: QueryKey[] = event.job_id ? [[keys.timeline], [keys.usage], [keys.sweeps]] : [];
   return [...history, [keys.events]];
 }
 

@@ -12,6 +12,8 @@ import { TokenForm } from "./TokenForm";
 
 const JobsScreen = screens.jobs.Component;
 const JobScreen = screens.job.Component;
+const SweepsScreen = screens.sweeps.Component;
+const SweepScreen = screens.sweep.Component;
 const UsageScreen = screens.usage.Component;
 const EventsScreen = screens.events.Component;
 const SettingsScreen = screens.settings.Component;
@@ -42,6 +44,8 @@ function Screens() {
         <Route index element={<OverviewScreen />} />
         <Route path="jobs" element={<JobsScreen />} />
         <Route path="jobs/:id" element={<JobScreen />} />
+        <Route path="sweeps" element={<SweepsScreen />} />
+        <Route path="sweeps/:id" element={<SweepScreen />} />
         <Route path="submit" element={<SubmitScreen />} />
         <Route path="timeline" element={<TimelineScreen />} />
         <Route path="hosts" element={<HostsScreen />} />

@@ -2,6 +2,7 @@
 export const SCREENS = [
   { to: "/", name: "Overview" },
   { to: "/jobs", name: "Jobs" },
+  { to: "/sweeps", name: "Sweeps" },
   { to: "/timeline", name: "Timeline" },
   { to: "/hosts", name: "Hosts" },
   { to: "/policy", name: "Policy" },

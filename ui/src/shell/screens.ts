@@ -8,6 +8,8 @@ import { Code } from "./code";
 export const screens = {
   jobs: new Code("jobs", () => import("../jobs/JobsScreen")),
   job: new Code("job", () => import("../job/JobScreen")),
+  sweeps: new Code("sweeps", () => import("../sweeps/SweepsScreen")),
+  sweep: new Code("sweep", () => import("../sweeps/SweepScreen")),
   submit: new Code("submit", () => import("../submit/SubmitScreen")),
   timeline: new Code("timeline", () => import("../timeline/TimelineScreen")),
   hosts: new Code("hosts", () => import("../hosts/HostsScreen")),

@@ -4,6 +4,7 @@ export const SHORTCUTS = [
   { keys: "n", does: "submit a job", to: "/submit" },
   { keys: "g o", does: "overview", to: "/" },
   { keys: "g j", does: "jobs", to: "/jobs" },
+  { keys: "g w", does: "sweeps", to: "/sweeps" },
   { keys: "g t", does: "timeline", to: "/timeline" },
   { keys: "g h", does: "hosts", to: "/hosts" },
   { keys: "g p", does: "policy", to: "/policy" },

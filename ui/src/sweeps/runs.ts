@@ -1,0 +1,33 @@
+import type { JobState, Run, SweepState } from "../api/types";
+
+/** A job's state that looks like it: one language of icons and colours. */
+export const LOOKS_LIKE: Record<SweepState | Run["state"], JobState> = {
+  completed: "succeeded",
+  pending: "queued",
+  deleted: "cancelled",
+  queued: "queued",
+  pulling: "pulling",
+  starting: "starting",
+  running: "running",
+  resizing: "resizing",
+  stopping: "stopping",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "cancelled",
+  timeout: "timeout",
+};
+
+/** The best run first; those that logged nothing last, in their order. */
+export function bestFirst(runs: Run[], goal: "min" | "max"): Run[] {
+  const sign = goal === "max" ? -1 : 1;
+  return runs.toSorted((a, b) => {
+    if (a.best === null || b.best === null) {
+      return Number(a.best === null) - Number(b.best === null) || a.number - b.number;
+    }
+    return sign * (a.best - b.best) || a.number - b.number;
+  });
+}
+
+/** A logged value: six digits that count, small ones with an exponent. */
+export const shownValue = (value: number | null) =>
+  value === null ? "" : String(Number(value.toPrecision(6)));

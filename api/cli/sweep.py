@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import IO
 
@@ -19,6 +20,7 @@ from schedulearn.api.cli.common import (
     state_cell,
     whoami,
 )
+from schedulearn.api.cli.job_files.reading import LARGEST, read_sweep
 from schedulearn.api.client.client import ClientError, Json
 
 _POLL_S = 1.0
@@ -71,13 +73,33 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
       schedulearn sweep digits.yaml
       schedulearn sweep start --wait digits.json
     """
-    from schedulearn.api.cli.sweep_file import read_sweep
-
-    found = session.client.start_sweep(read_sweep(file))
+    found = session.client.start_sweep(_complete(_read(file)))
     if waits:
         return _wait(session, found)
     _tell(session, found)
     return 0
+
+
+def _read(file: IO[str]) -> Json:
+    try:
+        found = read_sweep(file.read(LARGEST + 1), file.name)
+        json.dumps(found, allow_nan=False)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
+    return found
+
+
+def _complete(found: Json) -> Json:
+    """What to send, with what a file may leave out: the type, one GPU, who you are; the name may stand in the job."""
+    job = found.get("job")
+    if not isinstance(job, dict):
+        return found
+    job = {"type": "Pytorch", "required_gpus": 1, **job}
+    if "name" in job and "name" not in found:
+        found = {**found, "name": job.pop("name")}
+    if "user" not in job and (user := whoami()):
+        job["user"] = user
+    return {**found, "job": job}
 
 
 @sweep.command("ls")

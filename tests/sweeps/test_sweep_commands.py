@@ -61,9 +61,9 @@ def test_a_sweep_as_json_from_stdin_is_cancelled(service: Service) -> None:
     ("text", "words"),
     [
         ("- 1", "must hold one sweep"),
-        ("a: [", "neither YAML nor JSON"),
-        ("a: .nan", "neither YAML nor JSON"),
-        ("a: !!python/object/apply:os.system [id]", "neither YAML nor JSON"),
+        ("a: [", "neither JSON nor YAML"),
+        ('{"a": NaN}', "not JSON compliant"),
+        ("a: !!python/object/apply:os.system [id]", "neither JSON nor YAML"),
     ],
 )
 def test_a_file_that_is_no_sweep_is_told_apart(service: Service, text: str, words: str) -> None:

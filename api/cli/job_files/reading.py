@@ -1,4 +1,4 @@
-"""A file with one job or a list of jobs, as JSON or as YAML."""
+"""A file with one job, a list of jobs or a sweep, as JSON or as YAML."""
 
 from __future__ import annotations
 
@@ -23,17 +23,29 @@ _CORE_TYPES = {
 
 def read_jobs(text: str, name: str) -> Json | list[Json]:
     """The job, or the jobs, in `text`. A `name` that ends with .json holds JSON only. Raises ValueError."""
-    if len(text) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST >> 20} MiB: submit the jobs in parts")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if name.endswith(".json") or text.lstrip().startswith(("{", "[")):
-            raise ValueError(f"it is not JSON: {error}") from error
-        found = read_yaml(text)
+    found = read_values(text, name)
     if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(job, dict) for job in found)):
         return found
     raise ValueError("it must hold one job (an object: keys with values) or a list of jobs")
+
+
+def read_sweep(text: str, name: str) -> Json:
+    """Likewise the sweep in `text`."""
+    found = read_values(text, name)
+    if not isinstance(found, dict):
+        raise ValueError("it must hold one sweep: an object with name, job, and one of grid, random and list")
+    return found
+
+
+def read_values(text: str, name: str) -> Any:
+    if len(text) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST >> 20} MiB: submit it in parts")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if name.endswith(".json") or text.lstrip().startswith(("{", "[")):
+            raise ValueError(f"it is not JSON: {error}") from error
+        return read_yaml(text)
 
 
 def read_yaml(text: str) -> Any:

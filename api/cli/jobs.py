@@ -61,7 +61,7 @@ def ls(
     """
     if mine and user is not None:
         raise click.UsageError("give --mine or --user, not both")
-    user = whoami() if mine else user
+    user = session.user() if mine else user
     chosen = states or (() if everything else UNFINISHED)
     having = dict(key_and_value(label, "--label") for label in labels)
     if everything:

@@ -39,6 +39,7 @@ from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
+from schedulearn.scheduler.reports.idle import IdleWatch
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.silence import SilenceWatch
@@ -158,6 +159,7 @@ class Cluster:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
+        self.idle = IdleWatch(self.db, self.logs, self.utilization, chosen.idle_after)
         self.service.on_delete = self._deleted
         self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, self.code, chosen)
 
@@ -175,6 +177,7 @@ class Cluster:
             job_env=self._job_env,
             code_path=self.code.path,
             silence=self.silence,
+            idle=self.idle,
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
         )

@@ -116,7 +116,7 @@ class JobNow:
     served: Service = _UNSERVED
     """By its live tasks."""
     silent: str | None = None
-    """What is wrong with a job that runs and does not report."""
+    """What is wrong with a job that runs and does not report, or does nothing that can be seen."""
     progress: float | None = None
     failure: FailureOut | None = None
 

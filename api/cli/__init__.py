@@ -16,6 +16,7 @@ from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
+from schedulearn.api.cli.job_files.commands import import_, init
 from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.lifecycle.resubmit import resubmit
 from schedulearn.api.cli.lifecycle.rm import rm
@@ -61,7 +62,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
-    *(wait, resubmit, rm),
+    *(wait, resubmit, rm, init, import_),
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
 ):
     cli.add_command(command)

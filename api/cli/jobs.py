@@ -35,6 +35,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 @click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
 @click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
 @click.option("--user", help="Only jobs of this user.")
+@click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number.")
@@ -44,6 +45,7 @@ def ls(
     states: tuple[str, ...],
     everything: bool,
     user: str | None,
+    mine: bool,
     labels: tuple[str, ...],
     text: str | None,
     limit: int,
@@ -52,11 +54,14 @@ def ls(
 
     \b
     Examples:
-      schedulearn ls
+      schedulearn ls --mine
       schedulearn ls --state running --state queued
       schedulearn ls --label sweep=lr --user ada
       schedulearn ls --all --json
     """
+    if mine and user is not None:
+        raise click.UsageError("give --mine or --user, not both")
+    user = session.user() if mine else user
     chosen = states or (() if everything else UNFINISHED)
     having = dict(key_and_value(label, "--label") for label in labels)
     if everything:

@@ -41,6 +41,7 @@ from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
+from schedulearn.scheduler.reports.idle import IdleWatch
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.settings import ClusterSettings
@@ -80,6 +81,7 @@ class SchedulerLoop:
         code_path: Callable[[str], Path],
         monitor: Monitor,
         silence: SilenceWatch,
+        idle: IdleWatch,
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         clock: Callable[[], float] = time.time,
@@ -91,6 +93,7 @@ class SchedulerLoop:
         self.agents = agents()
         self._monitor = monitor
         self._silence = silence
+        self._idle = idle
         self._agents_now = agents
         self.host_grace_s = settings.host_grace
         self.policy = policy
@@ -194,6 +197,7 @@ class SchedulerLoop:
         actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)
+        self._idle.look(now)
         self._rest_s = self._until_next(state, plan, resting, bool(awaited), now)
 
     def _write_down_what_is_seen(

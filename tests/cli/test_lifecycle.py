@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusters import wait_for
-from services import Service
+from services import IMAGE, Service
 
 
 def test_wait_ends_with_0_once_all_have_succeeded(service: Service, tmp_path: Path) -> None:
@@ -110,3 +110,13 @@ def test_rm_deletes_what_has_ended_and_refuses_what_has_not(service: Service) ->
     wait_for(lambda: not [path for path in service.data.rglob("*") if one in path.name or two in path.name])
     assert "no ended job" in service.run("rm", "--label", "sweep=rm", "--user", "ada", code=1).err
     service.run("rm", code=2)
+
+
+def test_ls_mine_lists_what_the_account_that_asks_has_submitted(service: Service) -> None:
+    ours = service.run("submit", "--image", IMAGE, "--launcher", "none", "-d", "--", "sleep", "60").out.strip()
+    theirs = service.submit_shell("sleep 60", user="somebody-else")
+    listed = [job["id"] for job in service.run("ls", "--mine", "--json").json["items"]]
+    assert ours in listed
+    assert theirs not in listed
+    assert theirs in [job["id"] for job in service.run("ls", "--json").json["items"]], "scripts see all, as before"
+    service.run("ls", "--mine", "--user", "ada", code=2)

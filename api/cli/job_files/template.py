@@ -1,0 +1,32 @@
+"""A job file that explains itself: the keys of a job as they are given, then each other key as a comment."""
+
+from __future__ import annotations
+
+import textwrap
+
+from pydantic.fields import FieldInfo
+
+from schedulearn.api.cli.job_files.writing import as_yaml, scalar
+from schedulearn.api.client.client import Json
+from schedulearn.scheduler.specs.job import JobFields
+
+_WIDTH = 100
+
+
+def commented(job: Json) -> str:
+    """`job` as YAML with comments; every key of a job is in it."""
+    lines = ["# A job for Schedulearn. `schedulearn submit` takes this file; docs/jobs.md tells more of each key."]
+    rest = {key: value for key, value in job.items() if key in JobFields.model_fields}
+    for key, about in JobFields.model_fields.items():
+        if key in rest:
+            lines += ["", *_described(about), as_yaml({key: rest[key]}).rstrip("\n")]
+    lines += ["", "# Every other key, with its default:"]
+    for key, about in JobFields.model_fields.items():
+        if key not in rest:
+            lines += ["", *_described(about), f"# {key}: {scalar(about.get_default(call_default_factory=True))}"]
+    return "\n".join(lines) + "\n"
+
+
+def _described(field: FieldInfo) -> list[str]:
+    text = field.description or ""
+    return [f"# {line}" for line in textwrap.wrap(text[:1].upper() + text[1:], _WIDTH)] if text else []

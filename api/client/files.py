@@ -61,7 +61,7 @@ class FilesClient(Transport):
         path = path.strip("/")
         if not path:
             raise ClientError("name a file or a folder, e.g. outputs/model.pt")
-        listed = self._object("GET", f"jobs/{part(job_id)}/files", params={"path": path, "limit": 1, **_only(host)})
+        listed = self._object("GET", f"jobs/{part(job_id)}/files", params={"path": path, "limit": 0, **_only(host)})
         itself = [item for item in listed["items"] if item["path"] == path]
         target = _target(path, os.fspath(to))
         try:

@@ -43,7 +43,7 @@ def list_files(
     path: Annotated[str, Query(max_length=4096, description="`outputs` or `checkpoints`, or a folder below")] = "",
     host: Host = None,
     after: Annotated[str, Query(max_length=1000, description="the name that the page before ended with")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    limit: Annotated[int, Query(ge=0, le=1000, description="0: only which hosts have the folder")] = 1000,
 ) -> FilePage:
     """What is directly in a folder of a job, by name; without a path its folders. It asks the hosts on which the job
     ran, which may take some seconds."""

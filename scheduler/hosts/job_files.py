@@ -80,8 +80,9 @@ class JobFiles:
         self._agents = agents
 
     def listing(self, job_id: str, path: str, *, host: str | None, after: str, limit: int) -> Listing:
-        """What is in a folder, in pages. A file is a list of itself. Raises NotFoundError, InvalidError for a path that
-        leads out, FilesGoneError, and RuntimeFault where only a host that does not answer may have it."""
+        """What is in a folder, in pages; with a `limit` of 0 only where it is. A file is a list of itself. Raises
+        NotFoundError, InvalidError for a path that leads out, FilesGoneError, and RuntimeFault where only a host that
+        does not answer may have it."""
         parts = parts_of(path)
         if not parts:
             with self._db.read() as db:
@@ -95,7 +96,7 @@ class JobFiles:
                 return Listing([(first.host, first.entry)], more=False, of_file=True, hosts=[first.host], away=away)
             folders = [place for place in places if place.entry.kind is FileKind.FOLDER]
             found: dict[str, tuple[str, FileEntry]] = {}
-            for place in folders:
+            for place in folders if limit else ():
                 for entry in place.view.entries(place.path, after, limit + 1):
                     found.setdefault(entry.name, (place.host, entry))
         entries = [found[name] for name in sorted(found)]

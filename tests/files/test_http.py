@@ -75,6 +75,8 @@ def test_a_long_list_comes_in_pages(served: Api, job: str) -> None:
     assert (names(first), first["next"]) == (["outputs/empty", "outputs/model.pt"], "model.pt")
     rest = listed(served, job, path="outputs", limit=2, after="model.pt")
     assert (names(rest), rest["next"]) == (["outputs/plots"], None)
+    where = listed(served, job, path="outputs", limit=0)
+    assert (names(where), where["hosts"], where["next"]) == ([], ["local"], None), "nobody reads the folder"
 
 
 def test_a_file_comes_bit_for_bit_and_is_never_run_by_a_browser(served: Api, job: str) -> None:

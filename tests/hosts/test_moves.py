@@ -81,3 +81,26 @@ def test_after_a_cut_it_goes_on_from_the_copy_and_the_old_host_is_fenced(trainin
     wait_for(lambda: home.containers() == [], seconds=90, what="the fenced container to be removed")
     training.wait(job, "running")
     assert training.job(job)["attempt"] == 2
+
+
+WRITES = """[ -e /outputs/model.txt ] && echo it is here already
+[ -e /outputs/model.txt ] || echo step 7 > /outputs/model.txt
+sleep 1000
+"""
+
+
+def test_outputs_go_where_their_job_goes_and_come_from_there(training: Service, hosts: Lab, tmp_path: Path) -> None:
+    job = training.submit_shell(WRITES, container_image=DIGITS["container_image"])
+    training.wait(job, "running", seconds=120)
+    where = f"/api/v1/jobs/{job}/files"
+
+    def host() -> str | None:
+        items = training.http.get(where, params={"path": "outputs"}).json().get("items")
+        return items[0]["host"] if items else None
+
+    first = wait_for(host, seconds=60, what="a file in the outputs")
+    run("hosts", "drain", first, "--deadline", "0s", url=training.url)
+    wait_for(lambda: "it is here already" in training.logs(job), seconds=120, what="its start elsewhere")
+    assert host() not in (None, first)
+    training.run("cp", f"{job}:/outputs/model.txt", str(tmp_path))
+    assert (tmp_path / "model.txt").read_text() == "step 7\n"

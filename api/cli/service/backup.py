@@ -25,7 +25,7 @@ _CONFIG = click.option(
 def backup(session: Session, file: str, data: Path | None, config: Path | None) -> None:
     """Writes the database, the token and the logs into FILE, `-` for stdout. The service may run meanwhile.
 
-    Checkpoints stay on the hosts. Keep FILE private: it holds the token and the environment of jobs.
+    Checkpoints and outputs stay on the hosts. Keep FILE private: it holds the token and the environment of jobs.
 
     \b
     Examples:

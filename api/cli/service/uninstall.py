@@ -31,7 +31,7 @@ def uninstall(
     session: Session, data: Path | None, config: Path | None, everybody: bool, keep_images: bool, yes: bool
 ) -> int:
     """Removes what the service has left on all of its hosts: job containers, also those that run, the probe, volumes
-    with checkpoints and the SDK, images named schedulearn/... Asks before. Stop the service first.
+    with checkpoints, outputs and the SDK, images named schedulearn/... Asks before. Stop the service first.
 
     The data folder stays, and so do images that were pulled for jobs, and Docker's build cache.
 

@@ -5776,6 +5776,7 @@ export interface operations {
                 after?: string;
                 /** @description only what is there: a job may have files on several */
                 host?: string;
+                /** @description 0: only which hosts have the folder */
                 limit?: number;
                 /** @description `outputs` or `checkpoints`, or a folder below */
                 path?: string;

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.code import code_of
 from schedulearn.api.cli.common import Command, Session, pass_session
-from schedulearn.api.cli.submit import SubmitCommand, complete, given_keys, given_pairs, send, submit
+from schedulearn.api.cli.submit import SubmitCommand, code_of, complete, given_keys, given_pairs, send, submit
 
 
 class _Run(SubmitCommand):

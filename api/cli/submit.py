@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 import click
 
-from schedulearn.api.cli.code import code_of
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     Command,
@@ -27,6 +27,9 @@ from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
 from schedulearn.api.client.client import Job, Json
 
 _WORDS = "schedulearn.submit.words"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TOLD = 5
+"""Files that stay here of which each is told."""
 
 
 class SubmitCommand(Command):
@@ -237,3 +240,39 @@ def _variable(given: str) -> tuple[str, str]:
     if name not in os.environ:
         raise click.BadParameter(f"{clean(name)} is not set in this shell", param_hint="--env")
     return name, os.environ[name]
+
+
+def code_of(session: Session, where: str) -> Json:
+    """What to give as the key `code`. Sends a folder, unless the service has it, and says so on stderr."""
+    if _DIGEST.fullmatch(where):
+        return {"digest": where}
+    if where.startswith(("https://", "http://")):
+        scheme, _, rest = where.partition("://")
+        server, slash, path = rest.partition("/")
+        path, at, ref = path.partition("@")  # a user before the server is refused by the service
+        return {"git": f"{scheme}://{server}{slash}{path}", **({"ref": ref} if at else {})}
+    return _send_folder(session, Path(where))
+
+
+def _send_folder(session: Session, folder: Path) -> Json:
+    from schedulearn.api.client.code import packed_code
+    from schedulearn.scheduler.code.archive import show_bytes
+
+    limits = session.client.code_limits()
+    with packed_code(folder, limits["max_bytes"], limits["max_files"]) as code:
+        digest = code.written.digest
+        for left in code.left_out[:_TOLD]:
+            _tell(f"left out {left}")
+        if len(code.left_out) > _TOLD:
+            _tell(f"left out {len(code.left_out) - _TOLD} more of that kind")
+        what = f"{code.files} files, {show_bytes(code.written.bytes)}, {digest[:19]}"
+        if session.client.has_code(digest):
+            _tell(f"the service has this code: {what}")
+        else:
+            _tell(f"sending {folder.resolve()}: {what}")
+            session.client.send_code(code.file, digest)
+        return {"digest": digest, "commit": code.commit, "dirty": code.dirty}
+
+
+def _tell(sentence: str) -> None:
+    click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)

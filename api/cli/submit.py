@@ -1,10 +1,11 @@
-"""submit: from flags, or from a file."""
+"""submit: from flags, or from a file; run: the code of a folder."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import IO, Any
 
@@ -276,3 +277,52 @@ def _send_folder(session: Session, folder: Path) -> Json:
 
 def _tell(sentence: str) -> None:
     click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)
+
+
+class _Run(SubmitCommand):
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "-- COMMAND..."]
+
+
+def _params() -> Iterator[click.Parameter]:
+    """Those of `submit`, but for its file and for what each command has."""
+    shared = {param.name for param in Command("any").params}
+    return (param for param in submit.params if param.name not in {"file", *shared})
+
+
+@click.command(cls=_Run, params=list(_params()))
+@click.pass_context
+@pass_session
+def run(
+    session: Session,
+    context: click.Context,
+    /,
+    detach: bool,
+    env: tuple[str, ...],
+    mounts: tuple[str, ...],
+    labels: tuple[str, ...],
+    elastic: bool,
+    **flags: Any,
+) -> int:
+    """Runs a command in this folder, somewhere on the cluster, and follows it as `submit` does.
+
+    The folder's files are sent and are the command's directory in every container of the job. What
+    `.schedulearnignore` names stays here, or without one what the `.gitignore` files name. The same files are sent and
+    stored once. All flags of `submit` are known; without --image the service's own default is used, and without
+    --launcher none for one GPU.
+
+    \b
+    Examples:
+      schedulearn run -- python train.py
+      schedulearn run --gpus 2 --name bigger -- python train.py --lr 0.1
+      schedulearn run --code https://github.com/ada/nets.git@v2 -- python train.py
+    """
+    given = given_keys(context, flags, mounts, elastic)
+    if "command" not in given:
+        raise click.UsageError("say what to run: schedulearn run -- python train.py")
+    if "container_image" not in given:
+        given["container_image"] = session.client.code_limits()["default_image"]
+    if "launcher" not in given and not elastic and given.get("required_gpus", 1) == 1:
+        given["launcher"] = "none"
+    given["code"] = code_of(session, given.get("code", "."))
+    return send(session, complete({}, given, *given_pairs(env, labels)), detach)

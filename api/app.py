@@ -23,8 +23,6 @@ from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.reach import find_report_url
 from schedulearn.api.routes import (
-    code,
-    data_sets,
     disk,
     events,
     hosts,
@@ -40,6 +38,7 @@ from schedulearn.api.routes import (
     usage,
     webhooks,
 )
+from schedulearn.api.routes.inputs import code, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings

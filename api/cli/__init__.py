@@ -26,12 +26,11 @@ from schedulearn.api.cli.people.secrets import secrets
 from schedulearn.api.cli.people.tokens import tokens
 from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
-from schedulearn.api.cli.run import run
 from schedulearn.api.cli.service.backup import backup, restore
 from schedulearn.api.cli.service.serve import serve
 from schedulearn.api.cli.service.uninstall import uninstall
 from schedulearn.api.cli.simulate import simulate
-from schedulearn.api.cli.submit import submit
+from schedulearn.api.cli.submit import run, submit
 from schedulearn.api.cli.sweep import sweep
 from schedulearn.api.cli.top import top
 from schedulearn.api.cli.usage import usage

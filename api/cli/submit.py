@@ -1,15 +1,16 @@
-"""submit: from flags, or from a file."""
+"""submit: from flags, or from a file; run: the code of a folder."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from pathlib import PurePath
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 import click
 
-from schedulearn.api.cli.code import code_of
 from schedulearn.api.cli.common import (
     INTERRUPTED,
     Command,
@@ -27,6 +28,9 @@ from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
 from schedulearn.api.client.client import Job, Json
 
 _WORDS = "schedulearn.submit.words"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TOLD = 5
+"""Files that stay here of which each is told."""
 
 
 class SubmitCommand(Command):
@@ -248,3 +252,88 @@ def _variable(given: str) -> tuple[str, str]:
     if name not in os.environ:
         raise click.BadParameter(f"{clean(name)} is not set in this shell", param_hint="--env")
     return name, os.environ[name]
+
+
+def code_of(session: Session, where: str) -> Json:
+    """What to give as the key `code`. Sends a folder, unless the service has it, and says so on stderr."""
+    if _DIGEST.fullmatch(where):
+        return {"digest": where}
+    if where.startswith(("https://", "http://")):
+        scheme, _, rest = where.partition("://")
+        server, slash, path = rest.partition("/")
+        path, at, ref = path.partition("@")  # a user before the server is refused by the service
+        return {"git": f"{scheme}://{server}{slash}{path}", **({"ref": ref} if at else {})}
+    return _send_folder(session, Path(where))
+
+
+def _send_folder(session: Session, folder: Path) -> Json:
+    from schedulearn.api.client.code import packed_code
+    from schedulearn.scheduler.code.archive import show_bytes
+
+    limits = session.client.code_limits()
+    with packed_code(folder, limits["max_bytes"], limits["max_files"]) as code:
+        digest = code.written.digest
+        for left in code.left_out[:_TOLD]:
+            _tell(f"left out {left}")
+        if len(code.left_out) > _TOLD:
+            _tell(f"left out {len(code.left_out) - _TOLD} more of that kind")
+        what = f"{code.files} files, {show_bytes(code.written.bytes)}, {digest[:19]}"
+        if session.client.has_code(digest):
+            _tell(f"the service has this code: {what}")
+        else:
+            _tell(f"sending {folder.resolve()}: {what}")
+            session.client.send_code(code.file, digest)
+        return {"digest": digest, "commit": code.commit, "dirty": code.dirty}
+
+
+def _tell(sentence: str) -> None:
+    click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)
+
+
+class _Run(SubmitCommand):
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "-- COMMAND..."]
+
+
+def _params() -> Iterator[click.Parameter]:
+    """Those of `submit`, but for its file and for what each command has."""
+    shared = {param.name for param in Command("any").params}
+    return (param for param in submit.params if param.name not in {"file", *shared})
+
+
+@click.command(cls=_Run, params=list(_params()))
+@click.pass_context
+@pass_session
+def run(
+    session: Session,
+    context: click.Context,
+    /,
+    detach: bool,
+    env: tuple[str, ...],
+    mounts: tuple[str, ...],
+    labels: tuple[str, ...],
+    elastic: bool,
+    **flags: Any,
+) -> int:
+    """Runs a command in this folder, somewhere on the cluster, and follows it as `submit` does.
+
+    The folder's files are sent and are the command's directory in every container of the job. What
+    `.schedulearnignore` names stays here, or without one what the `.gitignore` files name. The same files are sent and
+    stored once. All flags of `submit` are known; without --image the service's own default is used, and without
+    --launcher none for one GPU.
+
+    \b
+    Examples:
+      schedulearn run -- python train.py
+      schedulearn run --gpus 2 --name bigger -- python train.py --lr 0.1
+      schedulearn run --code https://github.com/ada/nets.git@v2 -- python train.py
+    """
+    given = given_keys(context, flags, mounts, elastic)
+    if "command" not in given:
+        raise click.UsageError("say what to run: schedulearn run -- python train.py")
+    if "container_image" not in given:
+        given["container_image"] = session.client.code_limits()["default_image"]
+    if "launcher" not in given and not elastic and given.get("required_gpus", 1) == 1:
+        given["launcher"] = "none"
+    given["code"] = code_of(session, given.get("code", "."))
+    return send(session, complete({}, given, *given_pairs(env, labels)), detach)

@@ -39,8 +39,8 @@ from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
-from schedulearn.scheduler.control.code_sources import is_settled, settled
 from schedulearn.scheduler.control.service import JobRows
+from schedulearn.scheduler.control.submission.sources import is_settled, settled
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import Instant

@@ -16,7 +16,7 @@ from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, Swe
 from schedulearn.api.requests import RowId
 from schedulearn.api.routes.jobs import idempotency_key
 from schedulearn.api.state import actor_of, cluster_of
-from schedulearn.scheduler.control.code_sources import settled_sweep
+from schedulearn.scheduler.control.submission.sources import settled_sweep
 from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.specs.sweep import SweepSpec, parameters_of
 from schedulearn.scheduler.store import sweeps as store

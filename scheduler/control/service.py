@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
-from schedulearn.scheduler.control.submission_queue import JobValues, SubmissionQueue, insert_jobs
+from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
 
 from schedulearn.scheduler.control.service import cancel_job, check_predecessors, job_row
-from schedulearn.scheduler.control.submission_queue import insert_jobs
+from schedulearn.scheduler.control.submission.queue import insert_jobs
 from schedulearn.scheduler.core.sweeps import ChangeStatus, StartRuns, SweepReason, SweepStatus, next_step
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from services import IMAGE, Service
 
-from schedulearn.api.cli.code import code_of
+from schedulearn.api.cli.submit import code_of
 from schedulearn.api.client.code import list_files, packed_code
 from schedulearn.api.client.transport import ClientError
 

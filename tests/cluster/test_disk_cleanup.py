@@ -38,7 +38,7 @@ def test_no_more_goes_than_must_and_nothing_that_must_stay(items: list[Item], ro
 
 
 def housekeeping(c: FakeCluster, settings: ClusterSettings) -> Housekeeping:
-    return Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, settings)
+    return Housekeeping(c.cluster.db, lambda: c.cluster.agents, c.cluster.logs, c.cluster.code, settings)
 
 
 def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_path: Path) -> None:

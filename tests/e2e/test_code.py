@@ -48,9 +48,10 @@ def test_a_folder_trains_in_containers_on_two_gpus(
     monkeypatch.chdir(project)
     env = {"DOCKER_HOST": docker_url, "SCHEDULEARN_DEFAULT_IMAGE": worker_image}
     with Service(tmp_path / "data", runtime="docker", env=env) as served:
-        done = served.run("run", "--gpus", "2", "--", "python", "train.py")
-        learned = re.search(r"rank 0 of 2 in /workspace learned ([0-9.]+)", done.out)
-        assert learned, done.out
+        job = served.run("run", "-d", "--gpus", "2", "--", "python", "train.py").out.strip()
+        served.wait(job, "succeeded", "failed", seconds=180)
+        learned = re.search(r"rank 0 of 2 in /workspace learned ([0-9.]+)", served.logs(job))
+        assert learned, served.logs(job)
         assert float(learned[1]) == pytest.approx(3.0, abs=0.5)
         (project / "train.py").write_text("import os; print('edited, in', os.getcwd(), sorted(os.listdir()))")
         again = served.run("run", "--", "python", "train.py")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.remaining_work import pace
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.lengths import length_errors, remaining
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
 from schedulearn.scheduler.sim.switching import HostSwitch
 from schedulearn.scheduler.sim.training import (
@@ -25,7 +25,6 @@ from schedulearn.scheduler.sim.training import (
     Memory,
     Training,
     as_worked,
-    length_errors,
     paces,
 )
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -373,32 +372,11 @@ class Simulation:
             restarts=training.restarts,
             allocation=dict(training.allocation),
             held_seconds=self.now - training.held_since if training.allocation else None,
-            remaining=self._remaining(training),
+            remaining=remaining(training, self._errors[job.id]),
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,
             resize_seconds=self.conditions.stall_up,
         )
-
-    def _remaining(self, training: Training) -> float | None:
-        """Seconds left on one GPU, as far as the conditions let anybody know."""
-        if training.job.running is not None and not training.job.running.length_known:
-            return None
-        total = None
-        if self.conditions.lengths == "declared":
-            total = training.application.total_steps * self._errors[training.job.id]
-        elif self.conditions.lengths == "predicted" and training.family is not None and training.family.lengths:
-            total = sum(training.family.lengths) / len(training.family.lengths)
-        if total is None:
-            return None
-        left = max(total - training.progress, 0.05 * total)
-        if training.application.times is None:
-            return left * training.job.required_gpus
-        if training.known is not None:
-            return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
-        believed = training.goodput()
-        if believed is None:
-            return None
-        return left * training.application.bounds.init_batch / float(believed(1, 1))
 
 
 def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -357,13 +356,6 @@ def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
         return job
     bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
     return replace(job, application=replace(application, bounds=bounds))
-
-
-def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
-    """Job -> by what its declared length is wrong."""
-    dice = random.Random(conditions.seed)  # noqa: S311
-    spread = math.log(conditions.length_error)
-    return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
 
 
 def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:

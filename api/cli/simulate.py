@@ -44,6 +44,12 @@ SECONDS = click.FloatRange(0, 1e6)
 @click.option("--stall-up", type=SECONDS, metavar="SECONDS", help="Lost when a job grows, moves or comes back.")
 @click.option("--stall-down", type=SECONDS, metavar="SECONDS", help="Lost when a job gives up GPUs.")
 @click.option(
+    "--sharing", type=click.FloatRange(0.01, 4), metavar="FACTOR", help="What jobs on one GPU do together, against one."
+)
+@click.option(
+    "--interference", type=click.FloatRange(0, 0.99), metavar="SHARE", help="Lost by jobs on several hosts that meet."
+)
+@click.option(
     "--memory/--no-memory", "family_memory", default=None, help="Whether jobs of one application share profiles."
 )
 @click.option(

@@ -5,11 +5,13 @@ The scheduler never sees this. It knows the fit of what was observed while jobs 
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Protocol
 
 import numpy as np
@@ -255,3 +257,36 @@ def packed(gpus: int, width: int) -> Placement:
 def rigid_application(name: str, seconds: float) -> Application:
     """Something that takes `seconds`, whatever it is given."""
     return Application(name, None, BatchBounds(1, 1), seconds)
+
+
+# --- the six that Pollux's authors measured (measured/README.md) ---
+
+NAMES = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
+
+
+@cache
+def measured_applications() -> dict[str, Application]:
+    """By name."""
+    return {name: _application(name) for name in NAMES}
+
+
+def _application(name: str) -> Application:
+    table = json.loads(files("schedulearn.scheduler.sim").joinpath("measured", f"{name}.json").read_text("utf-8"))
+    by_placement = {digits: np.array(columns, dtype=float) for digits, columns in table["placements"].items()}
+    times = Measured(by_placement, np.array(table["scalability"], dtype=float))
+    progress = np.array(table["progress"], dtype=float)
+    gradient = np.array(list(table["gradient"].values()), dtype=float)
+    least, most = table["local_batch_size"]
+    init = table["init_batch_size"]
+    return Application(
+        name,
+        times,
+        BatchBounds(init, table["max_batch_size"], least, most),
+        float(progress[-1]),
+        MeasuredNoise(
+            init, (progress / progress[-1]).tolist(), np.array([float(b) for b in table["gradient"]]),
+            gradient[:, 0], gradient[:, 1],
+        ),
+        table.get("fixed_batch_size"),
+        table.get("max_gpus"),
+    )  # fmt: skip

@@ -41,6 +41,10 @@ class Conditions:
     """Declared work is wrong by up to this factor, either way."""
     speeds: Mapping[str, float] = field(default_factory=dict)
     """GPU type -> how many times as fast as the reference it computes; 1 where not named."""
+    sharing: float = 1.0
+    """What jobs that share a GPU do together, against one that has it to itself."""
+    interference: float = 0.0
+    """What a job on several hosts loses of its pace while another such job is on one of them."""
     seed: int = 0
     scaling: bool = False
     """Whether hosts are switched off and on as the policy wants."""

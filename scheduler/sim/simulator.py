@@ -8,19 +8,25 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.remaining_work import pace
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.lengths import length_errors, remaining
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
 from schedulearn.scheduler.sim.switching import HostSwitch
-from schedulearn.scheduler.sim.training import NO_TYPE, EventKind, JobEvent, Memory, Training
+from schedulearn.scheduler.sim.training import (
+    NO_TYPE,
+    EventKind,
+    JobEvent,
+    Memory,
+    Training,
+    as_worked,
+    paces,
+)
 from schedulearn.scheduler.sim.workload import TraceJob
 
 SAME_TIME_S = 1e-6
@@ -78,6 +84,7 @@ class Simulation:
         self.start = _last_tick(jobs, self.conditions.interval) if start is None else start
         self.now = 0.0
         self.types = {host.id: host.gpu_type for host in hosts}
+        self._gpus_of = {host.id: host.gpus for host in hosts}
         scaled = self.conditions
         self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, self.now) if scaled.scaling else None
         self.memory: dict[str, Memory] = dict(memory or {})
@@ -91,13 +98,14 @@ class Simulation:
         self._next_tick = self.now
         self._decided_at = -math.inf
         self._fruitless = 0
+        self._shares = False
         self._stopped = False
         self._serial = itertools.count()
         self._events: list[_Due] = []
         jobs = [as_worked(job, self.conditions) for job in jobs]
         self._arrivals = sorted(jobs, key=lambda job: (job.arrives_at, job.id), reverse=True)
         self._total = len(jobs)
-        self._errors = _length_errors(jobs, self.conditions)
+        self._errors = length_errors(jobs, self.conditions)
 
     def run(self) -> Run:
         """Raises RuntimeError for a policy that makes faulty plans, and whatever a policy raises; `result` then gives
@@ -229,6 +237,8 @@ class Simulation:
         self._release(training)
         self._record(training, self.now)
         del self.active[training.job.id]
+        if training.pace != 1.0:
+            self._set_paces()
 
     def _check_progress(self, training: Training, event: JobEvent, before: tuple[object, ...]) -> None:
         """Raises StuckError if the job does nothing new for the second time at one instant."""
@@ -296,6 +306,14 @@ class Simulation:
             self._schedule(training)
         if self.switch is not None:
             self._switch_hosts(self.switch, plan.desired_hosts)
+        self._shares = plan.jobs_per_gpu > 1
+        self._set_paces()
+
+    def _set_paces(self) -> None:
+        found = paces(self.active.values(), self._gpus_of if self._shares else {}, self.conditions)
+        for training in self.active.values():
+            if training.set_pace(found.get(training.job.id, 1.0), self.now):
+                self._schedule(training)
 
     def _switch_hosts(self, switch: HostSwitch, desired: int | None) -> None:
         rigid = {host for t in self.active.values() if not t.job.elastic for host in t.allocation}
@@ -354,53 +372,17 @@ class Simulation:
             restarts=training.restarts,
             allocation=dict(training.allocation),
             held_seconds=self.now - training.held_since if training.allocation else None,
-            remaining=self._remaining(training),
+            remaining=remaining(training, self._errors[job.id]),
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,
             resize_seconds=self.conditions.stall_up,
         )
-
-    def _remaining(self, training: Training) -> float | None:
-        """Seconds left on one GPU, as far as the conditions let anybody know."""
-        if training.job.running is not None and not training.job.running.length_known:
-            return None
-        total = None
-        if self.conditions.lengths == "declared":
-            total = training.application.total_steps * self._errors[training.job.id]
-        elif self.conditions.lengths == "predicted" and training.family is not None and training.family.lengths:
-            total = sum(training.family.lengths) / len(training.family.lengths)
-        if total is None:
-            return None
-        left = max(total - training.progress, 0.05 * total)
-        if training.application.times is None:
-            return left * training.job.required_gpus
-        if training.known is not None:
-            return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
-        believed = training.goodput()
-        if believed is None:
-            return None
-        return left * training.application.bounds.init_batch / float(believed(1, 1))
-
-
-def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
-    """The job as its workers would run it under `conditions`."""
-    application = job.application
-    if application.times is None or application.bounds.alone_passes == conditions.alone_passes:
-        return job
-    bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
-    return replace(job, application=replace(application, bounds=bounds))
 
 
 def _last_tick(jobs: Sequence[TraceJob], interval: float) -> float:
     """Before the first job: counted from there, ticks are where they are in the time of the trace."""
     first = min((job.submitted_at for job in jobs), default=0.0)
     return min(first, math.floor(first / interval) * interval)
-
-
-def _length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
-    dice = random.Random(conditions.seed)  # noqa: S311
-    spread = math.log(conditions.length_error)
-    return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
 
 
 def simulate(

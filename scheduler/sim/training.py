@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -123,6 +124,8 @@ class Training:
     suspended: bool = False
     rate: float = 0.0
     """Steps of progress a second, once the stall is over."""
+    pace: float = 1.0
+    """Of that rate, beside the other jobs on its GPUs and hosts."""
     batch: tuple[int, int] = (0, 0)
     shaped_since: float = 0.0
     """Since when it has trained in its present shape."""
@@ -185,7 +188,7 @@ class Training:
             self.held_for += held
             trained = 0.0 if self.suspended else max(0.0, now - max(self.clock, self.stalled_until))
             self.stalls += held - trained if not self.suspended else 0.0
-            self.progress = min(self.application.total_steps, self.progress + trained * self.rate)
+            self.progress = min(self.application.total_steps, self.progress + trained * self.rate * self.pace)
         self.clock = max(self.clock, now)
         return trained * self.rate > 0
 
@@ -203,6 +206,14 @@ class Training:
             self.started_at = now
         self.choose_batch()
 
+    def set_pace(self, pace: float, now: float) -> bool:
+        """Whether that changes anything."""
+        if pace == self.pace:
+            return False
+        self.advance(now)
+        self.pace = pace
+        return True
+
     def next_event(self, now: float) -> JobEvent | None:
         """None while it does not train."""
         if not self.allocation or self.suspended or self.rate <= 0:
@@ -211,7 +222,7 @@ class Training:
         goal, kind, part = self.application.total_steps, EventKind.END, self.part
         if self.application.times is not None and self.known is None and part < self.application.last_part:
             goal, kind = self.application.end_of(part), EventKind.SEGMENT
-        at = begin + max(0.0, goal - self.progress) / self.rate
+        at = begin + max(0.0, goal - self.progress) / (self.rate * self.pace)
         measured = max(begin, self._steady_enough_since() + self.conditions.learn_after)
         return JobEvent(measured, EventKind.MEASURED) if measured < at else JobEvent(at, kind, goal)
 
@@ -336,6 +347,36 @@ class Training:
     @property
     def _speed(self) -> float:
         return self.conditions.speeds.get(self.gpu_type, 1.0)
+
+
+def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
+    """The job as its workers would run it under `conditions`."""
+    application = job.application
+    if application.times is None or application.bounds.alone_passes == conditions.alone_passes:
+        return job
+    bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
+    return replace(job, application=replace(application, bounds=bounds))
+
+
+def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:
+    """Job -> its pace beside the others: jobs that share GPUs share what those do, and jobs on several hosts may get in
+    each other's way. Which GPUs of a host are shared is not told: all of its jobs count alike. `gpus_of`: hosts whose
+    GPUs are shared."""
+    running = [training for training in trainings if training.allocation and not training.suspended]
+    held: dict[str, int] = {}
+    spanning: dict[str, int] = {}
+    for training in running:
+        for host, gpus in training.allocation.items():
+            held[host] = held.get(host, 0) + gpus
+            spanning[host] = spanning.get(host, 0) + (len(training.allocation) > 1)
+    found = {}
+    for training in running:
+        crowd = max(held[host] / max(1, gpus_of.get(host, held[host])) for host in training.allocation)
+        pace = conditions.sharing / crowd if crowd > 1 else 1.0
+        if len(training.allocation) > 1 and any(spanning[host] > 1 for host in training.allocation):
+            pace *= 1 - conditions.interference
+        found[training.job.id] = pace
+    return found
 
 
 @lru_cache(maxsize=100_000)

@@ -15,8 +15,13 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.sim.application import Application, Modelled, NoiseCurve, rigid_application
-from schedulearn.scheduler.sim.measured_applications import measured_applications
+from schedulearn.scheduler.sim.application import (
+    Application,
+    Modelled,
+    NoiseCurve,
+    measured_applications,
+    rigid_application,
+)
 
 MOST_SECONDS = 1e11
 """In a trace: 3,000 years. Times since the epoch fit, but not in milliseconds."""

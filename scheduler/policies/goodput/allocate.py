@@ -85,12 +85,14 @@ def choose(objective: Objective, options: Options, now: float, capacity: Ints | 
     value = _discount_restarts(objective, options)
     allowed = value > 0
     base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
-    gpu_seconds = np.where(allowed, options.size / np.where(allowed, value, 1.0), 0.0)
-    market = market_price(base, gpu_seconds, options, room) if objective.priced else 0.0
+    by_worth = objective.foresees
+    size = options.charged if by_worth else options.size.astype(float)
+    gpu_seconds = np.where(allowed, size / np.where(allowed, value, 1.0), 0.0)
+    market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
     if objective.foresees:
         worth = worth_of_work(options, weight, market)
-        base, gpu_seconds = np.where(allowed, -worth * value, np.inf), options.size.astype(float)
-        price = np.full_like(weight, market_price(base, gpu_seconds, options, room) * SLACK)
+        base, gpu_seconds = np.where(allowed, -worth * value, np.inf), size
+        price = np.full_like(weight, market_price(base, gpu_seconds, options, room, by_worth) * SLACK)
         held_up = worth + price
     else:
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight)

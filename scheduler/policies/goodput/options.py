@@ -37,6 +37,14 @@ class Options:
     """(P,): GPUs of open hosts by type, less what rigid jobs hold."""
     total: int
     """GPUs of open hosts."""
+    worth: Floats
+    """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
+
+    @property
+    def charged(self) -> Floats:
+        """(J, C): GPUs that the job would have, a fast one counted as so many slow ones: at one price for all, what is
+        right for the fast ones would leave the slow ones idle."""
+        return np.asarray(self.size * self.worth[self.pool])
 
     @property
     def stay(self) -> int:
@@ -83,6 +91,7 @@ def build_options(
         speedup=np.concatenate([speedup, np.zeros((len(jobs), 2))], axis=1),
         capacity=pools.capacity,
         total=sum(host.gpus for host in pools.open_hosts.values()),
+        worth=goodputs.worth,
     )
     _let_stay(found, hosts, pools, goodputs, keeping)
     return found
@@ -154,6 +163,8 @@ class _Goodputs:
     """(J, columns): against one GPU; a job that was not measured scales perfectly."""
     column: dict[tuple[int, int], int]
     """(size, index of its type) -> its column."""
+    worth: Floats
+    """(types,): one GPU of each against the slowest, on average."""
 
 
 def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, use_efficiency: bool) -> _Goodputs:
@@ -170,7 +181,9 @@ def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, use_effi
     unit = np.where(unmeasured | ~np.isfinite(slowest), 1.0, slowest)
     speedup = np.where(unmeasured[:, None], columns.size, table) / unit[:, None]
     place = {(int(k), int(p)): c for c, (k, p) in enumerate(zip(columns.size, columns.pool, strict=True))}
-    return _Goodputs(functions, table, unit, speedup, place)
+    known = on_one[(on_one > 0).all(axis=1)]
+    ratios = known / known.min(axis=1, keepdims=True) if len(known) else np.ones((1, len(types)))
+    return _Goodputs(functions, table, unit, speedup, place, ratios.mean(axis=0))
 
 
 def goodput_of(job: JobView, use_efficiency: bool) -> GoodputFunction | None:

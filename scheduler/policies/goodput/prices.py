@@ -25,7 +25,7 @@ def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up = weight * inverse
-    gpu_seconds_per_work = np.where(allowed, options.size * np.where(allowed, inverse, 0.0), 0.0)
+    gpu_seconds_per_work = np.where(allowed, options.charged * np.where(allowed, inverse, 0.0), 0.0)
     rows = np.arange(len(inverse))
     seconds_per_work = inverse[rows, (held_up + price * gpu_seconds_per_work).argmin(axis=1)]
     seconds_per_work = np.where(np.isfinite(seconds_per_work), seconds_per_work, 0.0)  # 0: it can run nowhere now
@@ -71,17 +71,23 @@ def bounded_floor(
     return low
 
 
-def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints) -> float:
-    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway."""
-    total = int(capacity.sum())
+def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints, by_worth: bool = False) -> float:
+    """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway.
+    `by_worth`: of one of the slowest GPUs; others cost, and count, by what they are worth against it."""
+    unit = options.worth if by_worth else np.ones(len(capacity))
+    total = float((capacity * unit).sum()) * (1 + 1e-9)
     taking = np.isfinite(base)
     taking[:, options.wait] = False
     rows = taking.any(axis=1)
-    base, gpu_seconds, gpus = np.where(taking, base, 1e100)[rows], gpu_seconds[rows], options.gpus[rows]
+    base, gpu_seconds, gpus = (
+        np.where(taking, base, 1e100)[rows],
+        gpu_seconds[rows],
+        (options.gpus * unit[options.pool])[rows],
+    )
     at = np.arange(len(base))
 
-    def demand(price: float) -> int:
-        return int(gpus[at, (base + price * gpu_seconds).argmin(axis=1)].sum())
+    def demand(price: float) -> float:
+        return float(gpus[at, (base + price * gpu_seconds).argmin(axis=1)].sum())
 
     if demand(0.0) <= total:
         return 0.0

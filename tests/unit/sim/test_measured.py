@@ -10,10 +10,9 @@ import pytest
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.sim.application import Measured
+from schedulearn.scheduler.sim.application import Measured, measured_applications
 from schedulearn.scheduler.sim.arguments import equal_hosts
 from schedulearn.scheduler.sim.conditions import POLLUX
-from schedulearn.scheduler.sim.measured_applications import measured_applications
 from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import TraceJob
 

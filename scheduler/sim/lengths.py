@@ -1,0 +1,41 @@
+"""What the conditions of a simulation let anybody know of how long jobs take."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from schedulearn.scheduler.core.planning.remaining_work import pace
+from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.training import Training
+from schedulearn.scheduler.sim.workload import TraceJob
+
+
+def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
+    """Job -> by what its declared length is wrong."""
+    dice = random.Random(conditions.seed)  # noqa: S311
+    spread = math.log(conditions.length_error)
+    return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
+
+
+def remaining(training: Training, error: float) -> float | None:
+    """Seconds left on one GPU, as far as the conditions let anybody know. `error`: of a declared length."""
+    if training.job.running is not None and not training.job.running.length_known:
+        return None
+    total = None
+    if training.conditions.lengths == "declared":
+        total = training.application.total_steps * error
+    elif training.conditions.lengths == "predicted" and training.family is not None and training.family.lengths:
+        total = sum(training.family.lengths) / len(training.family.lengths)
+    if total is None:
+        return None
+    left = max(total - training.progress, 0.05 * total)
+    if training.application.times is None:
+        return left * training.job.required_gpus
+    if training.known is not None:
+        return left * training.application.bounds.init_batch / pace(training.known, training.job.min_gpus)
+    believed = training.goodput()
+    if believed is None:
+        return None
+    return left * training.application.bounds.init_batch / float(believed(1, 1))

@@ -17,7 +17,7 @@ SCREENS = {
     "files of a job": "jobs/{job}?tab=files", "events of a job": "jobs/{job}?tab=events",
     "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
-    "policy": "policy", "usage": "usage?by=user",
+    "policy": "policy", "usage": "usage?by=user", "compare": "compare?jobs={job},{other}",
     "events": "events", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
@@ -28,7 +28,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     service: Service, page: Page, theme: Any, width: int
 ) -> None:
     job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user=SCRIPT_IN_NAME)
-    service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
+    other = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
     service.wait(job, "running")
     service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
     hook = service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/?<img%20src=x>" + "x" * 300})
@@ -37,7 +37,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
-        visit(page, f"{service.url}/ui/{path.format(job=job)}")
+        visit(page, f"{service.url}/ui/{path.format(job=job, other=other)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)

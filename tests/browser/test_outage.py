@@ -163,6 +163,23 @@ def test_an_error_of_the_service_erases_nothing_either(service: Service, page: P
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_change_that_is_cut_off_is_made_once(service: Service, page: Page) -> None:
+    open_page(page, service, "/ui/submit?from=example")
+    page.get_by_label("Image").fill("unknown/image")
+    for path, press in (("/api/v1/jobs", "Submit"), ("/cancel", "Cancel")):
+        cut = cut_off_twice(page, f"**{path}")
+        page.get_by_role("button", name=press, exact=True).click()
+        if press == "Cancel":
+            page.get_by_role("button", name="Cancel the job").click()
+            expect(page.get_by_test_id("state")).to_have_text("cancelled")
+        else:
+            expect(page.get_by_test_id("state")).to_be_visible()
+        assert len(cut) == 2
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.unroute_all()
+    assert len(service.call("GET", "/api/v1/jobs")["items"]) == 1
+
+
 def entry() -> str:
     [found] = re.findall(r'src="/ui/(assets/[^"]+\.js)"', (STATIC / "index.html").read_text())
     return f"**/{found}"

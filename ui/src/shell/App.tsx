@@ -12,6 +12,7 @@ import { TokenForm } from "./TokenForm";
 
 const JobsScreen = screens.jobs.Component;
 const JobScreen = screens.job.Component;
+const CompareScreen = screens.compare.Component;
 const UsageScreen = screens.usage.Component;
 const EventsScreen = screens.events.Component;
 const SettingsScreen = screens.settings.Component;
@@ -42,6 +43,7 @@ function Screens() {
         <Route index element={<OverviewScreen />} />
         <Route path="jobs" element={<JobsScreen />} />
         <Route path="jobs/:id" element={<JobScreen />} />
+        <Route path="compare" element={<CompareScreen />} />
         <Route path="submit" element={<SubmitScreen />} />
         <Route path="timeline" element={<TimelineScreen />} />
         <Route path="hosts" element={<HostsScreen />} />

@@ -8,6 +8,7 @@ import { Code } from "./code";
 export const screens = {
   jobs: new Code("jobs", () => import("../jobs/JobsScreen")),
   job: new Code("job", () => import("../job/JobScreen")),
+  compare: new Code("compare", () => import("../compare/CompareScreen")),
   submit: new Code("submit", () => import("../submit/SubmitScreen")),
   timeline: new Code("timeline", () => import("../timeline/TimelineScreen")),
   hosts: new Code("hosts", () => import("../hosts/HostsScreen")),

@@ -14,7 +14,7 @@ from services import Service
 pytestmark = pytest.mark.browser
 
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-SCRIPT = f"seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"
+SCRIPT = f"sleep 2; seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"
 
 
 @dataclass(frozen=True)

@@ -2231,6 +2231,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
+            /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
              */
@@ -2471,6 +2476,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
+            /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
              */
@@ -2673,6 +2683,11 @@ export interface components {
             secrets?: {
                 [key: string]: string;
             };
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup?: string | null;
             /**
              * Shm Size
              * @description shared memory in bytes, or e.g. "8g"
@@ -5102,6 +5117,11 @@ export interface operations {
                     secrets?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"
@@ -7677,6 +7697,11 @@ export interface operations {
                     secrets?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
                     /**
                      * Shm Size
                      * @description shared memory in bytes, or e.g. "8g"

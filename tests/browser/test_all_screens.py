@@ -18,7 +18,7 @@ SCREENS = {
     "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
     "sweeps": "sweeps", "sweep": "sweeps/{sweep}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
-    "policy": "policy", "usage": "usage?by=user",
+    "policy": "policy", "usage": "usage?by=user", "compare": "compare?jobs={job},{other}",
     "events": "events", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
@@ -29,7 +29,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     service: Service, page: Page, theme: Any, width: int
 ) -> None:
     job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user=SCRIPT_IN_NAME)
-    service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
+    other = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=2)
     service.wait(job, "running")
     tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
     body = {"name": SCRIPT_IN_NAME, "job": tried, "grid": {"env.WHAT": [SCRIPT_IN_NAME, "x" * 300], "priority": [1, 2]}}
@@ -41,7 +41,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
-        visit(page, f"{service.url}/ui/{path.format(job=job, sweep=sweep)}")
+        visit(page, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from browsing import CHROMIUM, ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, open_page, visit
+from browsing import CHROMIUM, ENDLESS, SCRIPT_IN_NAME, STATIC, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, Route, expect
 from services import Service
 
 pytestmark = pytest.mark.browser
 
 ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-SCRIPT = f"seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"
+SCRIPT = f"sleep 2; seq 400; echo 'Traceback (most recent call last):'; echo '{ERROR}'; seq 300; exit 137"
 
 
 @dataclass(frozen=True)
@@ -161,4 +161,33 @@ def test_a_job_that_waits_says_who_is_before_it_and_what_would_help(cluster: Clu
     expect(helps).to_contain_text(re.compile("would start|it has to wait"))
     visit(page, f"{cluster.service.url}/ui/submit?from={cluster.waiters[1]}&gpus=1")
     expect(page.get_by_role("textbox", name="GPUs")).to_have_value("1")
+    assert_clean(watch)
+
+
+def test_jobs_are_compared(cluster: Cluster, page: Page) -> None:
+    curve = {"loss": [[step, 1 / (step + 1), 1_800_000_000 + step] for step in range(0, 50, 5)]}
+
+    def profile(route: Route) -> None:
+        route.fulfill(json={**route.fetch().json(), "metrics": curve, "reported_at": "2026-11-22T12:00:00Z"})
+
+    page.route("**/profile", profile)
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    for name in ("breaks", "waiter-1"):
+        page.get_by_label(f"Select {name}").check()
+    page.get_by_role("link", name="Compare").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare jobs")
+    came = page.get_by_role("region", name="What came of them")
+    expect(came.get_by_role("row", name="State")).to_contain_text("failed")
+    expect(came.get_by_role("row", name="Last loss")).to_contain_text("0.02174")
+    asked = page.get_by_role("region", name="What was asked for")
+    expect(asked.get_by_role("row", name="user")).to_contain_text("ada")
+    expect(asked.get_by_role("row", name="container_image")).to_have_count(0)
+    asked.get_by_label("Also what is the same").check()
+    expect(asked.get_by_role("row", name="container_image")).to_be_visible()
+    expect(page.get_by_label(re.compile(r"^loss of .* by step$"))).to_be_visible()
+    page.get_by_label("Curves by").get_by_text("by time").click()
+    expect(page.get_by_label(re.compile(r"^loss of .* by time$"))).to_be_visible()
+    expect(page).to_have_url(re.compile("by=time"))
+    assert faults(page) == []
+    page.unroute_all(behavior="ignoreErrors")
     assert_clean(watch)

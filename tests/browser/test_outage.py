@@ -139,7 +139,7 @@ def test_a_chart_without_its_code_takes_nothing_else_away(service: Service, page
 
 
 def test_a_screen_that_fails_says_so_and_the_others_go_on(service: Service, page: Page) -> None:
-    page.route("**/api/v1/usage?*", lambda route: route.fulfill(json=[{"user": None}]))
+    page.route("**/api/v1/usage?*", lambda route: route.fulfill(json=[None]))
     open_page(page, service)
     go(page, "Usage")
     told = page.get_by_role("alert")
@@ -163,14 +163,39 @@ def test_an_error_of_the_service_erases_nothing_either(service: Service, page: P
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_change_that_is_cut_off_is_made_once(service: Service, page: Page) -> None:
+    open_page(page, service, "/ui/submit?from=example")
+    page.get_by_label("Image").fill("unknown/image")
+    for path, press in (("/api/v1/jobs", "Submit"), ("/cancel", "Cancel")):
+        cut = cut_off_twice(page, f"**{path}")
+        page.get_by_role("button", name=press, exact=True).click()
+        if press == "Cancel":
+            page.get_by_role("button", name="Cancel the job").click()
+            expect(page.get_by_test_id("state")).to_have_text("cancelled")
+        else:
+            expect(page.get_by_test_id("state")).to_be_visible()
+        assert len(cut) == 2
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.unroute_all()
+    assert len(service.call("GET", "/api/v1/jobs")["items"]) == 1
+
+
 def entry() -> str:
     [found] = re.findall(r'src="/ui/(assets/[^"]+\.js)"', (STATIC / "index.html").read_text())
     return f"**/{found}"
 
 
+def imported() -> str:
+    """Code that the entry needs before it begins."""
+    code = (STATIC / entry().removeprefix("**/")).read_text()
+    found = re.search(r'from"\./([^"]+\.js)"', code)
+    assert found is not None
+    return f"**/assets/{found[1]}"
+
+
 def test_requests_that_a_change_of_the_network_cuts_off_are_made_again(service: Service, page: Page) -> None:
     job = service.submit(ENDLESS, name="there")
-    for what in (entry(), "**/assets/*.css", "**/assets/jsx-runtime-*.js", "**/assets/JobsScreen-*.js",
+    for what in (entry(), "**/assets/*.css", imported(), "**/assets/JobsScreen-*.js",
                  "**/api/v1/jobs?*", "**/api/v1/events"):  # fmt: skip
         cut = cut_off_twice(page, what)
         open_page(page, service, "/ui/jobs")

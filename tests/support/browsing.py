@@ -41,7 +41,9 @@ class Watch:
             self.foreign.append(url)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        # The browser's word on what a network that comes or goes beside it cut off: the page asks again, and tests
+        # see by what it shows that it did.
+        if message.type in ("error", "warning") and "ERR_NETWORK_CHANGED" not in message.text:
             self.complaints.append(message.text)
 
     def forget(self, pattern: str) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.code import code_of
 from schedulearn.api.cli.common import Session, pass_session, whoami
-from schedulearn.api.cli.submit import SubmitCommand, given_keys, given_pairs, submit, submitted
+from schedulearn.api.cli.submit import SubmitCommand, code_of, given_keys, given_pairs, submit, submitted
 
 
 class _Resubmit(SubmitCommand):

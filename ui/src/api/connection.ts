@@ -116,15 +116,30 @@ export function isNotOfTheService(answer: Pick<Response, "status" | "headers">):
 /** So often a request is made again though the service answers others. */
 const TRIES = 3;
 
-/** `fetch`, which makes a GET that was not answered again once the service can be reached. */
+/** So long a change waits to be sent again: later, whoever asked for it may want it no more. */
+const CHANGE_MS = 4_000;
+
+/** What comes to the same however often it is asked for. */
+const SAME_AGAIN = /\/(cancel|cordon|uncordon|drain)$|:preview$/;
+
+/** How long a request that was not answered may wait to be made again; 0: it is made once. */
+function patienceOf(request: Request): number {
+  if (request.method === "GET") return Number.POSITIVE_INFINITY;
+  const again = request.headers.has("Idempotency-Key") || SAME_AGAIN.test(new URL(request.url).pathname);
+  return again ? CHANGE_MS : 0;
+}
+
+/** `fetch`, which makes a request that was not answered again once the service can be reached: what only reads, however
+ * long that takes; what changes something only soon, and only if it does no harm twice. */
 export function patientFetch(
   connection: Connection,
   send: (request: Request) => Promise<Response> = (request) => fetch(request),
 ): (request: Request) => Promise<Response> {
   return async (request) => {
-    const repeatable = request.method === "GET";
+    const patience = patienceOf(request);
+    const until = Date.now() + patience;
     for (let tried = 1; ; tried++) {
-      const answer = await send(repeatable ? request.clone() : request).catch((error: unknown) => {
+      const answer = await send(patience > 0 ? request.clone() : request).catch((error: unknown) => {
         if (request.signal.aborted) throw error;
         return error as Error;
       });
@@ -134,11 +149,22 @@ export function patientFetch(
         return answer;
       }
       connection.failed();
-      if (!repeatable || tried === TRIES) {
-        if (answer instanceof Error) throw answer;
-        return answer;
-      }
-      await connection.back(request.signal);
+      if (patience > 0 && tried < TRIES && (await isBack(connection, request.signal, until))) continue;
+      if (answer instanceof Error) throw answer;
+      return answer;
     }
   };
+}
+
+/** Whether the service can be reached again before `until`; rejects when `signal` is aborted before. */
+async function isBack(connection: Connection, signal: AbortSignal, until: number): Promise<boolean> {
+  if (until === Number.POSITIVE_INFINITY) return connection.back(signal).then(() => true);
+  const late = AbortSignal.timeout(Math.max(0, until - Date.now()));
+  try {
+    await connection.back(AbortSignal.any([signal, late]));
+    return true;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return false;
+  }
 }

@@ -2730,7 +2730,6 @@ export interface components {
             /**
              * Setup
              * @description command that runs once in each container, before the launcher; split into words like `command`
-             * @default null
              */
             setup?: string | null;
             /**

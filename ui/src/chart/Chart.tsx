@@ -9,6 +9,8 @@ export interface Series {
   dashed?: boolean;
   /** Fills what is below it. */
   filled?: boolean;
+  /** Its points lie between those of other series: the line goes on where it has none. */
+  joined?: boolean;
   /** Points without a line. */
   dots?: boolean;
 }

@@ -78,6 +78,7 @@ export default function Plot({
               label: each.name,
               stroke: color,
               width: each.dots ? 0 : 1.75,
+              spanGaps: each.joined === true,
               dash: each.dashed ? [5, 4] : undefined,
               fill: each.filled ? `${color}2b` : undefined,
               paths: each.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,

@@ -4,8 +4,7 @@ import { useSearchParams } from "react-router";
 import { hostTelemetryQuery } from "../api/queries";
 import { GpuChart } from "../gpus/GpuChart";
 import { METRICS, type Metric } from "../gpus/telemetry";
-import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { useSetAddress } from "../shell/useAddress";
 import classes from "./HostCard.module.css";
 
@@ -17,7 +16,7 @@ export default function HostHistory({ host }: { host: string }) {
   const choose = useSetAddress();
   const metric = chosen(METRICS, address.get("metric"), "utilization") as Metric;
   const span = chosen(SPANS, address.get("back"), "10 min") as keyof typeof SPANS;
-  const { data, error, refetch } = useQuery(hostTelemetryQuery(host, SPANS[span]));
+  const found = useQuery(hostTelemetryQuery(host, SPANS[span]));
   return (
     <div className={classes.history}>
       <Group justify="space-between" gap={8} mb={8}>
@@ -36,16 +35,16 @@ export default function HostHistory({ host }: { host: string }) {
           onChange={(value) => choose("back", value)}
         />
       </Group>
-      {error && <ErrorNotice title="The past of these GPUs can't be read" error={error} retry={refetch} />}
-      {!data && !error && <Loading />}
-      {data && (
-        <GpuChart
-          telemetry={data}
-          metric={metric}
-          of={host}
-          empty="Nothing was measured in this time. Choose more of it; the GPUs of a host are watched while it is reachable, and what they do is kept for keep_telemetry days."
-        />
-      )}
+      <Loaded query={found} title="The past of these GPUs can't be read">
+        {(data) => (
+          <GpuChart
+            telemetry={data}
+            metric={metric}
+            of={host}
+            empty="Nothing was measured in this time. Choose more of it; the GPUs of a host are watched while it is reachable, and what they do is kept for keep_telemetry days."
+          />
+        )}
+      </Loaded>
     </div>
   );
 }

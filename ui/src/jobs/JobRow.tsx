@@ -6,7 +6,7 @@ import { Elapsed, When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
 import classes from "./JobsTable.module.css";
 import { StateBadge } from "./StateBadge";
-import { canCancel, isOver } from "./states";
+import { isOver } from "./states";
 
 interface Props {
   job: Job;
@@ -26,14 +26,12 @@ export const JobRow = memo(function JobRow({ job, index, measure, selected, onTo
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>
       <td className={classes.check}>
-        {canCancel(job.state) && (
-          <Checkbox
-            size="xs"
-            aria-label={`Select ${job.name}`}
-            checked={selected}
-            onChange={() => onToggle(job.id)}
-          />
-        )}
+        <Checkbox
+          size="xs"
+          aria-label={`Select ${job.name}`}
+          checked={selected}
+          onChange={() => onToggle(job.id)}
+        />
       </td>
       <td className={classes.state}>
         <StateBadge state={job.state} />

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { hostsQuery, jobsQuery, LIVE_PAGES } from "../api/queries";
+import { MOST } from "../compare/compare";
 import { count } from "../format/number";
 import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -44,8 +45,9 @@ export default function JobsScreen() {
     if (hasNextPage && !isFetching) fetchNextPage();
   }, [hasNextPage, isFetching, fetchNextPage]);
   const counts = jobs.data?.pages.at(-1)?.counts ?? {};
-  // A job that ended since it was chosen has nothing left to cancel.
-  const chosen = rows.filter((job) => selected.has(job.id) && canCancel(job.state));
+  const chosen = rows.filter((job) => selected.has(job.id));
+  // A job that has ended has nothing left to cancel.
+  const running = chosen.filter((job) => canCancel(job.state));
 
   const never = jobs.data && groupCount("all", counts) === 0;
   return (
@@ -79,9 +81,20 @@ export default function JobsScreen() {
           {chosen.length > 0 && (
             <Group mb="sm" gap="sm">
               <Text size="sm">{chosen.length} selected</Text>
-              <Button size="xs" color="red" onClick={() => setCancelling(true)}>
-                Cancel selected
-              </Button>
+              {running.length > 0 && (
+                <Button size="xs" color="red" onClick={() => setCancelling(true)}>
+                  Cancel selected
+                </Button>
+              )}
+              {chosen.length > 1 && chosen.length <= MOST && (
+                <Button
+                  size="xs"
+                  component={Link}
+                  to={`/compare?jobs=${chosen.map((job) => job.id).join(",")}`}
+                >
+                  Compare
+                </Button>
+              )}
               <Button size="xs" variant="default" onClick={() => setSelected(new Set())}>
                 Select none
               </Button>
@@ -123,7 +136,7 @@ export default function JobsScreen() {
         </>
       )}
       <CancelDialog
-        jobs={chosen}
+        jobs={running}
         opened={cancelling}
         onClose={() => setCancelling(false)}
         onDone={() => setSelected(new Set())}

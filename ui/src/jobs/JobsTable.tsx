@@ -182,7 +182,7 @@ function useRowKeys(
     k: () => go(-1),
     x: () => {
       const job = rows[present()];
-      if (job && canCancel(job.state)) toggle(job.id);
+      if (job) toggle(job.id);
     },
   });
 }

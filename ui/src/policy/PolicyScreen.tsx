@@ -3,35 +3,35 @@ import { useQuery } from "@tanstack/react-query";
 import { policyQuery } from "../api/queries";
 import { Ago } from "../format/Elapsed";
 import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { PolicyForm } from "./PolicyForm";
 
 export default function PolicyScreen() {
-  const { data: policy, error, refetch } = useQuery(policyQuery);
+  const found = useQuery(policyQuery);
   return (
     <Screen title="Policy">
-      {error && <ErrorNotice title="The policy can't be read" error={error} retry={refetch} />}
-      {!policy && !error && <Loading />}
-      {policy && (
-        <>
-          <Text c="dimmed" mb="md" maw={720}>
-            <strong data-testid="algorithm">{policy.algorithm}</strong> decides
-            {policy.since ? (
-              <>
-                , set <Ago at={policy.since} />
-              </>
-            ) : (
-              ", as it does unless told otherwise"
+      <Loaded query={found} title="The policy can't be read">
+        {(policy) => (
+          <>
+            <Text c="dimmed" mb="md" maw={720}>
+              <strong data-testid="algorithm">{policy.algorithm}</strong> decides
+              {policy.since ? (
+                <>
+                  , set <Ago at={policy.since} />
+                </>
+              ) : (
+                ", as it does unless told otherwise"
+              )}
+              . Another one takes over at the next decision; running jobs run on.
+            </Text>
+            {policy.problem && (
+              <ErrorNotice title="The policy does not decide" error={new Error(policy.problem)} />
             )}
-            . Another one takes over at the next decision; running jobs run on.
-          </Text>
-          {policy.problem && (
-            <ErrorNotice title="The policy does not decide" error={new Error(policy.problem)} />
-          )}
-          <PolicyForm policy={policy} />
-        </>
-      )}
+            <PolicyForm policy={policy} />
+          </>
+        )}
+      </Loaded>
     </Screen>
   );
 }

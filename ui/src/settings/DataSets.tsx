@@ -3,30 +3,32 @@ import { useQuery } from "@tanstack/react-query";
 import { dataSetsQuery } from "../api/queries";
 import { Fact, Panel } from "../job/Panel";
 import panel from "../job/Panel.module.css";
-import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 
 /** What jobs may read of the hosts' own files. */
 export function DataSets() {
-  const { data, error, refetch } = useQuery(dataSetsQuery);
+  const found = useQuery(dataSetsQuery);
   return (
     <Panel title="Data sets">
       <Text size="sm" c="dimmed" mb="sm">
         Folders of the hosts that jobs may read, by <code className="mono">mounts</code>. They are declared
         where the service is started: setting <code className="mono">data_sets</code>.
       </Text>
-      {error && <ErrorNotice title="The data sets can't be read" error={error} retry={refetch} />}
-      {!data && !error && <Loading />}
-      {data?.length === 0 && <Text size="sm">None yet.</Text>}
-      {data && data.length > 0 && (
-        <dl className={panel.facts}>
-          {data.map(({ name, path }) => (
-            <Fact key={name} name={name}>
-              <code className="mono">{path}</code>
-            </Fact>
-          ))}
-        </dl>
-      )}
+      <Loaded query={found} title="The data sets can't be read">
+        {(data) =>
+          data.length === 0 ? (
+            <Text size="sm">None yet.</Text>
+          ) : (
+            <dl className={panel.facts}>
+              {data.map(({ name, path }) => (
+                <Fact key={name} name={name}>
+                  <code className="mono">{path}</code>
+                </Fact>
+              ))}
+            </dl>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }

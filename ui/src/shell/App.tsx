@@ -14,6 +14,7 @@ const JobsScreen = screens.jobs.Component;
 const JobScreen = screens.job.Component;
 const SweepsScreen = screens.sweeps.Component;
 const SweepScreen = screens.sweep.Component;
+const CompareScreen = screens.compare.Component;
 const UsageScreen = screens.usage.Component;
 const EventsScreen = screens.events.Component;
 const SettingsScreen = screens.settings.Component;
@@ -46,6 +47,7 @@ function Screens() {
         <Route path="jobs/:id" element={<JobScreen />} />
         <Route path="sweeps" element={<SweepsScreen />} />
         <Route path="sweeps/:id" element={<SweepScreen />} />
+        <Route path="compare" element={<CompareScreen />} />
         <Route path="submit" element={<SubmitScreen />} />
         <Route path="timeline" element={<TimelineScreen />} />
         <Route path="hosts" element={<HostsScreen />} />

@@ -10,6 +10,7 @@ export const screens = {
   job: new Code("job", () => import("../job/JobScreen")),
   sweeps: new Code("sweeps", () => import("../sweeps/SweepsScreen")),
   sweep: new Code("sweep", () => import("../sweeps/SweepScreen")),
+  compare: new Code("compare", () => import("../compare/CompareScreen")),
   submit: new Code("submit", () => import("../submit/SubmitScreen")),
   timeline: new Code("timeline", () => import("../timeline/TimelineScreen")),
   hosts: new Code("hosts", () => import("../hosts/HostsScreen")),

@@ -1,0 +1,126 @@
+import { SegmentedControl, Switch, Text } from "@mantine/core";
+import { useQueries } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useSearchParams } from "react-router";
+import { jobQuery, profileQuery } from "../api/queries";
+import { Chart } from "../chart/Chart";
+import { Panel } from "../job/Panel";
+import { ErrorNotice } from "../shell/ErrorNotice";
+import { Loading } from "../shell/Loading";
+import { Screen } from "../shell/Screen";
+import { useSetAddress } from "../shell/useAddress";
+import classes from "./CompareScreen.module.css";
+import { type Axis, type Compared, curvesOf, MOST, outcomesOf, type Row, specRows } from "./compare";
+
+/** Some jobs beside each other: what came of them, their curves, what was asked for. */
+export default function CompareScreen() {
+  const [address] = useSearchParams();
+  const ids = [...new Set((address.get("jobs") ?? "").split(",").filter(Boolean))].slice(0, MOST);
+  const jobs = useQueries({ queries: ids.map((id) => jobQuery(id)) });
+  const profiles = useQueries({ queries: ids.map((id) => profileQuery(id, false)) });
+  const error = [...jobs, ...profiles].find((query) => query.error)?.error;
+  const pending = [...jobs, ...profiles].some((query) => query.isPending);
+  const compared = jobs.flatMap(({ data: job }, at): Compared[] =>
+    job ? [{ job, profile: profiles[at]?.data }] : [],
+  );
+  return (
+    <Screen title="Compare jobs">
+      {error && <ErrorNotice title="Not all of it can be read" error={error} />}
+      {pending && !error && ids.length > 0 && <Loading />}
+      {ids.length < 2 && (
+        <Text>
+          Select 2 to {MOST} jobs in <Link to="/jobs">the list</Link>, then compare them.
+        </Text>
+      )}
+      {!pending && compared.length > 1 && <Comparison compared={compared} />}
+    </Screen>
+  );
+}
+
+function Comparison({ compared }: { compared: Compared[] }) {
+  const [address] = useSearchParams();
+  const set = useSetAddress();
+  const [all, setAll] = useState(false);
+  const axis: Axis = address.get("by") === "time" ? "time" : "step";
+  const names = compared.map(({ job }) => `${job.name} (${job.id})`);
+  const profiles = compared.map(({ profile }) => profile);
+  const metrics = [...new Set(profiles.flatMap((profile) => Object.keys(profile?.metrics ?? {})))];
+  const specs = specRows(compared.map(({ job }) => job));
+  return (
+    <div className={classes.stack}>
+      <Panel title="What came of them">
+        <Table compared={compared} rows={outcomesOf(compared)} />
+      </Panel>
+      {metrics.length > 0 && (
+        <SegmentedControl
+          className={classes.axis}
+          size="xs"
+          aria-label="Curves by"
+          data={[
+            { value: "step", label: "by step" },
+            { value: "time", label: "by time" },
+          ]}
+          value={axis}
+          onChange={(value) => set("by", value === "step" ? null : value)}
+        />
+      )}
+      <div className={classes.charts}>
+        {metrics.map((metric) => (
+          <Panel key={metric} title={metric}>
+            <Chart
+              label={`${metric} of ${names.join(", ")} by ${axis}`}
+              data={curvesOf(profiles, metric, axis)}
+              xName={axis === "step" ? "Step" : "Minutes"}
+              series={names.map((name) => ({ name, joined: true }))}
+              fromZero={false}
+              height={240}
+            />
+          </Panel>
+        ))}
+      </div>
+      <Panel
+        title="What was asked for"
+        action={
+          <Switch size="xs" label="Also what is the same" checked={all} onChange={() => setAll(!all)} />
+        }
+      >
+        <Table compared={compared} rows={specs.filter((row) => all || row.differs)} />
+      </Panel>
+    </div>
+  );
+}
+
+function Table({ compared, rows }: { compared: Compared[]; rows: Row[] }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    <section className={classes.scroll} tabIndex={0} aria-label="Comparison">
+      <table className={classes.table}>
+        <thead>
+          <tr>
+            <td />
+            {compared.map(({ job }) => (
+              <th key={job.id} scope="col">
+                <Link to={`/jobs/${job.id}`}>{job.name}</Link> <span className="mono">{job.id}</span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ name, values, differs }) => (
+            <tr key={name} data-differs={differs}>
+              <th scope="row">{name}</th>
+              {values.map((value, at) => (
+                <td key={compared[at]?.job.id}>{value}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length === 0 && (
+        <Text size="sm" c="dimmed">
+          They are the same.
+        </Text>
+      )}
+    </section>
+  );
+}

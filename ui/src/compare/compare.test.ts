@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import type { JobDetail, Profile } from "../api/types";
+import { curvesOf, outcomesOf, specRows } from "./compare";
+
+const profile = (points: number[][]) => ({ metrics: { loss: points } }) as unknown as Profile;
+const job = (more: object) =>
+  ({
+    state: "succeeded",
+    run_seconds: 60,
+    gpu_seconds: 7200,
+    restarts: 0,
+    env: {},
+    labels: {},
+    ...more,
+  }) as unknown as JobDetail;
+
+test("curves share an axis, by step or from each job's own beginning", () => {
+  const both = [
+    profile([
+      [0, 2, 600],
+      [10, 1, 720],
+    ]),
+    profile([[5, 3, 6000]]),
+  ];
+  expect(curvesOf(both, "loss", "step")).toEqual([
+    [0, 5, 10],
+    [2, null, 1],
+    [null, 3, null],
+  ]);
+  expect(curvesOf(both, "loss", "time")).toEqual([
+    [0, 2],
+    [2, 1],
+    [3, null],
+  ]);
+  expect(curvesOf([undefined], "loss", "step")).toEqual([[], []]);
+});
+
+test("what differs is marked, also within the environment", () => {
+  const rows = specRows([job({ name: "a", env: { LR: "0.1" } }), job({ name: "a", env: { LR: "0.2" } })]);
+  expect(rows.find((row) => row.name === "env.LR")).toEqual({
+    name: "env.LR",
+    values: ["0.1", "0.2"],
+    differs: true,
+  });
+  expect(rows.find((row) => row.name === "name")?.differs).toBe(false);
+});
+
+test("outcomes are told in people's units", () => {
+  const rows = outcomesOf([
+    { job: job({}), profile: profile([[0, 0.25, 1]]) },
+    { job: job({}), profile: undefined },
+  ]);
+  expect(Object.fromEntries(rows.map((row) => [row.name, row.values]))).toMatchObject({
+    "Run time": ["1 m", "1 m"],
+    "GPU-hours": ["2", "2"],
+    "Last loss": ["0.25", "–"],
+  });
+});

@@ -1,0 +1,99 @@
+import type { JobDetail, Profile } from "../api/types";
+import { amount, plainNumber } from "../format/number";
+import { duration } from "../format/time";
+import { specOf } from "../submit/values";
+
+/** More lines than these can't be told apart in one chart. */
+export const MOST = 6;
+
+export interface Compared {
+  job: JobDetail;
+  profile: Profile | undefined;
+}
+
+export interface Row {
+  name: string;
+  /** One a job. */
+  values: string[];
+  /** Whether the jobs differ in it. */
+  differs: boolean;
+}
+
+const rowOf = (name: string, values: string[]): Row => ({ name, values, differs: new Set(values).size > 1 });
+
+/** What came of the jobs. */
+export function outcomesOf(compared: readonly Compared[]): Row[] {
+  const metrics = [...new Set(compared.flatMap(({ profile }) => Object.keys(profile?.metrics ?? {})))];
+  return [
+    rowOf(
+      "State",
+      compared.map(({ job }) => job.state),
+    ),
+    rowOf(
+      "Run time",
+      compared.map(({ job }) => duration(job.run_seconds)),
+    ),
+    rowOf(
+      "GPU-hours",
+      compared.map(({ job }) => amount(job.gpu_seconds / 3600)),
+    ),
+    rowOf(
+      "Restarts",
+      compared.map(({ job }) => String(job.restarts)),
+    ),
+    ...metrics.map((metric) =>
+      rowOf(
+        `Last ${metric}`,
+        compared.map(({ profile }) => {
+          const last = profile?.metrics[metric]?.at(-1)?.[1];
+          return last == null ? "–" : plainNumber(last);
+        }),
+      ),
+    ),
+  ];
+}
+
+/** What was asked for, a row a key; of maps a row each of their own keys. */
+export function specRows(jobs: readonly JobDetail[]): Row[] {
+  const specs = jobs.map((job) => flat(specOf(job)));
+  const names = [...new Set(specs.flatMap((spec) => [...spec.keys()]))];
+  return names.map((name) =>
+    rowOf(
+      name,
+      specs.map((spec) => spec.get(name) ?? "–"),
+    ),
+  );
+}
+
+function flat(spec: object): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const [name, value] of Object.entries(spec)) {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+      for (const [key, each] of Object.entries(value)) found.set(`${name}.${key}`, String(each));
+    } else if (value !== undefined && value !== null) {
+      found.set(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+    }
+  }
+  return found;
+}
+
+export type Axis = "step" | "time";
+
+/** The curves of one metric on one axis: x (steps, or minutes since each job's first report), then a column a job. */
+export function curvesOf(
+  profiles: readonly (Profile | undefined)[],
+  metric: string,
+  axis: Axis,
+): [number[], ...(number | null)[][]] {
+  const curves = profiles.map((profile) => {
+    const points = profile?.metrics[metric] ?? [];
+    const first = points[0]?.[2] ?? 0;
+    return new Map(
+      points.map(([step, value, at]) => [axis === "step" ? step : ((at ?? 0) - first) / 60, value ?? null]),
+    );
+  });
+  const xs = [...new Set(curves.flatMap((curve) => [...curve.keys()]))]
+    .filter((x) => x !== undefined)
+    .toSorted((a, b) => a - b);
+  return [xs, ...curves.map((curve) => xs.map((x) => curve.get(x) ?? null))];
+}

@@ -1321,26 +1321,31 @@ export interface components {
             /**
              * Commit
              * @description that the code is of
+             * @default null
              */
             commit?: string | null;
             /**
              * Digest
              * @description of the archive: POST /code answers it
+             * @default null
              */
             digest?: string | null;
             /**
              * Dirty
              * @description whether it was changed since that commit
+             * @default null
              */
             dirty?: boolean | null;
             /**
              * Git
              * @description repository from which the service takes the code, if no digest says it
+             * @default null
              */
             git?: string | null;
             /**
              * Ref
              * @description branch, tag or whole commit id; default HEAD
+             * @default null
              */
             ref?: string | null;
         };
@@ -1811,7 +1816,7 @@ export interface components {
              * @description for people and policies
              */
             labels?: {
-                [key: string]: string;
+                [key: string]: string | number;
             };
             /**
              * Name
@@ -2358,9 +2363,13 @@ export interface components {
             /**
              * Batch Size
              * @description of all workers together; in place of the training script's
+             * @default null
              */
             batch_size?: number | null;
-            /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+            /**
+             * @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref
+             * @default null
+             */
             code?: string | components["schemas"]["CodeSpec"] | null;
             /**
              * Command
@@ -2375,13 +2384,15 @@ export interface components {
             /**
              * Cpus
              * @description processors at most; default: no bound, and a weight by its GPUs
+             * @default null
              */
             cpus?: number | null;
             /**
              * Deadline
              * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
+             * @default null
              */
-            deadline?: string | null;
+            deadline?: string | number | null;
             /**
              * Elastic
              * @description the script can be stopped and resumed on another number of GPUs
@@ -2393,21 +2404,24 @@ export interface components {
              * @description environment variables, of 128 KiB at most
              */
             env?: {
-                [key: string]: string;
+                [key: string]: string | number;
             };
             /**
              * Epochs
              * @description in place of the training script's
+             * @default null
              */
             epochs?: number | null;
             /**
              * Family
              * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+             * @default null
              */
             family?: string | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+             * @default null
              */
             grace_period?: number | null;
             /**
@@ -2415,7 +2429,7 @@ export interface components {
              * @description key-value pairs for people and reports
              */
             labels?: {
-                [key: string]: string;
+                [key: string]: string | number;
             };
             /**
              * Launcher
@@ -2426,16 +2440,19 @@ export interface components {
             /**
              * Max Batch Size
              * @description how large the batch may become where the script lets it adapt
+             * @default null
              */
             max_batch_size?: number | null;
             /**
              * Max Duration
              * @description seconds of running, then it is ended
+             * @default null
              */
             max_duration?: number | null;
             /**
              * Max Gpus
              * @description elastic jobs only; default: no bound
+             * @default null
              */
             max_gpus?: number | null;
             /**
@@ -2447,11 +2464,13 @@ export interface components {
             /**
              * Memory
              * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+             * @default null
              */
             memory?: number | null;
             /**
              * Min Gpus
              * @description elastic jobs only; default 1
+             * @default null
              */
             min_gpus?: number | null;
             /**
@@ -2459,7 +2478,7 @@ export interface components {
              * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
              */
             mounts?: {
-                [key: string]: string;
+                [key: string]: string | number;
             };
             /**
              * Name
@@ -2480,6 +2499,7 @@ export interface components {
             /**
              * Requirements
              * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+             * @default null
              */
             requirements?: string | string[] | null;
             /**
@@ -2492,6 +2512,7 @@ export interface components {
             /**
              * Setup
              * @description command that runs once in each container, before the launcher; split into words like `command`
+             * @default null
              */
             setup?: string | null;
             /**
@@ -3659,9 +3680,9 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description default: a day ago */
-                from?: string | null;
+                from?: string | number;
                 /** @description default: now */
-                to?: string | null;
+                to?: string | number;
             };
             header?: never;
             path?: never;
@@ -3731,7 +3752,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description that the archive should have */
-                digest?: string | null;
+                digest?: string;
             };
             header?: never;
             path?: never;
@@ -3921,7 +3942,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description only events with a larger id */
-                after?: number | null;
+                after?: number;
                 limit?: number;
             };
             header?: never;
@@ -3954,12 +3975,12 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description only events with a smaller id */
-                before?: number | null;
-                host?: string | null;
+                before?: number;
+                host?: string;
                 /** @description id of a job */
-                job?: string | null;
+                job?: string;
                 /** @description beginnings of kinds, e.g. `job.` */
-                kind?: string[] | null;
+                kind?: string[];
                 limit?: number;
                 /** @description part of the sentence, or a code */
                 q?: string;
@@ -4446,9 +4467,9 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description default: 10 minutes ago, or the start of the job */
-                from?: string | null;
+                from?: string | number;
                 /** @description default: now, or the end of the job */
-                to?: string | null;
+                to?: string | number;
             };
             header?: never;
             path: {
@@ -4539,25 +4560,25 @@ export interface operations {
     list_jobs_api_v1_jobs_get: {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 /** @description ended since then, or not ended yet */
-                ended_since?: string | null;
+                ended_since?: string | number;
                 /** @description ended before then */
-                ended_until?: string | null;
+                ended_until?: string | number;
                 /** @description with a container there, now or before */
-                host?: string | null;
+                host?: string;
                 /** @description KEY=VALUE that a job must have */
-                label?: string[] | null;
+                label?: string[];
                 limit?: number;
                 /** @description which come first */
                 order?: "newest" | "oldest";
                 /** @description part of a name or id */
-                q?: string | null;
+                q?: string;
                 /** @description by this instead of `order`; with a minus the greatest comes first */
-                sort?: ("submitted" | "-submitted" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "gpus" | "-gpus" | "started" | "-started" | "finished" | "-finished" | "duration" | "-duration") | null;
+                sort?: "submitted" | "-submitted" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "gpus" | "-gpus" | "started" | "-started" | "finished" | "-finished" | "duration" | "-duration";
                 /** @description only these states */
-                state?: components["schemas"]["JobStatus"][] | null;
-                user?: string | null;
+                state?: components["schemas"]["JobStatus"][];
+                user?: string;
             };
             header?: never;
             path?: never;
@@ -4589,7 +4610,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description id of a job that runs the same; its values stand for masks */
-                env_from?: string | null;
+                env_from?: string;
             };
             header?: {
                 "Idempotency-Key"?: string;
@@ -4626,7 +4647,7 @@ export interface operations {
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
-                    deadline?: string | null;
+                    deadline?: string | number | null;
                     /**
                      * Elastic
                      * @description the script can be stopped and resumed on another number of GPUs
@@ -4638,7 +4659,7 @@ export interface operations {
                      * @description environment variables, of 128 KiB at most
                      */
                     env?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Epochs
@@ -4660,7 +4681,7 @@ export interface operations {
                      * @description key-value pairs for people and reports
                      */
                     labels?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Launcher
@@ -4704,7 +4725,7 @@ export interface operations {
                      * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
                      */
                     mounts?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Name
@@ -4865,7 +4886,169 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobSpec"];
+                "application/json": {
+                    /**
+                     * Batch Size
+                     * @description of all workers together; in place of the training script's
+                     */
+                    batch_size?: number | null;
+                    /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+                    code?: string | components["schemas"]["CodeSpec"] | null;
+                    /**
+                     * Command
+                     * @description run under the launcher; split into words, no shell is involved
+                     */
+                    command: string;
+                    /**
+                     * Container Image
+                     * @description e.g. schedulearn/horovod-cpu
+                     */
+                    container_image: string;
+                    /**
+                     * Cpus
+                     * @description processors at most; default: no bound, and a weight by its GPUs
+                     */
+                    cpus?: number | null;
+                    /**
+                     * Deadline
+                     * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
+                     */
+                    deadline?: string | number | null;
+                    /**
+                     * Elastic
+                     * @description the script can be stopped and resumed on another number of GPUs
+                     * @default false
+                     */
+                    elastic?: boolean;
+                    /**
+                     * Env
+                     * @description environment variables, of 128 KiB at most
+                     */
+                    env?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Epochs
+                     * @description in place of the training script's
+                     */
+                    epochs?: number | null;
+                    /**
+                     * Family
+                     * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+                     */
+                    family?: string | null;
+                    /**
+                     * Grace Period
+                     * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+                     */
+                    grace_period?: number | null;
+                    /**
+                     * Labels
+                     * @description key-value pairs for people and reports
+                     */
+                    labels?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Launcher
+                     * @default horovod
+                     * @enum {string}
+                     */
+                    launcher?: "horovod" | "torchrun" | "none";
+                    /**
+                     * Max Batch Size
+                     * @description how large the batch may become where the script lets it adapt
+                     */
+                    max_batch_size?: number | null;
+                    /**
+                     * Max Duration
+                     * @description seconds of running, then it is ended
+                     */
+                    max_duration?: number | null;
+                    /**
+                     * Max Gpus
+                     * @description elastic jobs only; default: no bound
+                     */
+                    max_gpus?: number | null;
+                    /**
+                     * Max Restarts
+                     * @description tries again after a failure of the command
+                     * @default 0
+                     */
+                    max_restarts?: number;
+                    /**
+                     * Memory
+                     * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+                     */
+                    memory?: number | null;
+                    /**
+                     * Min Gpus
+                     * @description elastic jobs only; default 1
+                     */
+                    min_gpus?: number | null;
+                    /**
+                     * Mounts
+                     * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+                     */
+                    mounts?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Name
+                     * @description for people; need not be unique
+                     */
+                    name: string;
+                    /**
+                     * Priority
+                     * @description higher first
+                     * @default 50
+                     */
+                    priority?: number;
+                    /**
+                     * Required Gpus
+                     * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
+                     */
+                    required_gpus: number;
+                    /**
+                     * Requirements
+                     * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+                     */
+                    requirements?: string | string[] | null;
+                    /**
+                     * Resize
+                     * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+                     * @default restart
+                     * @enum {string}
+                     */
+                    resize?: "restart" | "in-place";
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
+                    /**
+                     * Shm Size
+                     * @description shared memory in bytes, or e.g. "8g"
+                     * @default 1073741824
+                     */
+                    shm_size?: number;
+                    /**
+                     * Type
+                     * @description the framework, e.g. Pytorch; for people and filters
+                     */
+                    type: string;
+                    /**
+                     * User
+                     * @default
+                     */
+                    user?: string;
+                    /**
+                     * Weight
+                     * @description share of the cluster against other jobs
+                     * @default 1
+                     */
+                    weight?: number;
+                };
             };
         };
         responses: {
@@ -5174,7 +5357,7 @@ export interface operations {
                 /** @description the name that the page before ended with */
                 after?: string;
                 /** @description only what is there: a job may have files on several */
-                host?: string | null;
+                host?: string;
                 limit?: number;
                 /** @description `outputs` or `checkpoints`, or a folder below */
                 path?: string;
@@ -5247,7 +5430,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description only what is there: a job may have files on several */
-                host?: string | null;
+                host?: string;
             };
             header?: never;
             path: {
@@ -5512,9 +5695,9 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description default: 10 minutes ago, or the start of the job */
-                from?: string | null;
+                from?: string | number;
                 /** @description default: now, or the end of the job */
-                to?: string | null;
+                to?: string | number;
             };
             header?: never;
             path: {
@@ -5796,6 +5979,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Default Response */
             default: {
                 headers: {
@@ -5865,6 +6057,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Default Response */
             default: {
                 headers: {
@@ -5908,11 +6109,11 @@ export interface operations {
     list_sweeps_api_v1_sweeps_get: {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
                 /** @description only these states */
-                state?: components["schemas"]["SweepStatus"][] | null;
-                user?: string | null;
+                state?: components["schemas"]["SweepStatus"][];
+                user?: string;
             };
             header?: never;
             path?: never;
@@ -6008,11 +6209,11 @@ export interface operations {
                 /** @description only runs with a number above this */
                 after?: number;
                 /** @description whether less or more of it is better */
-                goal?: ("min" | "max") | null;
+                goal?: "min" | "max";
                 /** @description runs of the table */
                 limit?: number;
                 /** @description another one than the sweep's own */
-                metric?: string | null;
+                metric?: string;
             };
             header?: never;
             path: {
@@ -6154,9 +6355,9 @@ export interface operations {
             query?: {
                 limit?: number;
                 /** @description default: a day ago */
-                since?: string | null;
+                since?: string | number;
                 /** @description default: now */
-                until?: string | null;
+                until?: string | number;
             };
             header?: never;
             path?: never;
@@ -6315,15 +6516,15 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description default: user */
-                by?: ("day" | "user" | "label")[] | null;
+                by?: ("day" | "user" | "label")[];
                 format?: "json" | "csv";
                 gpu_hour_price?: number;
                 /** @description which label `by=label` goes by */
                 label?: string;
                 /** @description default: 30 days ago */
-                since?: string | null;
+                since?: string | number;
                 /** @description default: now */
-                until?: string | null;
+                until?: string | number;
             };
             header?: never;
             path?: never;
@@ -6338,6 +6539,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageOut"][];
+                    "text/csv": string;
                 };
             };
             /** @description Unprocessable Entity */
@@ -6635,7 +6837,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description id of a job that runs the same; its values stand for masks */
-                env_from?: string | null;
+                env_from?: string;
             };
             header?: {
                 "Idempotency-Key"?: string;
@@ -6672,7 +6874,7 @@ export interface operations {
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
-                    deadline?: string | null;
+                    deadline?: string | number | null;
                     /**
                      * Elastic
                      * @description the script can be stopped and resumed on another number of GPUs
@@ -6684,7 +6886,7 @@ export interface operations {
                      * @description environment variables, of 128 KiB at most
                      */
                     env?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Epochs
@@ -6706,7 +6908,7 @@ export interface operations {
                      * @description key-value pairs for people and reports
                      */
                     labels?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Launcher
@@ -6750,7 +6952,7 @@ export interface operations {
                      * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
                      */
                     mounts?: {
-                        [key: string]: string;
+                        [key: string]: string | number;
                     };
                     /**
                      * Name

@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from fastapi import Depends, FastAPI, Request
-from starlette.responses import Response
+from fastapi import Depends, FastAPI
+from sqlalchemy import select
+from sqlmodel import col
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
 from schedulearn.api import openapi, problems
-from schedulearn.api.answers.health import Health, SessionOut
-from schedulearn.api.answers.model import Answer
+from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
-from schedulearn.api.auth import COOKIE, Guard, same_token
+from schedulearn.api.auth import Guard
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
-from schedulearn.api.named_tokens import NamedTokens
 from schedulearn.api.reach import find_report_url
 from schedulearn.api.routes import (
     code,
@@ -37,17 +37,18 @@ from schedulearn.api.routes import (
     sweeps,
     telemetry,
     timeline,
-    tokens,
     usage,
     webhooks,
 )
 from schedulearn.api.routes.page import CSP
+from schedulearn.api.routes.people import sessions, tokens, users
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.policies.plugins import load_policies
+from schedulearn.scheduler.store.models import Job
 
 _BODY_LIMIT = 32 << 20
 
@@ -57,13 +58,14 @@ def create_app(
     make_host: MakeHost = embedded_host,
     make_runtime: MakeRuntime | None = None,
     pulse: Pulse | None = None,
+    credentials: Credentials | None = None,
 ) -> ASGIApp:
     """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
     the hosts, for tests."""
-    pulse, named = pulse or Pulse(), NamedTokens()
+    pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, str]]:
         load_policies(settings.policies)
         pulse.bind()
         cluster = Cluster(
@@ -76,10 +78,10 @@ def create_app(
             own_port=settings.port,
         )
         app.state.cluster, app.state.pulse = cluster, pulse
-        named.open(cluster.db)
+        known.open(cluster.db)
         cluster.start()
         try:
-            yield
+            yield {"runtime": cluster.host.runtime_name}
         finally:
             pulse.close()
             cluster.close()
@@ -95,20 +97,30 @@ def create_app(
         dependencies=[Depends(problems.check_query)],
         responses={"default": {"model": Problem}},
     )
-    app.state.tokens, app.state.token_required = named, settings.token is not None
+    app.state.credentials, app.state.token_required = known, settings.token is not None
     problems.install(app)
     _submission_routes(app)
     routed = (
         jobs, code, files, sweeps, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry,
-        timeline, tokens, webhooks, page,
+        timeline, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
-    _session(app, settings, named)
+    app.get("/healthz", tags=["health"])(healthz)
     openapi.complete(app)
-    guarded = Guard(app, settings.token, named)
+
+    async def owner_of(job_id: str) -> str | None:
+        query = select(col(Job.user)).where(col(Job.id) == job_id)
+        cluster: Cluster = app.state.cluster
+        return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
+
+    guarded = Guard(app, known, owner_of, needs_token=settings.token is not None)
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
     return _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
+
+
+def healthz() -> Health:
+    return Health(status="ok", version=schedulearn.__version__)
 
 
 def _submission_routes(app: FastAPI) -> None:
@@ -116,27 +128,6 @@ def _submission_routes(app: FastAPI) -> None:
     thousands in a row. The routes of `jobs` and `legacy` stand behind these and document them."""
     for path in ("/api/v1/jobs", "/jobs"):
         app.router.routes.append(Route(path, jobs.submit, methods=["POST"], include_in_schema=False))
-
-
-def _session(app: FastAPI, settings: Settings, named: NamedTokens) -> None:
-    @app.get("/healthz", tags=["health"])
-    def healthz() -> Health:
-        return Health(status="ok", version=schedulearn.__version__)
-
-    @app.post("/api/v1/session", response_model=SessionOut, tags=["health"])
-    async def session(request: Request) -> Response:
-        """Trades a token for a cookie, for the page: its event streams can't send headers."""
-        response = Answer(SessionOut(status="ok"))
-        if settings.token is None:
-            return response
-        try:
-            given = (await request.json()).get("token", "")
-        except (ValueError, AttributeError, RecursionError):
-            given = ""
-        if not isinstance(given, str) or not (same_token(given, settings.token) or named.find(given)):
-            return problems.problem_response(401, "unauthorized", "that is no token of this service")
-        response.set_cookie(COOKIE, given, httponly=True, samesite="strict", max_age=30 * 86400)
-        return response
 
 
 class _Headers:

@@ -1,14 +1,14 @@
-"""Who may talk to the service: everybody on this machine while it listens on loopback, else holders of its token or of
-a named one.
+"""Who may talk to the service: whoever is known by a token or a session, as far as their role goes. On loopback the
+account that runs the service is known by its connection; other accounts of this machine need a token.
 
 A pure ASGI layer around the whole application, so that no route, stream or socket can be forgotten.
 """
 
 from __future__ import annotations
 
-import hmac
 import os
 import secrets
+from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,61 +16,80 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schedulearn.api.named_tokens import NamedTokens
+from schedulearn.api.access.credentials import Credentials, Grant
+from schedulearn.api.access.peers import Peers
+from schedulearn.api.access.permissions import Need, Rule, rule_of
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
-from schedulearn.scheduler.reports import access as reporting
-from schedulearn.scheduler.reports import membership as rosters
+from schedulearn.scheduler.core.people import Actor, Role
+from schedulearn.scheduler.store.people.acting import ACTOR
 
-COOKIE = "schedulearn_token"
-OPEN_PATHS = ("/healthz", "/ui/", "/api/v1/session")
-"""No data behind these: liveness, the page's own files, and the exchange of a token for a cookie."""
+COOKIE = "schedulearn_session"
+
+Refusal = tuple[int, str, str]
+OwnerOf = Callable[[str], Awaitable[str | None]]
+"""Job id -> its user; None: there is no such job."""
 
 
 class Guard:
-    """Lets a request through if it carries the token or a named one, or, where the service has no token, if it comes
-    from this machine's own tools or pages: a page of another site must not drive a service that trusts the loopback
-    address."""
+    """Lets a request through if who sends it is known and may do it. The service's own account is known on loopback
+    without a token where the service has none, but not by pages of other sites in its browser."""
 
-    def __init__(self, app: ASGIApp, token: str | None, named: NamedTokens) -> None:
+    def __init__(
+        self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool, hides_jobs: bool = False
+    ) -> None:
+        """`needs_token`: also from the account that runs the service. `hides_jobs`: those of others, from all but
+        admins."""
         self.app = app
-        self.token = token
-        self.named = named
+        self.credentials = credentials
+        self.owner_of = owner_of
+        self.needs_token = needs_token
+        self.hides_jobs = hides_jobs
+        self._peers = Peers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        malformed = _malformed(headers)
-        name = None if malformed else self._named(headers)
-        refusal = malformed or self._refusal(scope, headers, name is not None)
+        rule = rule_of(scope.get("method", "GET"), scope["path"])
+        grant: Grant | None = None
+        refusal = _malformed(headers)
+        if refusal is None and rule.need is not Need.JOB_TOKEN:
+            grant = self._known(headers)
+            refusal = self._refusal(scope, headers, rule, grant)
+        actor = grant.actor if grant is not None else Actor(self.credentials.own, Role.ADMIN)
         if refusal is None:
-            await self.app(scope, receive, send if name is None else self._while_known(name, send))
-        elif scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 4401 if refusal[0] == 401 else 4403, "reason": refusal[2]})
-        else:
-            status, code, detail = refusal
-            response = problem_response(status, code, detail)
-            if status == 401:
-                response.headers["www-authenticate"] = "Bearer"
-            await response(scope, receive, send)
+            refusal = await self._forbidden(rule, actor)
+        if refusal is not None:
+            await _refuse(scope, receive, send, refusal)
+            return
+        is_known = rule.need.role is not None  # a route that asks for nobody knows nobody
+        scope.setdefault("state", {})["actor"] = actor if is_known else None
+        acting = ACTOR.set(actor.name if is_known else "")
+        try:
+            await self.app(scope, receive, send if grant is None else self._while_known(grant, send))
+        finally:
+            ACTOR.reset(acting)
 
-    def _named(self, headers: Headers) -> str | None:
-        """The named token that a request carries; a service that asks for none looks at none."""
-        found = (self.named.find(given) for given in _carried(headers)) if self.token is not None else ()
-        return next((digest for digest in found if digest is not None), None)
+    def _known(self, headers: Headers) -> Grant | None:
+        given = bearer_of(headers)
+        if given is not None:
+            return self.credentials.find(given)
+        # The page's event streams and sockets can't send headers, so its cookie counts too; SameSite keeps it at home,
+        # and the origin is checked in case a browser does not.
+        cookie = cookie_of(headers)
+        return self.credentials.find_session(cookie) if cookie is not None and _is_own_origin(headers) else None
 
-    def _while_known(self, digest: str, send: Send) -> Send:
-        """`send` until the token is revoked: then a stream ends with what it would have sent next."""
+    def _while_known(self, grant: Grant, send: Send) -> Send:
+        """`send` until what made them known ends: then a stream ends with what it would have sent next."""
         over = False
 
         async def guarded(message: Message) -> None:
             nonlocal over
             if over:
                 return
-            if not self.named.knows(digest):
+            if not self.credentials.holds(grant):
                 if message["type"] == "http.response.body" and message.get("more_body"):
                     over, message = True, {"type": message["type"], "body": b"", "more_body": False}
                 elif message["type"] == "websocket.send":
@@ -79,30 +98,65 @@ class Guard:
 
         return guarded
 
-    def _refusal(self, scope: Scope, headers: Headers, named: bool) -> tuple[int, str, str] | None:
-        path = scope["path"]
-        if path in (reporting.PATH, rosters.PATH):
-            return None  # asks for the token of a job, which is good for nothing else
-        if self.token is not None:
-            if named or path in ("/", "/ui") or path.startswith(OPEN_PATHS):
+    def _refusal(self, scope: Scope, headers: Headers, rule: Rule, grant: Grant | None) -> Refusal | None:
+        """Why a request is not let in, whatever the role of who sends it."""
+        if self.needs_token:
+            if grant is not None or rule.need is Need.NOTHING:
                 return None
-            if any(same_token(given, self.token) for given in _carried(headers)):
-                return None
-            return 401, "unauthorized", "this service needs its token: send it as 'Authorization: Bearer TOKEN'"
-        server = scope.get("server")
+            return 401, "unauthorized", _NEEDS_TOKEN
+        return self._loopback_refusal(scope, headers, rule, grant)
+
+    def _loopback_refusal(self, scope: Scope, headers: Headers, rule: Rule, grant: Grant | None) -> Refusal | None:
+        server, client = scope.get("server"), scope.get("client")
         if server is not None and server[0] not in LOOPBACK:
             # Job containers come in by Docker's bridge, for reports only, whatever host they name.
             return 403, "foreign_host", f"on {server[0]} this service takes only reports of jobs"
         host = urlsplit(f"//{headers.get('host', '')}").hostname
         if host not in LOOPBACK:
             return 403, "foreign_host", f"this service answers on {', '.join(LOOPBACK)} only, not as {host!r}"
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            return 403, "foreign_origin", f"pages of {origin} may not use this service"
+        if not _is_own_origin(headers):
+            return 403, "foreign_origin", f"pages of {headers['origin']} may not use this service"
+        if grant is not None or rule.need is Need.NOTHING:
+            return None
+        if bearer_of(headers) is not None:
+            return 401, "unauthorized", "that is no token of this service, or it has ended"
+        if client is None or server is None or not self._peers.is_own_account(client, server):
+            return 401, "unauthorized", f"{self.credentials.own} runs this service; other accounts need a token of it"
         return None
 
+    async def _forbidden(self, rule: Rule, actor: Actor) -> Refusal | None:
+        """Why who sends a request may not do what it asks for."""
+        role = rule.need.role
+        if role is None:
+            return None
+        if not actor.role.includes(role):
+            return 403, "forbidden", f"{actor.name} is {actor.role} here, and this needs the role {role}"
+        if actor.is_admin or rule.job_id is None or not (rule.need is Need.OWN_JOB or self.hides_jobs):
+            return None
+        owner = await self.owner_of(rule.job_id)
+        if owner is None or owner == actor.name:
+            return None
+        if self.hides_jobs:
+            return 404, "not_found", f"there is no job {rule.job_id!r}"
+        return 403, "forbidden", f"job {rule.job_id} is {owner or 'nobody'}'s: only they and admins may change it"
 
-def _malformed(headers: Headers) -> tuple[int, str, str] | None:
+
+_NEEDS_TOKEN = "this service needs its token: send it as 'Authorization: Bearer TOKEN'"  # noqa: S105
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    status, code, detail = refusal
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 4000 + status, "reason": detail})
+        return
+    response = problem_response(status, code, detail)
+    if status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    await response(scope, receive, send)
+
+
+def _malformed(headers: Headers) -> Refusal | None:
     """Why a request can't be answered whatever it asks for; after this both headers can be taken apart."""
     for name, prefix in (("host", "//"), ("origin", "")):
         try:
@@ -112,24 +166,24 @@ def _malformed(headers: Headers) -> tuple[int, str, str] | None:
     return None
 
 
-def _carried(headers: Headers) -> list[str]:
-    """The tokens that a request carries."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    found = [given.strip()] if scheme.lower() == "bearer" else []
-    # The page's event streams and sockets can't send headers, so its cookie counts too; SameSite keeps it at home,
-    # and the origin is checked in case a browser does not.
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return found
+def _is_own_origin(headers: Headers) -> bool:
     origin = headers.get("origin")
-    if cookie is not None and (origin is None or urlsplit(origin).netloc == headers.get("host")):
-        found.append(cookie.value)
-    return found
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
 
 
-def same_token(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
+def bearer_of(headers: Headers) -> str | None:
+    """The token that a request carries in its header."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
+def cookie_of(headers: Headers) -> str | None:
+    """The session that a request carries."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return found.value if found is not None else None
 
 
 def stored_token(data_dir: Path) -> str:

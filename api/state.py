@@ -6,10 +6,12 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
+from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.core.people import Actor
 
-__all__ = ["Cluster", "cluster_of", "pulse_of"]
+__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of"]
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -18,3 +20,12 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 def pulse_of(connection: HTTPConnection) -> Pulse:
     return cast(Pulse, connection.app.state.pulse)
+
+
+def actor_of(connection: HTTPConnection) -> Actor:
+    """Who asks."""
+    return cast(Actor, connection.state.actor)
+
+
+def credentials_of(connection: HTTPConnection) -> Credentials:
+    return cast(Credentials, connection.app.state.credentials)

@@ -36,6 +36,13 @@ class UnauthorizedError(SchedulearnError):
     http_status = 401
 
 
+class ForbiddenError(SchedulearnError):
+    """Who asks is known, and may not."""
+
+    code = "forbidden"
+    http_status = 403
+
+
 class InvalidError(SchedulearnError):
     """The request can be read, but a value in it makes no sense here."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from pydantic import Field
 from sqlalchemy import Row
 
 from schedulearn.api.answers.model import AnswerModel, At, unchecked, values_of
@@ -20,6 +21,7 @@ class EventOut(AnswerModel):
     code: str
     message: str
     data: dict[str, object]
+    actor: str = Field(description="who asked for it; empty: the service itself acted")
 
 
 def event_out(row: dict[str, Any]) -> EventOut:

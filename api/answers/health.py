@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether a token is one of its own."""
+"""Whether the service lives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,3 @@ from schedulearn.api.answers.model import AnswerModel
 class Health(AnswerModel):
     status: Literal["ok"]
     version: str
-
-
-class SessionOut(AnswerModel):
-    status: Literal["ok"]

@@ -20,6 +20,8 @@ from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
 from schedulearn.api.cli.lifecycle.resubmit import resubmit
 from schedulearn.api.cli.lifecycle.rm import rm
 from schedulearn.api.cli.lifecycle.wait import wait
+from schedulearn.api.cli.people.tokens import tokens
+from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.run import run
 from schedulearn.api.cli.service.backup import backup, restore
@@ -28,7 +30,6 @@ from schedulearn.api.cli.service.uninstall import uninstall
 from schedulearn.api.cli.simulate import simulate
 from schedulearn.api.cli.submit import submit
 from schedulearn.api.cli.sweep import sweep
-from schedulearn.api.cli.tokens import tokens
 from schedulearn.api.cli.top import top
 from schedulearn.api.cli.usage import usage
 from schedulearn.api.cli.webhooks import webhooks
@@ -59,7 +60,7 @@ def cli() -> None:
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm),
-    *(events, timeline, telemetry, webhooks, tokens, backup, restore, uninstall),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedulearn.api.client.client import ApiError, Client, ClientError, Json
+from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.states import JobStatus
 
 if TYPE_CHECKING:
@@ -59,11 +60,16 @@ class Session:
         """Whether a person looks at stdout."""
         return sys.stdout.isatty() and not self.as_json
 
+    def user(self) -> str:
+        """Whose jobs are yours: the account that the service knows you by, for its admins the account here."""
+        me = self.client.whoami()
+        return whoami() if me["role"] == Role.ADMIN else str(me["name"])
+
     def job_id(self, given: str) -> str:
         """The job's id for an id, an unambiguous beginning or end of one, or `last`: your own newest job, so that
         `cancel last` never ends a colleague's."""
         if given == "last":
-            user = whoami()
+            user = self.user()
             newest = self.client.jobs(user=user, limit=1)["items"] if user else []
             if not newest:
                 raise ClientError(
@@ -92,7 +98,7 @@ pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
 def whoami() -> str:
-    """The account that runs this command: whose jobs `submit` makes and `last` means. Empty if it has no name."""
+    """The account that runs this command. Empty if it has no name."""
     try:
         return getpass.getuser()[:100]
     except (KeyError, OSError):

@@ -20,7 +20,6 @@ from schedulearn.api.cli.common import (
     print_table,
     rich_cell,
     state_cell,
-    whoami,
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
@@ -252,7 +251,7 @@ def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], use
         raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
     if user is not None and not labels:
         raise click.UsageError("--user goes with --label")
-    chosen = jobs or _labelled(session, labels, whoami() if user is None else user, yes)
+    chosen = jobs or _labelled(session, labels, session.user() if user is None else user, yes)
     done: list[Json] = []
     failed = 0
     for given in chosen:

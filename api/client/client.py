@@ -17,6 +17,7 @@ from schedulearn.api.client import calls
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
+from schedulearn.api.client.people import PeopleCalls
 from schedulearn.api.client.transport import (
     ApiError,
     ClientError,
@@ -35,7 +36,7 @@ _CODE_PIECE = 1 << 18
 _CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
 
 
-class Client(FilesClient):
+class Client(FilesClient, PeopleCalls):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
@@ -380,17 +381,6 @@ class Client(FilesClient):
     def test_webhook(self, webhook_id: int) -> Json:
         """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
         return self._object("POST", f"webhooks/{webhook_id}/test")
-
-    def tokens(self) -> Json:
-        """`{"required", "items": [...]}`, without the tokens themselves."""
-        return self._object("GET", "tokens")
-
-    def add_token(self, name: str) -> Json:
-        """With `token`, which is shown this once."""
-        return self._object("POST", "tokens", json={"name": name})
-
-    def revoke_token(self, token_id: int) -> None:
-        self._delete(f"tokens/{token_id}")
 
 
 def _span(first: str, since: str | None, second: str, until: str | None) -> dict[str, str]:

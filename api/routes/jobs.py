@@ -36,7 +36,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
-from schedulearn.api.state import Cluster, cluster_of, pulse_of
+from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.code_sources import is_settled, settled
@@ -46,7 +46,7 @@ from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.states import JobStatus
-from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.errors import ForbiddenError, InvalidError
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.env_masking import with_values_of
@@ -100,6 +100,8 @@ async def submit(
     spec = parse_body(_JOB, JobSpec, await request.body())
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
+        if not actor_of(request).may_change(source.user):
+            raise ForbiddenError(f"the values of job {env_from} are {source.user or 'nobody'}'s", field="env_from")
         spec = with_values_of(spec, source._asdict())
     return await _stored(request, [spec], lambda rows: JobOut.of(rows[0]))
 
@@ -125,7 +127,10 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
     def answer(rows: JobRows) -> Answer:
         return Answer(show(rows), 201)
 
-    cluster, asked = cluster_of(request), specs
+    actor, cluster, asked = actor_of(request), cluster_of(request), specs
+    for spec in specs:
+        if not (actor.is_admin and spec.user):
+            spec.user = actor.name
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
     return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))

@@ -27,6 +27,7 @@ from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
+from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.store.usage import delete_job
 
@@ -121,7 +122,7 @@ class Service:
         def change(conn: Connection) -> B:
             found = self._submitted_before(conn, idempotency_key, digest, len(rows))
             if not found:
-                insert_jobs(conn, rows)
+                insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
             return make(found or rows)
 
         future = self.db.submit(change)

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
+from schedulearn.scheduler.store.people.acting import ACTOR
 
 JobValues = Mapping[str, object]
 """Column -> value, of a job that is to be stored."""
@@ -29,6 +30,7 @@ class _Submission:
     """Jobs that are to be stored. `settle` tells their sender that they are, or the error."""
 
     jobs: Sequence[JobValues]
+    actor: str
     settle: Callable[[BaseException | None], None]
 
 
@@ -50,7 +52,7 @@ class SubmissionQueue:
             stored.set_exception(error) if error else stored.set_result(answer)
 
         with self._lock:
-            self._waiting.append(_Submission(jobs, settle))
+            self._waiting.append(_Submission(jobs, ACTOR.get(), settle))
             alone = len(self._waiting) == 1
         if alone:
             self._store_soon()
@@ -69,7 +71,7 @@ class SubmissionQueue:
                 time.sleep(_GATHER_S)
             take()
             self._busy = len(taken) > 1
-            insert_jobs(conn, [job for submission in taken for job in submission.jobs])
+            insert_jobs(conn, [(job, submission.actor) for submission in taken for job in submission.jobs])
 
         def settle(done: Future[None]) -> None:
             error = done.exception()
@@ -82,12 +84,12 @@ class SubmissionQueue:
         self._db.submit(change).add_done_callback(settle)
 
 
-def insert_jobs(conn: Connection, jobs: Sequence[JobValues]) -> None:
-    """The jobs, each with its first event."""
-    conn.execute(insert(Job), jobs)
+def insert_jobs(conn: Connection, jobs: Sequence[tuple[JobValues, str]]) -> None:
+    """The jobs, each with its first event, which says who sent it."""
+    conn.execute(insert(Job), [job for job, _ in jobs])
     submitted = [
         {"kind": "job.queued", "code": Reason.SUBMITTED.value, "data": {}, "job_id": job["id"],
-         "at": job["submitted_at"], "message": job["message"]}
-        for job in jobs
+         "at": job["submitted_at"], "message": job["message"], "actor": actor}
+        for job, actor in jobs
     ]  # fmt: skip
     conn.execute(insert(Event), submitted)

@@ -142,7 +142,7 @@ class JobFields(BaseModel):
         description="command that runs once in each container, before the launcher; split into words like `command`",
     )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
-    user: Text = Field(default="", max_length=100)
+    user: Text = Field(default="", max_length=100, description="whose it is: who sent it; admins may name another")
     family: Text | None = Field(
         default=None,
         max_length=MOST,

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,8 +30,9 @@ from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
+_Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0022"
+HEAD = "0019"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (models, moved_outputs, sweeps, usage, webhooks)
@@ -49,7 +51,7 @@ class Database:
         migrate(self.engine, url)
         _close_to_others(self.engine)
         _mend(self.engine, url)
-        self._queue: queue.SimpleQueue[tuple[Change, Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
         self._writer.start()
@@ -74,12 +76,13 @@ class Database:
     def submit(self, change: Callable[[Connection], T]) -> Future[T]:
         """Queues `change`; the future is done once it is durable on disk, or carries what `change` raised.
 
-        `change` runs in a transaction of its own as far as it can tell: if it raises, nothing of it remains.
+        `change` runs in a transaction of its own as far as it can tell: if it raises, nothing of it remains. It runs in
+        the context of its caller, so that events know for whom it is made (`people/acting.py`).
         """
         future: Future[T] = Future()
         if self._closed:
             raise StoreError("the database is closed: the service is stopping")
-        self._queue.put((change, future))
+        self._queue.put((change, future, copy_context()))
         return future
 
     def write(self, change: Callable[[Connection], T]) -> T:
@@ -117,15 +120,15 @@ class Database:
                 connection.close()
                 return
 
-    def _commit(self, connection: Connection, group: list[tuple[Change, Future[Any]]]) -> bool:
+    def _commit(self, connection: Connection, group: list[_Queued]) -> bool:
         """Runs and commits a group; False if the database failed, and then nothing of the group happened."""
         done: list[tuple[Future[Any], Any]] = []
         try:
             with connection.begin():
-                for change, future in group:
+                for change, future, context in group:
                     try:
                         with connection.begin_nested():
-                            done.append((future, change(connection)))
+                            done.append((future, context.run(change, connection)))
                     except Exception as error:
                         if isinstance(error, DatabaseError) and not isinstance(error, IntegrityError):
                             raise  # not refused by a constraint: the database itself is in trouble
@@ -133,7 +136,7 @@ class Database:
         except Exception as error:
             fault = StoreError(f"the database could not be written: {_cause(error)}")
             fault.__cause__ = error
-            for _, future in group:
+            for _, future, _ in group:
                 if not future.done():
                     future.set_exception(fault)
             return False

@@ -24,6 +24,7 @@ from sqlmodel import Field, SQLModel
 
 from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
 from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
+from schedulearn.scheduler.store.people import tables
 
 _STATES = ", ".join(f"'{state.value}'" for state in JobStatus)
 
@@ -305,6 +306,8 @@ class Event(SQLModel, table=True):
     code: str = ""
     message: str = Field(default="", sa_type=Text)
     data: dict[str, Any] = Field(default_factory=dict, sa_column=json_column())
+    actor: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Who asked for it; empty: the service itself acted."""
 
 
 class PolicyChoice(SQLModel, table=True):
@@ -373,19 +376,5 @@ class Metric(SQLModel, table=True):
     highest: float | None = None
 
 
-class ApiToken(SQLModel, table=True):
-    """A named token of a person or program. Only its hash is kept."""
-
-    __tablename__ = "api_token"
-    __table_args__ = ({"sqlite_autoincrement": True},)
-
-    id: int | None = Field(default=None, primary_key=True)
-    name: str = Field(unique=True)
-    hash: str = Field(unique=True)
-    """SHA-256, in hexadecimal."""
-    created_at: float = Field(sa_type=InstantColumn)
-    last_used_at: float | None = Field(default=None, sa_type=InstantColumn)
-
-
-METADATA = SQLModel.metadata
-"""All of the tables above, and those of `webhooks` and `sweeps`."""
+METADATA = tables.Account.metadata
+"""All of the tables above, and those of `people`, `webhooks` and `sweeps`."""

@@ -31,6 +31,7 @@ from schedulearn.scheduler.store.models import (
     Task,
 )
 from schedulearn.scheduler.store.moved_outputs import forget_moved
+from schedulearn.scheduler.store.people.acting import ACTOR
 
 
 class Versioned(Protocol):
@@ -288,7 +289,7 @@ def add_event(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
-    db.execute(_ADD_EVENT, {**values, "data": dict(data or {})})
+    db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), "actor": ACTOR.get()})
 
 
 def list_events(

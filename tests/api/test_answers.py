@@ -90,11 +90,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
         sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]
-        named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()["id"]
+        named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
+        api.http.post("/api/v1/users", json={"name": "ada"})
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
-            "token_id": str(named), "algorithm": "roundrobin", "digest": DIGEST, "path": "outputs/model.pt",
-            "sweep_id": sweep,
+            "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
+            "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -104,6 +105,7 @@ class Ask:
     """A request that succeeds. `path`: where another than the route's own is asked for."""
 
     body: Any = None
+    """A function makes it of the stage's names."""
     query: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     as_worker: bool = False
@@ -112,7 +114,13 @@ class Ask:
 
 EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/healthz"): [Ask()],
-    ("POST", "/api/v1/session"): [Ask({"token": "x"})],
+    ("POST", "/api/v1/session"): [Ask(lambda names: {"token": names["token"]})],
+    ("DELETE", "/api/v1/session"): [Ask()],
+    ("GET", "/api/v1/whoami"): [Ask()],
+    ("GET", "/api/v1/users"): [Ask()],
+    ("POST", "/api/v1/users"): [Ask({"name": "ben", "role": "viewer"})],
+    ("PATCH", "/api/v1/users/{name}"): [Ask({"role": "viewer"})],
+    ("DELETE", "/api/v1/users/{name}"): [Ask()],
     ("GET", "/metrics"): [Ask()],
     ("POST", "/api/v1/reports"): [Ask(PROFILE, as_worker=True)],
     ("POST", "/api/v1/reports/membership"): [Ask(MEMBER, as_worker=True)],
@@ -197,7 +205,7 @@ def test_what_succeeds_answers_as_described(stage: Stage, method: str, path: str
             answer = client.request(
                 method,
                 (ask.path or path).format(**stage.names),
-                json=ask.body,
+                json=ask.body(stage.names) if callable(ask.body) else ask.body,
                 content=ask.content,
                 params=ask.query,
                 headers={**(stage.worker if ask.as_worker else {}), **(KIND if ask.content else {})},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import http.client
+import os
 import signal
 import socket
 import subprocess
@@ -12,11 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from clusters import wait_for
 from services import COMMAND, IMAGE, Service, run
 
-from schedulearn.api.cli.service.server import start_lines
+from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.settings import Settings
 
 Start = Callable[..., Service]
@@ -30,7 +33,7 @@ def event_stream(service: Service, path: str) -> Iterator[http.client.HTTPRespon
             yield response
 
 
-def test_one_line_says_where_the_page_is(tmp_path: Path) -> None:
+def test_the_first_line_says_where_the_page_is_and_the_last_what_runs_jobs(tmp_path: Path) -> None:
     serving = subprocess.Popen(
         [COMMAND, "serve", "--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"],
         stdout=subprocess.PIPE,
@@ -44,7 +47,39 @@ def test_one_line_says_where_the_page_is(tmp_path: Path) -> None:
     assert line.startswith("Schedulearn is ready: http://127.0.0.1:")
     assert line.endswith("/ui/\n")
     assert ":0/" not in line
-    assert (serving.returncode, rest, errors) == (0, "Stopped. Jobs that run go on.\n", "")
+    account = getpass.getuser()
+    what = f"Jobs run as local processes of {account}, and may do what {account} may."
+    warning = " WARNING: whoever may submit a job is root on this machine." if os.geteuid() == 0 else ""
+    assert rest == f"{what}{warning}\nStopped. Jobs that run go on.\n"
+    assert (serving.returncode, errors) == (0, "")
+
+
+def test_falling_back_to_local_processes_is_told(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, runtime="auto")
+    for runtime, told in (("process", "No Docker Engine answers. Jobs run as local processes of "), ("docker", "Jobs")):
+        assert Announcement(settings, made_token=False).lines("machine", runtime)[1].startswith(told)
+
+
+def test_the_first_start_on_an_open_address_prints_a_link_that_logs_in_once(tmp_path: Path) -> None:
+    options = ["--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"]
+    links = []
+    for _ in range(2):
+        serving = subprocess.Popen([COMMAND, "serve", "--host", "0.0.0.0", *options], stdout=subprocess.PIPE, text=True)
+        assert serving.stdout is not None
+        said = [serving.stdout.readline() for _ in range(4)]
+        port = int(said[0].split("/ui/")[0].rpartition(":")[2])
+        found = [line.strip().rpartition("#login=")[2] for line in said if "#login=" in line]
+        for code in found:
+            base = f"http://127.0.0.1:{port}/api/v1"
+            with httpx.Client(trust_env=False) as browser:
+                assert browser.get(f"{base}/jobs").status_code == 401
+                assert browser.post(f"{base}/session", json={"token": code}).status_code == 200
+                assert browser.get(f"{base}/whoami").json()["role"] == "admin"
+                assert browser.post(f"{base}/session", json={"token": code}).status_code == 401
+        links += found
+        serving.send_signal(signal.SIGINT)
+        serving.communicate(timeout=20)
+    assert len(links) == 1, "not again by the second start"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -200,10 +235,11 @@ def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
 def test_in_a_container_the_start_says_what_to_open_and_how_to_see_the_token(tmp_path: Path) -> None:
     show = "docker compose exec schedulearn cat /data/token"
     settings = Settings(host="0.0.0.0", data=tmp_path, public_url="http://127.0.0.1:8123/", token_command=show)
-    assert start_lines(settings, "0a1b2c", made_token=True) == [
+    assert Announcement(settings, made_token=True).lines("0a1b2c", "docker") == [
         "Schedulearn is ready: http://127.0.0.1:8123/ui/",
         f"Clients need its token: `{show}` shows it, and the page asks for it. For the command line:",
         f"  export SCHEDULEARN_URL=http://127.0.0.1:8123 SCHEDULEARN_TOKEN=$({show})",
+        "Jobs run in containers of Docker Engine.",
     ]
 
 

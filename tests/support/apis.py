@@ -31,6 +31,8 @@ FIVE_KEYS: dict[str, Any] = {
     "required_gpus": 2,
 }
 
+ROLES = ("viewer", "user", "admin")
+
 
 def openapi() -> dict[str, Any]:
     """The description of the API that the service serves."""
@@ -116,3 +118,18 @@ def read_sse(response: httpx.Response, seconds: float = 10.0) -> Iterator[dict[s
         elif line and not line.startswith(":"):
             key, _, value = line.partition(": ")
             found[key] = json.loads(value) if key == "data" else value
+
+
+def token_for(api: Api, name: str, role: str, **more: object) -> str:
+    """Adds somebody, and makes a token for them."""
+    made = api.http.post("/api/v1/users", json={"name": name, "role": role})
+    assert made.status_code == 201, made.text
+    answer = api.http.post("/api/v1/tokens", json={"name": f"{name}'s", "user": name, **more})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["token"])
+
+
+@contextmanager
+def known_by(api: Api, token: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=api.http.base_url, headers={"authorization": f"Bearer {token}"}, timeout=10) as somebody:
+        yield somebody

@@ -29,7 +29,6 @@ from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import (
-    ApiToken,
     ClusterMinute,
     Event,
     Gpu,
@@ -43,6 +42,7 @@ from schedulearn.scheduler.store.models import (
     Profile,
 )
 from schedulearn.scheduler.store.models import Task as TaskTable
+from schedulearn.scheduler.store.people.tables import ApiToken
 from schedulearn.scheduler.store.webhooks import Webhook
 
 CLUSTER = "showcase"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import json
 import logging
 import os
 import socket
@@ -19,8 +18,10 @@ import click
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.app import create_app
 from schedulearn.api.auth import stored_token
+from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.edge.connections import bounded, limits_for, raise_file_limit
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
@@ -30,7 +31,6 @@ from schedulearn.scheduler.private_files import restrict_umask
 
 _DRAIN_S = 1  # for answers under way, once the streams have been ended
 _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 
 
 def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_json: bool) -> int:
@@ -42,6 +42,7 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     try:
         settings = load_settings(config, **flags)
         made_token = not settings.loopback and settings.token is None
+        is_first = made_token and not (settings.data / "token").exists()
         if made_token:
             settings = settings.model_copy(update={"token": stored_token(settings.data)})
         listener = _bind(settings.host, settings.port)
@@ -51,9 +52,11 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     # The loop and the database's writer compute in threads of their own: an answer shall not wait 5 ms for its turn.
     sys.setswitchinterval(0.0005)
     listeners = [listener, *_bridge_listener(settings)]
-    pulse = Pulse()
-    app = _Startup(create_app(settings, pulse=pulse))
-    server = _Server(app, pulse, settings, listener, made_token=made_token, verbose=verbose, as_json=as_json)
+    pulse, credentials = Pulse(), Credentials(settings.token)
+    app = _Startup(create_app(settings, pulse=pulse, credentials=credentials))
+    login = credentials.login_link() if is_first else None
+    announcement = Announcement(settings, made_token=made_token, login=login)
+    server = _Server(app, pulse, announcement, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
@@ -115,10 +118,8 @@ class _Server(uvicorn.Server):
         self,
         app: _Startup,
         pulse: Pulse,
-        settings: Settings,
-        listener: socket.socket,
+        announcement: Announcement,
         *,
-        made_token: bool,
         verbose: bool,
         as_json: bool,
     ) -> None:
@@ -135,9 +136,7 @@ class _Server(uvicorn.Server):
         )
         super().__init__(bounded(config, limits_for(raise_file_limit())))
         self._pulse = pulse
-        self._settings = settings
-        self._port = listener.getsockname()[1]
-        self._made_token = made_token
+        self._announcement = announcement
         self._as_json = as_json
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -164,40 +163,9 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def _announce(self) -> None:
-        settings = self._settings.model_copy(update={"port": self._port})
-        if self._as_json:
-            url = _url(settings)
-            lines = [json.dumps({"url": url, "page": f"{url}/ui/", "data": str(settings.data), "pid": os.getpid()})]
-        else:
-            lines = start_lines(settings, socket.gethostname(), made_token=self._made_token)
-        _tell(*lines)
-
-
-def start_lines(settings: Settings, machine: str, *, made_token: bool) -> list[str]:
-    """Where to open the service, and where its token is. `machine`: its host name."""
-    url, told = _url(settings), settings.public_url is not None
-    everywhere = settings.host in _WILDCARDS
-    also = f" (and at every other address of {machine})" if everywhere and not told else ""
-    lines = [f"Schedulearn is ready: {url}/ui/{also}"]
-    if made_token:
-        path = settings.data / "token"
-        show = settings.token_command or f"cat {path}"
-        place = f"`{show}` shows it" if settings.token_command else f"it is in {path}"
-        reach = f"http://{machine}:{settings.port}" if everywhere and not told else url
-        lines += [
-            f"Clients need its token: {place}, and the page asks for it. For the command line:",
-            f"  export SCHEDULEARN_URL={reach} SCHEDULEARN_TOKEN=$({show})",
-        ]
-    return lines
-
-
-def _url(settings: Settings) -> str:
-    """What people open: as they told us, or this machine's own address."""
-    if settings.public_url is not None:
-        return settings.public_url.rstrip("/")
-    host = settings.host
-    shown = "127.0.0.1" if host in _WILDCARDS else f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{settings.port}"
+        told = self._announcement
+        runtime = str(self.lifespan.state["runtime"])
+        _tell(*([told.as_json(runtime)] if self._as_json else told.lines(socket.gethostname(), runtime)))
 
 
 def _tell(*lines: str) -> None:

@@ -43,7 +43,7 @@ def test_it_opens_what_the_services_own_does_until_it_is_revoked(guarded: Api) -
         assert ada.get("/api/v1/jobs", headers=bearer(token)).status_code == 200
         assert ada.get("/api/v1/jobs", headers=bearer(token[:-1])).status_code == 401
         assert ada.post("/api/v1/session", json={"token": token}).status_code == 200
-        assert ada.cookies[COOKIE] == token
+        assert ada.cookies[COOKIE] != token, "the session is one of its own"
         assert ada.get("/api/v1/jobs").status_code == 200
         wait_for(lambda: guarded.http.get("/api/v1/tokens").json()["items"][0]["last_used_at"])
         assert guarded.http.delete(f"/api/v1/tokens/{token_id}").status_code == 204
@@ -105,12 +105,20 @@ def test_they_outlive_the_service(tmp_path: Path) -> None:
         assert httpx.get(f"{api.http.base_url}/api/v1/jobs", headers=bearer(token)).status_code == 200
 
 
-def test_on_loopback_without_a_token_nothing_changes(api: Api) -> None:
-    create(api, "for later")
+def test_on_loopback_the_account_that_runs_the_service_needs_none(api: Api) -> None:
+    _, token = create(api, "for others")
     assert api.http.get("/api/v1/tokens").json()["required"] is False
     assert api.http.get("/api/v1/jobs").status_code == 200
-    assert api.http.get("/api/v1/jobs", headers=bearer("wrong")).status_code == 200
+    assert api.http.get("/api/v1/jobs", headers=bearer(token)).status_code == 200
     assert api.http.get("/api/v1/jobs", headers={"host": "rebound.example"}).status_code == 403
+
+
+def test_on_loopback_a_token_that_is_none_is_told_and_not_overlooked(api: Api) -> None:
+    """Whoever sends one expects to be known by it: a token that was revoked must not turn into an admin."""
+    token_id, token = create(api, "short-lived")
+    api.http.delete(f"/api/v1/tokens/{token_id}")
+    for given in (token, "wrong"):
+        assert api.http.get("/api/v1/jobs", headers=bearer(given)).status_code == 401
 
 
 def test_odd_texts_are_wrong_tokens_not_faults(guarded: Api) -> None:

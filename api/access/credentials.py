@@ -1,0 +1,203 @@
+"""By what somebody is known: the service's own token, a named one, or the session of a browser that has logged in."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import pwd
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection
+
+from schedulearn.scheduler.core.people import Actor, Role, least
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.people import accounts, tokens
+from schedulearn.scheduler.store.people.tokens import Session, Token
+
+T = TypeVar("T")
+
+PREFIX = "sl_"
+SESSION_S = 7 * 86400.0
+LINK_S = 3600.0
+"""How long the link that the service prints at its start is good for, once."""
+_USE_EVERY_S = 60.0  # `last_used_at` is written so often at most
+
+
+def own_account() -> str:
+    """The name of the account that runs the service: its first administrator."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return "admin"
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Whom something makes known, and the hash of it, by which it may end."""
+
+    actor: Actor
+    digest: str
+
+
+@dataclass(frozen=True)
+class _Known:
+    """All that is in the database, as of the last change."""
+
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    tokens: Mapping[str, Token] = field(default_factory=dict)
+    """By hash."""
+    sessions: Mapping[str, Session] = field(default_factory=dict)
+
+    def by_id(self, token_id: int | None) -> Token | None:
+        return next((token for token in self.tokens.values() if token.id == token_id), None)
+
+
+class Credentials:
+    """Those of one database, in memory too: every request is checked. But for the service's own token none is known
+    before `open`."""
+
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
+        """`token`: the service's own; None: it has none."""
+        self.own = own_account()
+        self._own_digest = digest_of(token) if token is not None else None
+        self._clock = clock
+        self._db: Database | None = None
+        self._known = _Known()
+        self._used: dict[int, float] = {}
+        self._link: tuple[str, float] | None = None
+
+    def open(self, db: Database) -> None:
+        self._db = db
+        self._load(db)
+
+    def _load(self, db: Database) -> None:
+        with db.read() as conn:
+            self._known = _Known(
+                roles={account.name: account.role for account in accounts.list_accounts(conn)},
+                tokens={token.hash: token for token in tokens.list_tokens(conn)},
+                sessions={session.hash: session for session in tokens.list_sessions(conn)},
+            )
+
+    def find(self, given: str) -> Grant | None:
+        """Whom a token makes known; None: it is none of ours, or not any more. Notes that it was used."""
+        digest = digest_of(given)
+        grant = self._grant(digest)
+        if grant is not None and grant.actor.token_id is not None:
+            self._note_use(grant.actor.token_id)
+        return grant
+
+    def find_session(self, cookie: str) -> Grant | None:
+        """The same for a session's cookie."""
+        return self._session_grant(digest_of(cookie))
+
+    def holds(self, grant: Grant) -> bool:
+        """Whether what made somebody known is still good, and lets them do as much."""
+        now = self._grant(grant.digest) or self._session_grant(grant.digest)
+        return now is not None and now.actor.role.includes(grant.actor.role)
+
+    def _grant(self, digest: str) -> Grant | None:
+        if self._own_digest is not None and hmac.compare_digest(digest, self._own_digest):
+            return Grant(Actor(self.own, Role.ADMIN), digest)
+        token = self._known.tokens.get(digest)
+        actor = self._actor(token) if token is not None else None
+        return Grant(actor, digest) if actor is not None else None
+
+    def _session_grant(self, digest: str) -> Grant | None:
+        session = self._known.sessions.get(digest)
+        if session is None or session.expires_at <= self._clock():
+            return None
+        if session.token_id is None:
+            good = self._own_digest is not None and hmac.compare_digest(session.began_by, self._own_digest)
+            return Grant(Actor(self.own, Role.ADMIN, None, session.expires_at), digest) if good else None
+        token = self._known.by_id(session.token_id)
+        actor = self._actor(token) if token is not None else None
+        return Grant(actor, digest) if actor is not None else None
+
+    def _actor(self, token: Token) -> Actor | None:
+        if token.expires_at is not None and token.expires_at <= self._clock():
+            return None
+        if token.owner == "":
+            return Actor(self.own, token.role, token.id, token.expires_at)
+        role = self._known.roles.get(token.owner)
+        return Actor(token.owner, least(token.role, role), token.id, token.expires_at) if role is not None else None
+
+    def _note_use(self, token_id: int) -> None:
+        now = self._clock()
+        if self._db is not None and now - self._used.get(token_id, 0.0) > _USE_EVERY_S:
+            self._used[token_id] = now
+            self._db.submit(lambda db: tokens.note_use(db, token_id, now))
+
+    def change(self, db: Database, change: Callable[[Connection], T]) -> T:
+        """A change of accounts, tokens or sessions: in force once it is durable."""
+        changed = db.write(change)
+        self._load(db)
+        return changed
+
+    def create_token(
+        self,
+        db: Database,
+        name: str,
+        answer: Callable[[Token, str], T],
+        *,
+        maker: Actor,
+        owner: str,
+        role: Role,
+        expires_at: float | None,
+    ) -> T:
+        """The `answer` to its row and the token itself, which can't be shown again: if it fails, there is no token.
+        Raises ConflictError for a name that is taken."""
+        token = PREFIX + secrets.token_urlsafe(32)
+
+        def change(conn: Connection) -> T:
+            row = tokens.add_token(
+                conn,
+                name,
+                digest_of(token),
+                self._clock(),
+                owner="" if owner == self.own else owner,
+                role=role,
+                expires_at=expires_at,
+                parent_id=maker.token_id,
+            )
+            return answer(row, token)
+
+        return self.change(db, change)
+
+    def login_link(self) -> str:
+        """What opens one session of the service's own account within an hour; a new one replaces it."""
+        code = secrets.token_urlsafe(24)
+        self._link = (digest_of(code), self._clock() + LINK_S)
+        return code
+
+    def log_in(self, db: Database, given: str) -> tuple[str, float] | None:
+        """A session for the holder of a token or of the login link: its cookie, and for how many seconds it is good.
+        None: they are no holder."""
+        grant = self.find(given) or self._use_link(digest_of(given))
+        if grant is None:
+            return None
+        now, cookie = self._clock(), secrets.token_urlsafe(32)
+        ends = min(now + SESSION_S, grant.actor.expires_at or now + SESSION_S)
+        session = Session(digest_of(cookie), grant.actor.token_id, grant.digest, now, ends)
+        self.change(db, lambda conn: tokens.add_session(conn, session))
+        return cookie, ends - now
+
+    def _use_link(self, digest: str) -> Grant | None:
+        link = self._link
+        if link is None or self._own_digest is None or not hmac.compare_digest(link[0], digest):
+            return None
+        self._link = None
+        return Grant(Actor(self.own, Role.ADMIN), self._own_digest) if self._clock() < link[1] else None
+
+    def log_out(self, db: Database, cookie: str) -> None:
+        digest = digest_of(cookie)
+        if digest in self._known.sessions:
+            self.change(db, lambda conn: tokens.remove_session(conn, digest))
+
+
+def digest_of(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

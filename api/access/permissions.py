@@ -1,0 +1,90 @@
+"""What each route asks of who calls it. One table, checked before any route is reached: reading is for everybody who is
+known, changing is for admins, and what differs from that stands here."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.reports import access as reporting
+from schedulearn.scheduler.reports import membership as rosters
+
+
+class Need(StrEnum):
+    """What a route asks for."""
+
+    NOTHING = "nothing"
+    """No data behind it: liveness, the page's own files, and the exchange of a token for a session."""
+    JOB_TOKEN = "job token"  # noqa: S105
+    """It checks the token of a job itself, which is good for nothing else."""
+    VIEWER = "viewer"
+    USER = "user"
+    OWN_JOB = "own job"
+    """As user, the job of its path must be one's own."""
+    ADMIN = "admin"
+
+    @property
+    def role(self) -> Role | None:
+        """The least that somebody must be; None: anybody may."""
+        if self in (Need.NOTHING, Need.JOB_TOKEN):
+            return None
+        return Role.USER if self is Need.OWN_JOB else Role(self.value)
+
+
+class Rule(NamedTuple):
+    need: Need
+    job_id: str | None = None
+    """The job that the path names."""
+
+
+TABLE: dict[str, Need] = {
+    "GET /": Need.NOTHING,
+    "GET /ui": Need.NOTHING,
+    "GET /ui/{path:path}": Need.NOTHING,
+    "GET /healthz": Need.NOTHING,
+    "POST /api/v1/session": Need.NOTHING,
+    "DELETE /api/v1/session": Need.NOTHING,
+    f"POST {reporting.PATH}": Need.JOB_TOKEN,
+    f"POST {rosters.PATH}": Need.JOB_TOKEN,
+    "POST /jobs": Need.USER,
+    "POST /api/v1/jobs": Need.USER,
+    "POST /api/v1/jobs:batch": Need.USER,
+    "POST /api/v1/jobs:preview": Need.VIEWER,
+    "DELETE /jobs/{job_id}": Need.OWN_JOB,
+    "DELETE /api/v1/jobs/{job_id}": Need.OWN_JOB,
+    "PATCH /api/v1/jobs/{job_id}": Need.OWN_JOB,
+    "POST /api/v1/jobs/{job_id}/cancel": Need.OWN_JOB,
+    "GET /api/v1/tokens": Need.USER,
+    "POST /api/v1/tokens": Need.USER,
+    "DELETE /api/v1/tokens/{token_id}": Need.USER,
+    "GET /api/v1/webhooks": Need.ADMIN,
+    "GET /api/v1/users": Need.ADMIN,
+}
+"""`METHOD path` -> need. HEAD asks for what GET does."""
+
+_JOB = re.compile(r"/(?:api/v1/)?jobs/([^/]+)(?:/.*)?", re.DOTALL)
+_READS = ("GET", "HEAD", "OPTIONS")
+
+
+def _as_pattern(route: str) -> re.Pattern[str]:
+    pattern = re.sub(r"\\\{\w+:path\\\}", ".*", re.escape(route))
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", pattern))
+
+
+_EXACT = {route: need for route, need in TABLE.items() if "{" not in route}
+_PATTERNS = [(_as_pattern(route), need) for route, need in TABLE.items() if "{" in route]
+
+
+@lru_cache(1024)
+def rule_of(method: str, path: str) -> Rule:
+    """What `method` on `path` asks for; a path that is no route asks for what one with its method would."""
+    path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
+    asked = f"{'GET' if method == 'HEAD' else method} {path}"
+    need = _EXACT.get(asked) or next((need for pattern, need in _PATTERNS if pattern.fullmatch(asked)), None)
+    if need is None:
+        need = Need.VIEWER if method in _READS else Need.ADMIN
+    job = _JOB.fullmatch(path)
+    return Rule(need, job[1] if job else None)

@@ -1,0 +1,100 @@
+"""whoami; users ls, add, role and rm."""
+
+from __future__ import annotations
+
+import click
+
+from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.people.tokens import ROLES
+from schedulearn.api.cli.times import show_time
+
+
+@click.command(cls=Command)
+@pass_session
+def whoami(session: Session) -> None:
+    """Says who the service takes you for, and what you may do.
+
+    \b
+    Example:
+      schedulearn whoami
+    """
+    me = session.client.whoami()
+    if session.as_json:
+        print_json(me)
+        return
+    until = f", until {show_time(me['expires_at'])}" if me["expires_at"] else ""
+    click.echo(f"{clean(me['name'])} ({me['role']}{until})")
+
+
+@click.group(cls=Group)
+def users() -> None:
+    """People and programs with a role: admins do everything, users submit jobs and change their own, viewers read."""
+
+
+@users.command("ls")
+@pass_session
+def list_users(session: Session) -> None:
+    """Lists them. The account that runs the service is an admin, and is not listed.
+
+    \b
+    Example:
+      schedulearn users ls
+    """
+    found = session.client.users()
+    if session.as_json:
+        print_json(found)
+        return
+    rows = [[each["name"], each["role"], show_time(each["created_at"])] for each in found["items"]]
+    print_table(session, ("NAME", "ROLE", "CREATED"), rows)
+
+
+@users.command("add")
+@click.argument("name")
+@click.option("--role", type=ROLES, default="user", show_default=True, help="What they may do.")
+@pass_session
+def add(session: Session, name: str, role: str) -> None:
+    """Adds somebody. Then give them a token: `schedulearn tokens add "ada's laptop" --user ada`.
+
+    \b
+    Examples:
+      schedulearn users add ada
+      schedulearn users add wall-screen --role viewer
+    """
+    made = session.client.add_user(name, role)
+    if session.as_json:
+        print_json(made)
+        return
+    click.echo(f"{clean(made['name'])} is {made['role']}")
+
+
+@users.command("role")
+@click.argument("name")
+@click.argument("role", type=ROLES)
+@pass_session
+def set_role(session: Session, name: str, role: str) -> None:
+    """Changes what somebody may do, at once and for all their tokens.
+
+    \b
+    Example:
+      schedulearn users role ada admin
+    """
+    made = session.client.set_role(name, role)
+    if session.as_json:
+        print_json(made)
+        return
+    click.echo(f"{clean(made['name'])} is {made['role']}")
+
+
+@users.command("rm")
+@click.argument("name")
+@pass_session
+def remove(session: Session, name: str) -> None:
+    """Removes somebody, with all their tokens and sessions. Their jobs go on.
+
+    \b
+    Example:
+      schedulearn users rm ada
+    """
+    session.client.remove_user(name)
+    if not session.as_json:
+        click.echo(f"{clean(name)} is removed, and all tokens of {clean(name)}")

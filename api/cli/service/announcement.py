@@ -1,0 +1,64 @@
+"""What the service says when it is ready: where it is, how to log in, and what runs jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from schedulearn.api.access.credentials import own_account
+from schedulearn.api.settings import Settings
+
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True)
+class Announcement:
+    settings: Settings
+    made_token: bool
+    """The service made its token itself."""
+    login: str | None = None
+    """What opens one session of an admin; None: this is not the first start with a token of the service's own."""
+
+    def as_json(self, runtime: str) -> str:
+        url = self._url()
+        told = {"url": url, "page": f"{url}/ui/", "data": str(self.settings.data), "pid": os.getpid()}
+        return json.dumps({**told, "runtime": runtime, "account": own_account()})
+
+    def lines(self, machine: str, runtime: str) -> list[str]:
+        """`machine`: its host name."""
+        settings = self.settings
+        url, told = self._url(), settings.public_url is not None
+        everywhere = settings.host in _WILDCARDS
+        also = f" (and at every other address of {machine})" if everywhere and not told else ""
+        lines = [f"Schedulearn is ready: {url}/ui/{also}"]
+        if self.made_token:
+            path = settings.data / "token"
+            show = settings.token_command or f"cat {path}"
+            place = f"`{show}` shows it" if settings.token_command else f"it is in {path}"
+            reach = f"http://{machine}:{settings.port}" if everywhere and not told else url
+            lines += [
+                f"Clients need its token: {place}, and the page asks for it. For the command line:",
+                f"  export SCHEDULEARN_URL={reach} SCHEDULEARN_TOKEN=$({show})",
+            ]
+            if self.login is not None:
+                lines.append(f"Log in as admin, once and within an hour: {reach}/ui/#login={self.login}")
+        return [*lines, _what_runs_jobs(settings, runtime)]
+
+    def _url(self) -> str:
+        """What people open: as they told us, or this machine's own address."""
+        settings = self.settings
+        if settings.public_url is not None:
+            return settings.public_url.rstrip("/")
+        host = settings.host
+        shown = "127.0.0.1" if host in _WILDCARDS else f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{settings.port}"
+
+
+def _what_runs_jobs(settings: Settings, runtime: str) -> str:
+    if runtime != "process":
+        return "Jobs run in containers of Docker Engine."
+    why = "" if settings.runtime == "process" else "No Docker Engine answers. "
+    who = own_account()
+    warning = " WARNING: whoever may submit a job is root on this machine." if os.geteuid() == 0 else ""
+    return f"{why}Jobs run as local processes of {who}, and may do what {who} may.{warning}"

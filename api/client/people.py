@@ -1,0 +1,43 @@
+"""The calls for accounts and tokens."""
+
+from __future__ import annotations
+
+from schedulearn.api.client.transport import Json, Transport, part
+
+
+class PeopleCalls(Transport):
+    """Part of `Client`."""
+
+    def whoami(self) -> Json:
+        """Who the service takes you for: `{"name", "role", ...}`."""
+        return self._object("GET", "whoami")
+
+    def users(self) -> Json:
+        """`{"items": [...]}`, without the account that runs the service."""
+        return self._object("GET", "users")
+
+    def add_user(self, name: str, role: str = "user") -> Json:
+        return self._object("POST", "users", json={"name": name, "role": role})
+
+    def set_role(self, name: str, role: str) -> Json:
+        return self._object("PATCH", f"users/{part(name)}", json={"role": role})
+
+    def remove_user(self, name: str) -> None:
+        """Revokes their tokens; their jobs go on."""
+        self._delete(f"users/{part(name)}")
+
+    def tokens(self) -> Json:
+        """`{"required", "items": [...]}`, without the tokens themselves."""
+        return self._object("GET", "tokens")
+
+    def add_token(
+        self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = None
+    ) -> Json:
+        """With `token`, which is shown this once."""
+        given = {"user": user, "role": role, "expires_in_days": expires_in_days}
+        known = {key: value for key, value in given.items() if value is not None}
+        return self._object("POST", "tokens", json={"name": name, **known})
+
+    def revoke_token(self, token_id: int) -> None:
+        """With all that were made with it."""
+        self._delete(f"tokens/{token_id}")

@@ -1,0 +1,83 @@
+"""Sessions of browsers: a token, or the link of the start, is traded for a cookie; logging out ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.auth import COOKIE, cookie_of
+from schedulearn.api.problems import problem_response
+from schedulearn.api.state import cluster_of, credentials_of
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+_LONGEST = 4096  # bytes of a body that holds a token: anybody may send one
+
+
+class SessionOut(AnswerModel):
+    status: Literal["ok"]
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
+            }
+        },
+    }
+}
+
+
+@router.post("/session", response_model=SessionOut, responses=problems(401, 413), openapi_extra=_BODY)
+async def log_in(request: Request) -> Response:
+    """Trades a token for a cookie, for the page: its event streams can't send headers. The cookie is a session of its
+    own, which ends with the token, after seven days, or by logging out."""
+    body = await _bounded_body(request)
+    if body is None:
+        return problem_response(413, "content_too_large", f"a token has no more than {_LONGEST} bytes")
+    given = _token_in(body)
+    session = await asyncio.to_thread(credentials_of(request).log_in, cluster_of(request).db, given) if given else None
+    if session is None:
+        return problem_response(401, "unauthorized", "that is no token of this service")
+    cookie, seconds = session
+    response = Answer(SessionOut(status="ok"), headers={"cache-control": "no-store"})
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure, max_age=int(seconds))
+    return response
+
+
+@router.delete("/session", status_code=204)
+async def log_out(request: Request) -> Response:
+    """Ends the session of the cookie; its streams end."""
+    cookie = cookie_of(request.headers)
+    if cookie is not None:
+        await asyncio.to_thread(credentials_of(request).log_out, cluster_of(request).db, cookie)
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response
+
+
+async def _bounded_body(request: Request) -> bytes | None:
+    """None: it is too long, and the rest of it was not read."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LONGEST:
+            return None
+    return body
+
+
+def _token_in(body: bytes) -> str:
+    try:
+        given = json.loads(body).get("token", "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return given if isinstance(given, str) else ""

@@ -1,0 +1,125 @@
+"""Named tokens: list, create, revoke. Admins see and revoke all, others their own."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel, At
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.requests import RowId
+from schedulearn.api.state import actor_of, cluster_of, credentials_of
+from schedulearn.scheduler.core.people import Actor, Role
+from schedulearn.scheduler.errors import ForbiddenError, InvalidError, NotFoundError
+from schedulearn.scheduler.store.people import accounts
+from schedulearn.scheduler.store.people import tokens as store
+from schedulearn.scheduler.store.people.tokens import Token
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+Days = Annotated[float, Field(gt=0, le=3660)]
+
+
+class TokenIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, allow_inf_nan=False)
+
+    name: str = Field(min_length=1, max_length=100, description="for people: whose it is, or what for")
+    user: str | None = Field(
+        default=None, max_length=100, description="whose it is to be, for admins; default: who makes it"
+    )
+    role: Role | None = Field(
+        default=None, description="what it may do at most; default: as its owner, as far as who makes it may"
+    )
+    expires_in_days: Days | None = Field(default=None, description="default: it does not end by itself")
+
+    @field_validator("name")
+    @classmethod
+    def _shown(cls, name: str) -> str:
+        if not name.isprintable():
+            raise ValueError("must be text that can be shown, in one line")
+        return name
+
+
+class TokenOut(AnswerModel):
+    id: int
+    name: str
+    owner: str
+    role: Role = Field(description="what it may do at most; less where its owner may do less")
+    created_at: At
+    expires_at: At | None = Field(description="null: it does not end by itself")
+    last_used_at: At | None = Field(description="to the minute; null: never")
+
+
+class NewToken(TokenOut):
+    token: str = Field(description="send it as `Authorization: Bearer TOKEN`; it is shown this once")
+
+
+class TokenList(AnswerModel):
+    required: bool = Field(description="false: on loopback, the account that runs the service needs none")
+    items: list[TokenOut]
+
+
+@router.get("/tokens")
+def list_tokens(request: Request) -> TokenList:
+    """Named tokens, without the tokens themselves: only their hashes are kept."""
+    actor, own = actor_of(request), credentials_of(request).own
+    with cluster_of(request).db.read() as db:
+        items = [TokenOut.model_validate(_values(row, own)) for row in store.list_tokens(db)]
+    mine = [item for item in items if actor.is_admin or item.owner == actor.name]
+    return TokenList(required=request.app.state.token_required, items=mine)
+
+
+@router.post("/tokens", status_code=201, response_model=NewToken, responses=problems(403, 404, 409, 422))
+def create_token(request: Request, body: TokenIn) -> Response:
+    """A token of one's own, or as admin of somebody. It may do no more, and is good for no longer, than what it is made
+    with, and is revoked with that. Only this answer shows it."""
+    actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db
+    owner = body.user or actor.name
+    role = _role_for(request, actor, owner, body.role)
+    ends = None if body.expires_in_days is None else time.time() + body.expires_in_days * 86400
+    if actor.expires_at is not None:
+        ends = min(ends or actor.expires_at, actor.expires_at)
+
+    def answer(row: Token, token: str) -> Response:
+        made = NewToken.model_validate({**_values(row, credentials.own), "token": token})
+        return Answer(made, 201, headers={"cache-control": "no-store"})
+
+    return credentials.create_token(db, body.name, answer, maker=actor, owner=owner, role=role, expires_at=ends)
+
+
+@router.delete("/tokens/{token_id}", status_code=204, responses=problems(403, 404))
+def revoke_token(request: Request, token_id: RowId) -> Response:
+    """Revokes the token and all that were made with it; their open streams and sessions end."""
+    actor, credentials, db = actor_of(request), credentials_of(request), cluster_of(request).db
+    with db.read() as conn:
+        found = next((token for token in store.list_tokens(conn) if token.id == token_id), None)
+    if found is None or not actor.may_change(found.owner or credentials.own):
+        raise NotFoundError(f"there is no token {token_id}")
+    credentials.change(db, lambda conn: store.remove_token(conn, token_id, time.time()))
+    return Response(status_code=204)
+
+
+def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) -> Role:
+    """What a new token may do. Raises ForbiddenError or InvalidError for more than its owner or maker may, and
+    NotFoundError for an owner who is not there."""
+    credentials = credentials_of(request)
+    if owner == credentials.own and maker.is_admin:
+        most = Role.ADMIN
+    elif owner == maker.name:
+        most = maker.role
+    elif not maker.is_admin:
+        raise ForbiddenError(f"{maker.name} may make tokens for {maker.name} only", field="user")
+    else:
+        with cluster_of(request).db.read() as db:
+            most = accounts.get_account(db, owner).role
+    if asked is not None and not most.includes(asked):
+        raise InvalidError(f"{owner} is {most} here, so a token can't be {asked}", field="role")
+    return asked or most
+
+
+def _values(row: Token, own: str) -> dict[str, object]:
+    return {**row._asdict(), "owner": row.owner or own}

@@ -1,0 +1,98 @@
+"""Accounts, and who one is."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel, At
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.state import actor_of, cluster_of, credentials_of
+from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.store.people import accounts
+from schedulearn.scheduler.store.people.accounts import Account
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
+UserName = Annotated[str, Path(min_length=1, max_length=100)]
+
+
+class UserIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=100, pattern=_NAME, description="their jobs have it as `user`")
+    role: Role = Role.USER
+
+
+class RoleIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    role: Role
+
+
+class UserOut(AnswerModel):
+    name: str
+    role: Role
+    created_at: At
+
+
+class UserList(AnswerModel):
+    items: list[UserOut]
+
+
+class WhoAmI(AnswerModel):
+    name: str
+    role: Role
+    token_id: int | None = Field(description="the token by which you are known; null: you run the service")
+    expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
+
+
+@router.get("/whoami")
+def who_am_i(request: Request) -> WhoAmI:
+    """Who the service takes you for."""
+    return WhoAmI.model_validate(actor_of(request))
+
+
+@router.get("/users")
+def list_users(request: Request) -> UserList:
+    """All but the account that runs the service, which is always an admin."""
+    with cluster_of(request).db.read() as db:
+        return UserList(items=[UserOut.model_validate(each) for each in accounts.list_accounts(db)])
+
+
+@router.post("/users", status_code=201, response_model=UserOut, responses=problems(409, 422))
+def add_user(request: Request, body: UserIn) -> Response:
+    """A person or program with a role; they need a token to be known. Jobs with their name as `user` are theirs."""
+    credentials, now = credentials_of(request), time.time()
+    if body.name == credentials.own:
+        raise ConflictError(f"{body.name} runs this service, and is its admin already", field="name")
+    return credentials.change(
+        cluster_of(request).db, lambda conn: _answer(accounts.add_account(conn, body.name, body.role, now), 201)
+    )
+
+
+@router.patch("/users/{name}", response_model=UserOut, responses=problems(404, 422))
+def change_role(request: Request, name: UserName, body: RoleIn) -> Response:
+    """In force at once, for all their tokens and sessions."""
+    now = time.time()
+    return credentials_of(request).change(
+        cluster_of(request).db, lambda conn: _answer(accounts.set_role(conn, name, body.role, now))
+    )
+
+
+@router.delete("/users/{name}", status_code=204, responses=problems(404))
+def remove_user(request: Request, name: UserName) -> Response:
+    """Revokes their tokens, and ends their sessions and streams. Their jobs go on."""
+    now = time.time()
+    credentials_of(request).change(cluster_of(request).db, lambda conn: accounts.remove_account(conn, name, now))
+    return Response(status_code=204)
+
+
+def _answer(account: Account, status: int = 200) -> Response:
+    return Answer(UserOut.model_validate(account), status)

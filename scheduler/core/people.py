@@ -1,0 +1,44 @@
+"""Who asks, and what they may: roles. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What somebody may do. Each may do all that those after it may."""
+
+    ADMIN = "admin"
+    USER = "user"
+    VIEWER = "viewer"
+
+    def includes(self, other: Role) -> bool:
+        return _RANK[self] >= _RANK[other]
+
+
+_RANK = {Role.VIEWER: 0, Role.USER: 1, Role.ADMIN: 2}
+
+
+def least(one: Role, other: Role) -> Role:
+    return min(one, other, key=lambda role: _RANK[role])
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Somebody who asks for something, and is known."""
+
+    name: str
+    role: Role
+    token_id: int | None = None
+    """The token by which they are known, or by which their session began; None: they are the service's own account."""
+    expires_at: float | None = None
+    """When what they are known by ends; None: it does not by itself."""
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role is Role.ADMIN
+
+    def may_change(self, owner: str) -> bool:
+        """Whether they may act on what belongs to `owner`."""
+        return self.is_admin or (self.role is Role.USER and self.name == owner)

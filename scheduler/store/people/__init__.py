@@ -1,0 +1,1 @@
+"""Accounts, tokens, sessions, quotas: who may use the service, and how much."""

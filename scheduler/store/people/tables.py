@@ -1,0 +1,72 @@
+"""The tables of people. A change of this file needs a migration, as one of `store/models.py` does."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, ForeignKey, Integer
+from sqlmodel import Field, SQLModel
+
+from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn
+
+
+class Account(SQLModel, table=True):
+    """A person or program with a role. The service's own account is none of these: it is always an admin."""
+
+    name: str = Field(primary_key=True)
+    role: Role = Field(sa_column=Column(EnumColumn(Role), nullable=False))
+    created_at: float = Field(sa_type=InstantColumn)
+
+
+class ApiToken(SQLModel, table=True):
+    """A named token of a person or program. Only its hash is kept."""
+
+    __tablename__ = "api_token"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True)
+    hash: str = Field(unique=True)
+    """SHA-256, in hexadecimal."""
+    created_at: float = Field(sa_type=InstantColumn)
+    last_used_at: float | None = Field(default=None, sa_type=InstantColumn)
+    owner: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """An account; empty: the service's own."""
+    role: Role = Field(
+        default=Role.ADMIN, sa_column=Column(EnumColumn(Role), nullable=False, server_default=Role.ADMIN.value)
+    )
+    """What it may do at most; less where its owner may do less."""
+    expires_at: float | None = Field(default=None, sa_type=InstantColumn)
+    parent_id: int | None = Field(default=None, sa_column=Column(Integer, nullable=True))
+    """The token with which it was made: it is revoked with that one. None: the service's own account made it."""
+
+
+class LoginSession(SQLModel, table=True):
+    """A browser that has logged in. Its cookie is kept as a hash only."""
+
+    __tablename__ = "login_session"
+
+    hash: str = Field(primary_key=True)
+    token_id: int | None = Field(
+        default=None, sa_column=Column(Integer, ForeignKey("api_token.id", ondelete="CASCADE"), nullable=True)
+    )
+    """The token that began it, and with which it ends; None: the service's own, or its link for the first login."""
+    began_by: str = Field(default="")
+    """Hash of the service's own token that began it: with another one the session is over."""
+    created_at: float = Field(sa_type=InstantColumn)
+    expires_at: float = Field(sa_type=InstantColumn)
+
+
+class Quota(SQLModel, table=True):
+    """How much one user may have; None: no bound. The row `*` is for all that have none of their own."""
+
+    user: str = Field(primary_key=True)
+    gpus: int | None = None
+    """At once."""
+    gpu_hours: float | None = None
+    """Within seven days."""
+    waiting: int | None = None
+    """Jobs that have not started."""
+    submissions: int | None = None
+    """Within a minute."""
+    weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
+    """Share of the cluster against other users, where shares are fair."""

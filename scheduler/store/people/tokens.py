@@ -1,0 +1,118 @@
+"""Named tokens and sessions in the database, as hashes. Every function takes the connection of its caller's
+transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.people.tables import ApiToken, LoginSession
+
+MOST_SESSIONS = 1000
+"""At a time; the oldest are ended for new ones."""
+
+
+class Token(NamedTuple):
+    id: int
+    name: str
+    hash: str
+    created_at: float
+    last_used_at: float | None
+    owner: str
+    role: Role
+    expires_at: float | None
+    parent_id: int | None
+
+
+class Session(NamedTuple):
+    hash: str
+    token_id: int | None
+    began_by: str
+    created_at: float
+    expires_at: float
+
+
+_TOKENS = select(*(col(getattr(ApiToken, name)) for name in Token._fields)).order_by(col(ApiToken.id))
+_SESSIONS = select(*(col(getattr(LoginSession, name)) for name in Session._fields))
+
+
+def list_tokens(db: Connection) -> list[Token]:
+    return [Token._make(row) for row in db.execute(_TOKENS)]
+
+
+def add_token(
+    db: Connection,
+    name: str,
+    digest: str,
+    now: float,
+    *,
+    owner: str = "",
+    role: Role = Role.ADMIN,
+    expires_at: float | None = None,
+    parent_id: int | None = None,
+) -> Token:
+    """Raises ConflictError if another token has the name."""
+    if db.execute(select(col(ApiToken.id)).where(col(ApiToken.name) == name)).first() is not None:
+        raise ConflictError(f"there is a token named {name!r} already: revoke it, or take another name", field="name")
+    values = {"name": name, "hash": digest, "owner": owner, "role": role, "expires_at": expires_at}
+    db.execute(insert(ApiToken).values(created_at=now, parent_id=parent_id, **values))
+    repository.add_event(db, now, "token.created", message=f"Token {name!r} was created.")
+    return Token._make(db.execute(_TOKENS.where(col(ApiToken.name) == name)).one())
+
+
+def remove_token(db: Connection, token_id: int, now: float) -> None:
+    """With all that were made with it, and their sessions. Raises NotFoundError."""
+    found = list_tokens(db)
+    if not any(token.id == token_id for token in found):
+        raise NotFoundError(f"there is no token {token_id}")
+    remove_tokens(db, _with_descendants(found, {token_id}), now)
+
+
+def remove_tokens_of(db: Connection, owner: str, now: float) -> None:
+    found = list_tokens(db)
+    remove_tokens(db, _with_descendants(found, {token.id for token in found if token.owner == owner}), now)
+
+
+def remove_tokens(db: Connection, tokens: Sequence[Token], now: float) -> None:
+    ids = [token.id for token in tokens]
+    db.execute(delete(LoginSession).where(col(LoginSession.token_id).in_(ids)))
+    db.execute(delete(ApiToken).where(col(ApiToken.id).in_(ids)))
+    for token in tokens:
+        repository.add_event(db, now, "token.revoked", message=f"Token {token.name!r} was revoked.")
+
+
+def _with_descendants(tokens: Sequence[Token], ids: set[int]) -> list[Token]:
+    """A token is older than those made with it, and `tokens` are in the order of their making."""
+    found = []
+    for token in tokens:
+        if token.id in ids or token.parent_id in ids:
+            ids.add(token.id)
+            found.append(token)
+    return found
+
+
+def note_use(db: Connection, token_id: int, at: float) -> None:
+    db.execute(update(ApiToken).where(col(ApiToken.id) == token_id).values(last_used_at=at))
+
+
+def list_sessions(db: Connection) -> list[Session]:
+    return [Session._make(row) for row in db.execute(_SESSIONS)]
+
+
+def add_session(db: Connection, session: Session) -> None:
+    """Forgets those that are over, and the oldest of too many."""
+    db.execute(delete(LoginSession).where(col(LoginSession.expires_at) <= session.created_at))
+    newest = select(col(LoginSession.hash)).order_by(col(LoginSession.created_at).desc()).limit(MOST_SESSIONS - 1)
+    db.execute(delete(LoginSession).where(col(LoginSession.hash).not_in(newest)))
+    db.execute(insert(LoginSession).values(**session._asdict()))
+
+
+def remove_session(db: Connection, digest: str) -> None:
+    db.execute(delete(LoginSession).where(col(LoginSession.hash) == digest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from schedulearn.api.answers.problem import FieldError, Problem
 from schedulearn.api.body_keys import keys_at
 from schedulearn.scheduler.core.suggestions import did_you_mean
-from schedulearn.scheduler.errors import InvalidError, SchedulearnError
+from schedulearn.scheduler.errors import InvalidError, QuotaError, SchedulearnError
 
 T = TypeVar("T")
 
@@ -124,7 +125,10 @@ def install(app: FastAPI) -> None:
         detail = _short(error.detail, _LONGEST_SENTENCE)
         field = _short(error.field) if error.field else None
         errors = [_error(field, detail, error.code)] if field else None
-        return problem_response(error.http_status, error.code, detail, errors)
+        response = problem_response(error.http_status, error.code, detail, errors)
+        if isinstance(error, QuotaError):
+            response.headers["retry-after"] = str(math.ceil(error.retry_after))
+        return response
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> Response:

@@ -9,9 +9,10 @@ from starlette.requests import HTTPConnection
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.core.people import Actor
 
-__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of"]
+__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of", "quotas_of"]
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -25,6 +26,10 @@ def pulse_of(connection: HTTPConnection) -> Pulse:
 def actor_of(connection: HTTPConnection) -> Actor:
     """Who asks."""
     return cast(Actor, connection.state.actor)
+
+
+def quotas_of(connection: HTTPConnection) -> QuotaBook:
+    return cluster_of(connection).service.quotas
 
 
 def credentials_of(connection: HTTPConnection) -> Credentials:

@@ -19,6 +19,7 @@ from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
+from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
@@ -88,6 +89,7 @@ class Cluster:
             max_gpus_per_job=settings.max_gpus_per_job,
             data_sets=settings.data_sets.keys(),
             use_code=self.code.use,
+            quotas=QuotaBook(self.db, fair_share=settings.fair_share),
         )
         self.sweeps = Sweeps(self.db, self._wake.set, self.service.check)
         self._open_logs()
@@ -163,6 +165,7 @@ class Cluster:
             code_path=self.code.path,
             silence=self.silence,
             on_attempt_end=self.job_logs.attempt_ended,
+            quotas=self.service.quotas.now,
         )
         self.forecaster = Forecaster(
             self.db,

@@ -85,6 +85,17 @@ class IllegalTransitionError(ConflictError):
     code = "illegal_transition"
 
 
+class QuotaError(SchedulearnError):
+    """The user has as much as they may. `retry_after`: in so many seconds it may be otherwise."""
+
+    code = "over_quota"
+    http_status = 429
+
+    def __init__(self, detail: str, *, retry_after: float) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
+
+
 class StoreError(SchedulearnError):
     """The database can't be used: locked by another service, read-only, newer than this version, disk full."""
 

@@ -39,6 +39,9 @@ class ClusterSettings(BaseModel):
     interval: float = Field(default=60.0, gt=0, description="seconds between decisions when nothing happens")
     max_gpus_per_job: int | None = Field(default=None, ge=1, description="jobs that ask for more are refused")
     cpu_jobs: int = Field(default=8, ge=0, le=1000, description="jobs without GPUs that run on one host at a time")
+    fair_share: bool = Field(
+        default=False, description="share the cluster fairly between users, whatever the policy: see docs/people.md"
+    )
     hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
     host_grace: float = Field(
         default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"

@@ -62,6 +62,7 @@ TABLE: dict[str, Need] = {
     "DELETE /api/v1/tokens/{token_id}": Need.USER,
     "GET /api/v1/webhooks": Need.ADMIN,
     "GET /api/v1/users": Need.ADMIN,
+    "GET /api/v1/quotas": Need.ADMIN,
 }
 """`METHOD path` -> need. HEAD asks for what GET does."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from schedulearn.api.client.transport import Json, Transport, part
 
 
@@ -25,6 +27,17 @@ class PeopleCalls(Transport):
     def remove_user(self, name: str) -> None:
         """Revokes their tokens; their jobs go on."""
         self._delete(f"users/{part(name)}")
+
+    def quotas(self) -> Json:
+        """`{"items": [...]}`, with what each user has of it; the user `*` is everybody else."""
+        return self._object("GET", "quotas")
+
+    def set_quota(self, user: str, bounds: Mapping[str, float]) -> Json:
+        """`bounds`: gpus, gpu_hours, waiting, submissions, weight; one that is left out is none."""
+        return self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
+
+    def remove_quota(self, user: str) -> None:
+        self._delete(f"quotas/{part(user)}")
 
     def tokens(self) -> Json:
         """`{"required", "items": [...]}`, without the tokens themselves."""

@@ -33,6 +33,7 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
@@ -79,6 +80,7 @@ class SchedulerLoop:
         monitor: Monitor,
         silence: SilenceWatch,
         on_attempt_end: Callable[[str, int], None],
+        quotas: Callable[[], Quotas] = Quotas,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -91,6 +93,7 @@ class SchedulerLoop:
         self._agents_now = agents
         self.host_grace_s = settings.host_grace
         self.policy = policy
+        self._quotas = quotas
         self.interval_s = settings.interval
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
@@ -168,7 +171,12 @@ class SchedulerLoop:
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
         cpu_only = place_cpu_only(state, ready, facts, self._cpu_jobs, images.is_there, resting.keys())
-        decision = decide(lambda seen: self._decide(policy, seen, cpu_only), snapshot, images.is_there, images.soon)
+        quotas = self._quotas()
+
+        def ask(seen: Snapshot) -> Plan | None:
+            return plan_within(lambda bounded: self._decide(policy, bounded, cpu_only), seen, quotas)
+
+        decision = decide(ask, snapshot, images.is_there, images.soon)
         plan = decision.plan
         if plan is not None:
             state = self._apply(state, snapshot, plan, ready, now)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
+from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.control.submission_queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
@@ -76,9 +78,11 @@ class Service:
         max_gpus_per_job: int | None = None,
         data_sets: Set[str] = frozenset(),
         use_code: Callable[[str], bool] = lambda digest: False,
+        quotas: QuotaBook | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
+        self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
         self.db = db
         self.wake = wake
@@ -112,16 +116,22 @@ class Service:
         make = answer or cast("Callable[[JobRows], B]", _rows)
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
-        if idempotency_key is None:
+        sent = Counter(spec.user for spec in specs)
+        for user, jobs in sent.items():
+            self.quotas.note_submission(user, jobs)
+        bounded = any(self.quotas.of(user).waiting is not None for user in sent)
+        if idempotency_key is None and not bounded:
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
-        for index, row in enumerate(rows):
-            row["idempotency_key"] = _nth_key(idempotency_key, index)
+        for index, row in enumerate(rows) if idempotency_key is not None else ():
+            row["idempotency_key"] = _nth_key(idempotency_key or "", index)
             row["request_hash"] = digest
 
         def change(conn: Connection) -> B:
-            found = self._submitted_before(conn, idempotency_key, digest, len(rows))
+            found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
             if not found:
+                for user, jobs in sent.items():
+                    self.quotas.check_waiting(conn, user, jobs)
                 insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
             return make(found or rows)
 

@@ -31,6 +31,7 @@ class Job(NamedTuple):
     max_duration: float | None
     max_restarts: int
     grace_period: float
+    user: str
     family: str
     resize: str
     status: JobStatus

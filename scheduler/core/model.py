@@ -107,6 +107,8 @@ class JobView:
     """None: a rigid job, or one that is not profiled yet."""
     profiled_gpus: int | None = None
     """The most GPUs that `goodput` was measured on; None if unknown."""
+    user: str = ""
+    """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
     resize_seconds: float | None = None
     """What a restart on other GPUs costs it in training time, as measured; None if unknown."""
 

@@ -97,6 +97,8 @@ class Reason(StrEnum):
     WAITING_FOR_IMAGE = "waiting_for_image"
     WAITING_FOR_HOST = "waiting_for_host"
     BEHIND_OTHERS = "behind_others"
+    OVER_QUOTA = "over_quota"
+    FAIR_SHARE = "fair_share"
     LOST = "lost"
     HOST_LOST = "host_lost"
     GPU_LOST = "gpu_lost"
@@ -133,6 +135,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.WAITING_FOR_IMAGE: _Q,
     Reason.WAITING_FOR_HOST: _Q,
     Reason.BEHIND_OTHERS: _Q,
+    Reason.OVER_QUOTA: _Q,
+    Reason.FAIR_SHARE: _Q,
     Reason.LOST: _Q,
     Reason.HOST_LOST: _Q,
     Reason.GPU_LOST: _Q,

@@ -352,3 +352,10 @@ def mark_resumed(db: Connection, task: records.Task, at: float) -> None:
     since = at if task.paused_at is None else task.paused_at
     seconds = task.paused_seconds + max(0.0, at - since)
     db.execute(update(Task).where(*paused).values(paused_at=None, paused_seconds=seconds))
+
+
+def held_gpus(db: Connection) -> dict[str, int]:
+    """GPUs that each user holds now; one that several of their jobs share counts for each."""
+    query = select(col(Job.user), func.count()).join(Task, col(Task.job_id) == col(Job.id))
+    query = query.join(Lease, col(Lease.task_id) == col(Task.id)).group_by(col(Job.user))
+    return {str(user): int(gpus) for user, gpus in db.execute(query)}

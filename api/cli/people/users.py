@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.people.quota import used_lines
 from schedulearn.api.cli.people.tokens import ROLES
 from schedulearn.api.cli.times import show_time
 
@@ -24,6 +25,9 @@ def whoami(session: Session) -> None:
         return
     until = f", until {show_time(me['expires_at'])}" if me["expires_at"] else ""
     click.echo(f"{clean(me['name'])} ({me['role']}{until})")
+    if me["quota"]:
+        for line in used_lines(me["quota"]):
+            click.echo(line)
 
 
 @click.group(cls=Group)

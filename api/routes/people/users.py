@@ -11,8 +11,10 @@ from starlette.responses import Response
 
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.state import actor_of, cluster_of, credentials_of
+from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
+from schedulearn.api.state import actor_of, cluster_of, credentials_of, quotas_of
 from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people.accounts import Account
@@ -51,12 +53,16 @@ class WhoAmI(AnswerModel):
     role: Role
     token_id: int | None = Field(description="the token by which you are known; null: you run the service")
     expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
+    quota: QuotaOut | None = Field(description="what you may have, and have; null: there is no bound")
 
 
 @router.get("/whoami")
 def who_am_i(request: Request) -> WhoAmI:
-    """Who the service takes you for."""
-    return WhoAmI.model_validate(actor_of(request))
+    """Who the service takes you for, and what you may have."""
+    actor = actor_of(request)
+    bounded = quotas_of(request).of(actor.name) is not NO_QUOTA
+    quota = quotas_shown(request, [actor.name])[0] if bounded else None
+    return WhoAmI.model_validate({**vars(actor), "quota": quota})
 
 
 @router.get("/users")

@@ -233,6 +233,7 @@ class _Viewed:
             basis=length.basis if length is not None else None,
             goodput=profile.goodput if profile else None,
             profiled_gpus=profile.max_profiled if profile else None,
+            user=job.user,
             resize_seconds=self._resize_seconds(),
         )
 

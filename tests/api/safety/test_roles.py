@@ -23,7 +23,7 @@ FOR_USERS = {
     *(("DELETE", "/jobs/job_id"), ("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }
 FOR_VIEWERS = {("POST", "/api/v1/jobs:preview")}
-FOR_ADMINS = {("GET", "/api/v1/webhooks"), ("GET", "/api/v1/users")}
+FOR_ADMINS = {("GET", "/api/v1/webhooks"), ("GET", "/api/v1/users"), ("GET", "/api/v1/quotas")}
 
 
 def least_role(method: str, path: str) -> str:

@@ -1,0 +1,93 @@
+"""quota ls, set and rm."""
+
+from __future__ import annotations
+
+import click
+
+from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.client.client import Json
+
+_BOUNDS = {
+    "gpus": "GPUs at once",
+    "gpu_hours": "GPU-hours within seven days",
+    "waiting": "jobs waiting",
+}
+
+
+@click.group(cls=Group)
+def quota() -> None:
+    """How much each user may have. Running jobs are never stopped for it."""
+
+
+@quota.command("ls")
+@pass_session
+def list_quotas(session: Session) -> None:
+    """Lists quotas, with what each user has of theirs. `*` is everybody who has none of their own.
+
+    \b
+    Example:
+      schedulearn quota ls
+    """
+    found = session.client.quotas()
+    if session.as_json:
+        print_json(found)
+        return
+    rows = [
+        [each["user"], *(_cell(each, name) for name in _BOUNDS), _shown(each["submissions"]), f"{each['weight']:g}"]
+        for each in found["items"]
+    ]
+    print_table(session, ("USER", "GPUS", "GPU-HOURS", "WAITING", "A-MINUTE", "WEIGHT"), rows)
+
+
+@quota.command("set")
+@click.argument("user")
+@click.option("--gpus", type=click.IntRange(0), help="GPUs held at once.")
+@click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days.")
+@click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started.")
+@click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute.")
+@click.option("--weight", type=click.FloatRange(0.001, 1000), help="Share against others, with the setting fair_share.")
+@pass_session
+def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
+    """Sets what a user may have, or with '*' everybody who has no quota of their own. What you leave out has no bound.
+
+    \b
+    Examples:
+      schedulearn quota set ada --gpus 8 --gpu-hours 500
+      schedulearn quota set '*' --gpus 4 --waiting 100 --submissions 60
+    """
+    made = session.client.set_quota(user, {name: value for name, value in bounds.items() if value is not None})
+    if session.as_json:
+        print_json(made)
+        return
+    said = ", ".join(f"{name.replace('_', '-')} {value:g}" for name, value in bounds.items() if value is not None)
+    click.echo(f"{clean(user)}: {said or 'no bound'}")
+
+
+@quota.command("rm")
+@click.argument("user")
+@pass_session
+def remove(session: Session, user: str) -> None:
+    """Removes a quota; that of '*' counts from now on.
+
+    \b
+    Example:
+      schedulearn quota rm ada
+    """
+    session.client.remove_quota(user)
+    if not session.as_json:
+        click.echo(f"{clean(user)} has no quota of their own")
+
+
+def used_lines(quota: Json) -> list[str]:
+    """What a user may have, a line for each bound."""
+    return [f"  {what}: {_cell(quota, name)}" for name, what in _BOUNDS.items() if quota[name] is not None]
+
+
+def _cell(quota: Json, name: str) -> str:
+    if quota[name] is None or quota["used"] is None:
+        return _shown(quota[name])
+    return f"{quota['used'][name]:.4g} of {quota[name]:g}"
+
+
+def _shown(bound: float | None) -> str:
+    return "-" if bound is None else f"{bound:g}"

@@ -1,0 +1,99 @@
+"""Quotas: how much each user may have, and has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.state import cluster_of, quotas_of
+from schedulearn.scheduler.control.quotas import used_hours
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.people import quotas as store
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+_MOST = 10**9
+UserName = Annotated[str, Path(min_length=1, max_length=100, description="`*`: all who have none of their own")]
+
+
+class QuotaIn(BaseModel):
+    """What is left out has no bound."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    gpus: int | None = Field(default=None, ge=0, le=_MOST, description="GPUs held at once")
+    gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="GPU-hours within seven days")
+    waiting: int | None = Field(default=None, ge=0, le=_MOST, description="jobs that have not started")
+    submissions: int | None = Field(default=None, ge=0, le=_MOST, description="jobs submitted within a minute")
+    weight: float = Field(default=1.0, ge=0.001, le=1000, description="share against other users, with fair_share")
+
+
+class QuotaUse(AnswerModel):
+    gpus: int
+    gpu_hours: float
+    waiting: int
+
+
+class QuotaOut(AnswerModel):
+    user: str = Field(description="`*`: all who have none of their own")
+    gpus: int | None
+    gpu_hours: float | None
+    waiting: int | None
+    submissions: int | None
+    weight: float
+    used: QuotaUse | None = Field(description="null for `*`")
+
+
+class QuotaList(AnswerModel):
+    items: list[QuotaOut]
+
+
+@router.get("/quotas")
+def list_quotas(request: Request) -> QuotaList:
+    """All quotas, and what each user has of theirs."""
+    with cluster_of(request).db.read() as db:
+        users = list(store.load_quotas(db))
+    return QuotaList(items=quotas_shown(request, users))
+
+
+@router.put("/quotas/{name}", response_model=QuotaOut, responses=problems(422))
+def set_quota(request: Request, name: UserName, body: QuotaIn) -> Response:
+    """In force at the next submission and the next decision. Running jobs are not stopped for it."""
+    quota, now = Quota(**body.model_dump()), time.time()
+    made = Answer(QuotaOut(user=name, used=None, **asdict(quota)))
+    quotas_of(request).change(lambda conn: store.set_quota(conn, name, quota, now))
+    cluster_of(request).loop.wake()
+    return made
+
+
+@router.delete("/quotas/{name}", status_code=204, responses=problems(404))
+def remove_quota(request: Request, name: UserName) -> Response:
+    """That of `*` counts from now on."""
+    now = time.time()
+    quotas_of(request).change(lambda conn: store.remove_quota(conn, name, now))
+    cluster_of(request).loop.wake()
+    return Response(status_code=204)
+
+
+def quotas_shown(request: Request, users: Sequence[str]) -> list[QuotaOut]:
+    """The quotas of these users, and what they have."""
+    book = quotas_of(request)
+    with cluster_of(request).db.read() as db:
+        hours, held = used_hours(db, time.time()), repository.held_gpus(db)
+        used = {
+            user: QuotaUse(
+                gpus=held.get(user, 0), gpu_hours=hours.get(user, 0.0), waiting=store.count_waiting(db, user)
+            )
+            for user in users
+            if user != EVERYBODY
+        }
+    return [QuotaOut(user=user, used=used.get(user), **asdict(book.of(user))) for user in users]

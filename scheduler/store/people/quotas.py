@@ -1,0 +1,48 @@
+"""Quotas in the database. Every function takes the connection of its caller's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
+from schedulearn.scheduler.core.states import WAITS
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.tables import Quota as QuotaTable
+
+_COLUMNS = [col(getattr(QuotaTable, each.name)) for each in fields(Quota)]
+
+
+def load_quotas(db: Connection) -> dict[str, Quota]:
+    """By user, in their order."""
+    rows = db.execute(select(col(QuotaTable.user), *_COLUMNS).order_by(col(QuotaTable.user)))
+    return {user: Quota(*values) for user, *values in rows}
+
+
+def set_quota(db: Connection, user: str, quota: Quota, now: float) -> None:
+    db.execute(delete(QuotaTable).where(col(QuotaTable.user) == user))
+    db.execute(insert(QuotaTable).values(user=user, **asdict(quota)))
+    bounds = {name: value for name, value in asdict(quota).items() if value is not None}
+    said = ", ".join(f"{name} {value:g}" for name, value in bounds.items())
+    repository.add_event(db, now, "quota.changed", message=f"Quota of {_whom(user)}: {said}.", data=bounds)
+
+
+def remove_quota(db: Connection, user: str, now: float) -> None:
+    """Raises NotFoundError."""
+    if not db.execute(delete(QuotaTable).where(col(QuotaTable.user) == user)).rowcount:
+        raise NotFoundError(f"there is no quota for {user!r}")
+    repository.add_event(db, now, "quota.removed", message=f"{_whom(user)} has no quota any more.")
+
+
+def _whom(user: str) -> str:
+    return "all others" if user == EVERYBODY else user
+
+
+def count_waiting(db: Connection, user: str) -> int:
+    query = select(func.count()).where(col(Job.user) == user, col(Job.status).in_([*WAITS]))
+    return int(db.execute(query.select_from(Job)).scalar() or 0)

@@ -1,0 +1,115 @@
+"""Quotas of users: at the submission, and over the policy's plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
+from clusters import wait_for
+
+from schedulearn.scheduler.control.quotas import QuotaBook
+from schedulearn.scheduler.core.planning.quotas import Quota
+from schedulearn.scheduler.errors import QuotaError
+from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.people import quotas as store
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with serve_api(tmp_path, gpus=8, token="correct-horse-battery") as served:
+        yield served
+
+
+def bound(api: Api, user: str, **bounds: Any) -> None:
+    answer = api.http.put(f"/api/v1/quotas/{user}", json=bounds)
+    assert answer.status_code == 200, answer.text
+
+
+def test_gpus_at_once(api: Api) -> None:
+    bound(api, "ada", gpus=4)
+    first, second = (api.submit(user="ada", required_gpus=3) for _ in range(2))
+    other = api.submit(user="ben", required_gpus=4)
+    api.wait(first, "running")
+    api.wait(other, "running")
+    wait_for(lambda: api.job(second)["reason"] == "over_quota", what="the reason")
+    assert api.job(second)["message"] == "It needs 3 GPUs; ada may hold 4 at once, and holds 3."
+    events = api.http.get(f"/api/v1/jobs/{second}/events").json()["items"]
+    assert [event["code"] for event in events if event["kind"] == "job.waiting"][-1] == "over_quota"
+    [shown] = api.http.get("/api/v1/quotas").json()["items"]
+    assert (shown["user"], shown["gpus"], shown["used"]["gpus"], shown["used"]["waiting"]) == ("ada", 4, 3, 1)
+    assert api.http.delete("/api/v1/quotas/ada").status_code == 204
+    api.http.delete(f"/api/v1/jobs/{other}")
+    api.wait(second, "running")
+    assert api.http.delete("/api/v1/quotas/ada").status_code == 404
+
+
+def test_gpu_hours_within_a_week(api: Api) -> None:
+    bound(api, "*", gpu_hours=0)
+    job = api.submit(user="ada", required_gpus=1)
+    wait_for(lambda: api.job(job)["reason"] == "over_quota", what="the reason")
+    assert api.job(job)["message"] == "ada has used 0.0 of 0 GPU-hours within seven days."
+    bound(api, "ada", gpu_hours=1)
+    api.wait(job, "running")
+
+
+def test_jobs_waiting(api: Api) -> None:
+    bound(api, "ada", waiting=2, gpus=0)
+    with known_by(api, token_for(api, "ada", "user")) as ada:
+        assert ada.post("/jobs", json=FIVE_KEYS).status_code == 201
+        refused = ada.post("/api/v1/jobs:batch", json=[FIVE_KEYS, FIVE_KEYS])
+        assert (refused.status_code, refused.json()["code"]) == (429, "over_quota")
+        assert int(refused.headers["retry-after"]) > 0
+        assert ada.get("/api/v1/jobs?user=ada").json()["counts"]["queued"] == 1, "all or none"
+        key = {"idempotency-key": "k"}
+        assert [ada.post("/jobs", json=FIVE_KEYS, headers=key).status_code for _ in range(2)] == [201, 201]
+        assert ada.post("/jobs", json=FIVE_KEYS).status_code == 429
+        assert ada.get("/api/v1/whoami").json()["quota"]["used"]["waiting"] == 2
+    api.submit(user="ben")
+
+
+def test_submissions_a_minute(api: Api) -> None:
+    bound(api, "ada", submissions=3)
+    with known_by(api, token_for(api, "ada", "user")) as ada:
+        assert [ada.post("/jobs", json=FIVE_KEYS).status_code for _ in range(4)] == [201, 201, 201, 429]
+        late = ada.post("/jobs", json=FIVE_KEYS)
+        assert 0 < int(late.headers["retry-after"]) <= 60
+        assert len(ada.get("/api/v1/jobs?user=ada").json()["items"]) == 3
+
+
+def test_the_minute_slides(tmp_path: Path) -> None:
+    db, now = Database(sqlite_url(tmp_path)), [1000.0]
+    book = QuotaBook(db, clock=lambda: now[0])
+    book.change(lambda conn: store.set_quota(conn, "ada", Quota(submissions=2), 0.0))
+    book.note_submission("ada", 1)
+    now[0] += 40
+    book.note_submission("ada", 1)
+    with pytest.raises(QuotaError) as refused:
+        book.note_submission("ada", 1)
+    assert refused.value.retry_after == 20
+    now[0] += 20
+    book.note_submission("ada", 1)
+    with pytest.raises(QuotaError):
+        book.note_submission("ada", 1)
+    db.close()
+
+
+def test_fair_shares_go_before_the_order_of_submission(tmp_path: Path) -> None:
+    with serve_api(tmp_path, gpus=4, fair_share=True) as api:
+        running = [api.submit(user="ada", required_gpus=2) for _ in range(2)]
+        for job in running:
+            api.wait(job, "running")
+        next_of_ada = api.submit(user="ada", required_gpus=2)
+        other = api.submit(user="ben", required_gpus=2)
+        wait_for(lambda: api.job(next_of_ada)["reason"] == "fair_share", what="the reason")
+        api.http.delete(f"/api/v1/jobs/{running[0]}")
+        api.wait(other, "running")
+        assert api.job(next_of_ada)["state"] == "queued"
+
+
+def test_nonsense_is_refused(api: Api) -> None:
+    for body in ({"gpus": -1}, {"gpu_hours": "NaN"}, {"weight": 0}, {"gpu": 1}, {"waiting": 1e30}):
+        assert api.http.put("/api/v1/quotas/ada", json=body).status_code == 422
+    assert api.http.get("/api/v1/quotas").json()["items"] == []

@@ -49,6 +49,7 @@ from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.sweeps import Sweep
 
 _BODY_LIMIT = 32 << 20
 
@@ -109,8 +110,10 @@ def create_app(
     app.get("/healthz", tags=["health"])(healthz)
     openapi.complete(app)
 
-    async def owner_of(job_id: str) -> str | None:
-        query = select(col(Job.user)).where(col(Job.id) == job_id)
+    async def owner_of(kind: str, name: str) -> str | None:
+        users = {"job": select(col(Job.user)).where(col(Job.id) == name)}
+        users["sweep"] = select(col(Sweep.user)).where(col(Sweep.id) == name)
+        query = users[kind]
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 

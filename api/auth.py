@@ -27,24 +27,20 @@ from schedulearn.scheduler.store.people.acting import ACTOR
 COOKIE = "schedulearn_session"
 
 Refusal = tuple[int, str, str]
-OwnerOf = Callable[[str], Awaitable[str | None]]
-"""Job id -> its user; None: there is no such job."""
+OwnerOf = Callable[[str, str], Awaitable[str | None]]
+"""`job` or `sweep`, and its id -> its user; None: there is none."""
 
 
 class Guard:
     """Lets a request through if who sends it is known and may do it. The service's own account is known on loopback
     without a token where the service has none, but not by pages of other sites in its browser."""
 
-    def __init__(
-        self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool, hides_jobs: bool = False
-    ) -> None:
-        """`needs_token`: also from the account that runs the service. `hides_jobs`: those of others, from all but
-        admins."""
+    def __init__(self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool) -> None:
+        """`needs_token`: also from the account that runs the service."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
         self.needs_token = needs_token
-        self.hides_jobs = hides_jobs
         self._peers = Peers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,14 +127,13 @@ class Guard:
             return None
         if not actor.role.includes(role):
             return 403, "forbidden", f"{actor.name} is {actor.role} here, and this needs the role {role}"
-        if actor.is_admin or rule.job_id is None or not (rule.need is Need.OWN_JOB or self.hides_jobs):
+        if actor.is_admin or rule.need is not Need.OWN or rule.what is None:
             return None
-        owner = await self.owner_of(rule.job_id)
+        owner = await self.owner_of(*rule.what)
         if owner is None or owner == actor.name:
             return None
-        if self.hides_jobs:
-            return 404, "not_found", f"there is no job {rule.job_id!r}"
-        return 403, "forbidden", f"job {rule.job_id} is {owner or 'nobody'}'s: only they and admins may change it"
+        kind, name = rule.what
+        return 403, "forbidden", f"{kind} {name} is {owner or 'nobody'}'s: only they and admins may change it"
 
 
 _NEEDS_TOKEN = "this service needs its token: send it as 'Authorization: Bearer TOKEN'"  # noqa: S105

@@ -40,7 +40,6 @@ class Settings(ClusterSettings, BaseSettings):
         default=Path("."), description="folder of schedulearn.db, logs and local tasks"
     )
     token: str | None = Field(default=None, min_length=8, description="asked of every client; sent as Bearer")
-    hide_jobs: bool = Field(default=False, description="show the jobs of others to admins only")
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
     behind_proxy: bool = Field(
         default=False, description="a proxy stands before the service; without it, forwarded requests are refused"

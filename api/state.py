@@ -9,8 +9,8 @@ from starlette.requests import HTTPConnection
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
-from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.core.people import Actor
+from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
 __all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of", "quotas_of"]
 

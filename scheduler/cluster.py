@@ -19,7 +19,6 @@ from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
 from schedulearn.scheduler.control.loop import SchedulerLoop
-from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
@@ -46,6 +45,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
+from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
 
 MakeHost = Callable[[Path, str, ClusterSettings], EmbeddedHost]

@@ -1,5 +1,5 @@
 """What each route asks of who calls it. One table, checked before any route is reached: reading is for everybody who is
-known, changing is for admins, and what differs from that stands here."""
+known, changing a job or sweep for its user, changing anything else for admins. What differs from that stands here."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Need(StrEnum):
     """It checks the token of a job itself, which is good for nothing else."""
     VIEWER = "viewer"
     USER = "user"
-    OWN_JOB = "own job"
-    """As user, the job of its path must be one's own."""
+    OWN = "own"
+    """As user, the job or sweep of its path must be one's own."""
     ADMIN = "admin"
 
     @property
@@ -31,13 +31,13 @@ class Need(StrEnum):
         """The least that somebody must be; None: anybody may."""
         if self in (Need.NOTHING, Need.JOB_TOKEN):
             return None
-        return Role.USER if self is Need.OWN_JOB else Role(self.value)
+        return Role.USER if self is Need.OWN else Role(self.value)
 
 
 class Rule(NamedTuple):
     need: Need
-    job_id: str | None = None
-    """The job that the path names."""
+    what: tuple[str, str] | None = None
+    """What the path names: `job` or `sweep`, and its id."""
 
 
 TABLE: dict[str, Need] = {
@@ -53,10 +53,8 @@ TABLE: dict[str, Need] = {
     "POST /api/v1/jobs": Need.USER,
     "POST /api/v1/jobs:batch": Need.USER,
     "POST /api/v1/jobs:preview": Need.VIEWER,
-    "DELETE /jobs/{job_id}": Need.OWN_JOB,
-    "DELETE /api/v1/jobs/{job_id}": Need.OWN_JOB,
-    "PATCH /api/v1/jobs/{job_id}": Need.OWN_JOB,
-    "POST /api/v1/jobs/{job_id}/cancel": Need.OWN_JOB,
+    "POST /api/v1/code": Need.USER,
+    "POST /api/v1/sweeps": Need.USER,
     "GET /api/v1/tokens": Need.USER,
     "POST /api/v1/tokens": Need.USER,
     "DELETE /api/v1/tokens/{token_id}": Need.USER,
@@ -66,7 +64,7 @@ TABLE: dict[str, Need] = {
 }
 """`METHOD path` -> need. HEAD asks for what GET does."""
 
-_JOB = re.compile(r"/(?:api/v1/)?jobs/([^/]+)(?:/.*)?", re.DOTALL)
+_OWNED = re.compile(r"/(?:api/v1/)?(job|sweep)s/([^/]+)(?:/.*)?", re.DOTALL)
 _READS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -85,7 +83,7 @@ def rule_of(method: str, path: str) -> Rule:
     path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
     asked = f"{'GET' if method == 'HEAD' else method} {path}"
     need = _EXACT.get(asked) or next((need for pattern, need in _PATTERNS if pattern.fullmatch(asked)), None)
+    owned = _OWNED.fullmatch(path)
     if need is None:
-        need = Need.VIEWER if method in _READS else Need.ADMIN
-    job = _JOB.fullmatch(path)
-    return Rule(need, job[1] if job else None)
+        need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN
+    return Rule(need, (owned[1], owned[2]) if owned else None)

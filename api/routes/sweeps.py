@@ -15,7 +15,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
 from schedulearn.api.requests import RowId
 from schedulearn.api.routes.jobs import idempotency_key
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.control.code_sources import settled_sweep
 from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.specs.sweep import SweepSpec, parameters_of
@@ -30,7 +30,9 @@ _HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required"
 @router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=_HEADER)
 def start_sweep(request: Request, body: SweepSpec) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
-    key, cluster = idempotency_key(request), cluster_of(request)
+    key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
+    if not (actor.is_admin and body.job.get("user")):
+        body.job["user"] = actor.name
     body = settled_sweep(body, cluster.code, cluster.settings.code_git_hosts)
     return cluster.sweeps.start(body, key, lambda db, row: Answer(_one(db, row), 201))
 

@@ -17,7 +17,6 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
-from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.control.submission_queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
@@ -30,6 +29,7 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.repository import JobRow
 from schedulearn.scheduler.store.usage import delete_job
 

@@ -164,7 +164,7 @@ def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None
         row = {**job_row(spec, now), "sweep": sweep_id, "params": run.params}
         jobs.append(row)
         store.give_job(conn, run, str(row["id"]))
-    insert_jobs(conn, jobs)
+    insert_jobs(conn, [(job, sweep.user) for job in jobs])
 
 
 def _give_up(sweep_id: str, now: float, conn: Connection) -> None:

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
-from schedulearn.scheduler.control.quotas import used_hours
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people import quotas as store
+from schedulearn.scheduler.store.people.quota_book import used_hours
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from apis import FIVE_KEYS, ROLES, Api, described_routes, known_by, serve_api, token_for
+from clusters import wait_for
 
 from schedulearn.api.access.permissions import TABLE
 
@@ -19,16 +21,17 @@ OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/se
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
-    *(("POST", "/api/v1/jobs/job_id/cancel"), ("PATCH", "/api/v1/jobs/job_id"), ("DELETE", "/api/v1/jobs/job_id")),
-    *(("DELETE", "/jobs/job_id"), ("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
+    *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps")),
+    *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }
+OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
 FOR_VIEWERS = {("POST", "/api/v1/jobs:preview")}
 FOR_ADMINS = {("GET", "/api/v1/webhooks"), ("GET", "/api/v1/users"), ("GET", "/api/v1/quotas")}
 
 
 def least_role(method: str, path: str) -> str:
     """What this suite expects; a route that is added and stands in none of the sets is told apart by its method."""
-    if (method, path) in FOR_USERS:
+    if (method, path) in FOR_USERS or (method != "GET" and OWNED.fullmatch(path)):
         return "user"
     if (method, path) in FOR_ADMINS:
         return "admin"
@@ -65,6 +68,7 @@ def test_a_path_that_is_no_route_is_no_way_in(served: tuple[Api, dict[str, httpx
     _, people = served
     for path in ("/no/such/route", "/api/v1/jobs/", "/api/v1//users", "/api/v1/users/"):
         assert people["viewer"].post(path, json={}).status_code == 403
+    for path in ("/no/such/route", "/api/v1//users", "/api/v1/users/"):
         assert people["user"].put(path, json={}).status_code == 403
     assert people["user"].get("/api/v1/webhooks%0A").status_code == 403, "which the router takes for the one without"
 
@@ -91,6 +95,21 @@ def test_a_job_is_whose_who_sent_it_and_they_act_on_it(api: Api) -> None:
         of_ben = api.submit(user="ben")
         assert ada.post(f"/api/v1/jobs/{of_ben}/cancel").status_code == 403
         assert ben.post(f"/api/v1/jobs/{of_ben}/cancel").status_code == 200
+
+
+def test_a_sweep_and_its_runs_belong_to_who_sent_it(api: Api) -> None:
+    sweep = {"name": "lr", "grid": {"lr": [1, 2]}, "max_parallel": 2}
+    job = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "user": "ben"}
+    job["command"] = "python train.py --lr {lr}"
+    metric = {"name": "loss", "goal": "min"}
+    with known_by(api, token_for(api, "ada", "user")) as ada, known_by(api, token_for(api, "ben", "user")) as ben:
+        made = ada.post("/api/v1/sweeps", json={**sweep, "job": job, "metric": metric})
+        assert made.status_code == 201, made.text
+        mine = f"/api/v1/sweeps/{made.json()['id']}"
+        wait_for(lambda: len(ada.get("/api/v1/jobs?user=ada").json()["items"]) == 2, what="the runs")
+        assert ben.post(f"{mine}/cancel").status_code == 403
+        assert ada.post(f"{mine}/cancel").status_code == 200
+        assert ben.get(mine).json()["user"] == "ada"
 
 
 def test_batches_belong_to_who_sent_them_too(api: Api) -> None:

@@ -73,7 +73,8 @@ def test_it_ends_with_its_token_and_has_its_role(guarded: Api, browser: httpx.Cl
 def test_a_body_is_not_read_on_and_on_before_anybody_is_known(guarded: Api) -> None:
     """The answer comes before the rest of what was announced, which nobody waits for."""
     port = guarded.http.base_url.port
-    head = "POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 30000000\r\n\r\n"
+    lines = ("Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: 30000000", "", "")
+    head = "\r\n".join(("POST /api/v1/session HTTP/1.1", *lines))
     with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
         stranger.sendall(head.encode() + b" " * 5000)
         assert stranger.recv(64).split()[1] == b"413"

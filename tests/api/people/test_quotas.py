@@ -10,11 +10,11 @@ import pytest
 from apis import FIVE_KEYS, Api, known_by, serve_api, token_for
 from clusters import wait_for
 
-from schedulearn.scheduler.control.quotas import QuotaBook
 from schedulearn.scheduler.core.planning.quotas import Quota
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.people import quotas as store
+from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { BrowserRouter } from "react-router";
 import { queryClient } from "./api/access";
+import { openSessionByLink } from "./api/session";
 import { App } from "./shell/App";
 import { begin } from "./shell/screens";
 import { theme, variables } from "./theme";
@@ -16,6 +17,7 @@ import { theme, variables } from "./theme";
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 
+await openSessionByLink(window.location);
 begin(window.location);
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";

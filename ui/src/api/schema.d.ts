@@ -743,6 +743,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Quotas
+         * @description All quotas, and what each user has of theirs.
+         */
+        get: operations["list_quotas_api_v1_quotas_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quotas/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Quota
+         * @description In force at the next submission and the next decision. Running jobs are not stopped for it.
+         */
+        put: operations["set_quota_api_v1_quotas__name__put"];
+        post?: never;
+        /**
+         * Remove Quota
+         * @description That of `*` counts from now on.
+         */
+        delete: operations["remove_quota_api_v1_quotas__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/reports": {
         parameters: {
             query?: never;
@@ -795,11 +839,16 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Session
-         * @description Trades a token for a cookie, for the page: its event streams can't send headers.
+         * Log In
+         * @description Trades a token for a cookie, for the page: its event streams can't send headers. The cookie is a session of its
+         *     own, which ends with the token, after seven days, or by logging out.
          */
-        post: operations["session_api_v1_session_post"];
-        delete?: never;
+        post: operations["log_in_api_v1_session_post"];
+        /**
+         * Log Out
+         * @description Ends the session of the cookie; its streams end.
+         */
+        delete: operations["log_out_api_v1_session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -924,7 +973,8 @@ export interface paths {
         put?: never;
         /**
          * Create Token
-         * @description A token that may do what the service's own may. Only this answer shows the token.
+         * @description A token of one's own, or as admin of somebody. It may do no more, and is good for no longer, than what it is made
+         *     with, and is revoked with that. Only this answer shows it.
          */
         post: operations["create_token_api_v1_tokens_post"];
         delete?: never;
@@ -945,7 +995,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Token
-         * @description Revokes the token; its open streams end.
+         * @description Revokes the token and all that were made with it; their open streams and sessions end.
          */
         delete: operations["revoke_token_api_v1_tokens__token_id__delete"];
         options?: never;
@@ -971,6 +1021,54 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Users
+         * @description All but the account that runs the service, which is always an admin.
+         */
+        get: operations["list_users_api_v1_users_get"];
+        put?: never;
+        /**
+         * Add User
+         * @description A person or program with a role; they need a token to be known. Jobs with their name as `user` are theirs.
+         */
+        post: operations["add_user_api_v1_users_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove User
+         * @description Revokes their tokens, and ends their sessions and streams. Their jobs go on.
+         */
+        delete: operations["remove_user_api_v1_users__name__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Role
+         * @description In force at once, for all their tokens and sessions.
+         */
+        patch: operations["change_role_api_v1_users__name__patch"];
         trace?: never;
     };
     "/api/v1/webhooks": {
@@ -1032,6 +1130,26 @@ export interface paths {
          * @description Sends a made-up event at once, also to one that is paused, and tells what the receiver said.
          */
         post: operations["test_webhook_api_v1_webhooks__webhook_id__test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description Who the service takes you for, and what you may have.
+         */
+        get: operations["who_am_i_api_v1_whoami_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1438,6 +1556,11 @@ export interface components {
         };
         /** EventOut */
         EventOut: {
+            /**
+             * Actor
+             * @description who asked for it; empty: the service itself acted
+             */
+            actor: string;
             /** At */
             at: string;
             /** Code */
@@ -2086,7 +2209,10 @@ export interface components {
              * @description the framework, e.g. Pytorch; for people and filters
              */
             type: string;
-            /** User */
+            /**
+             * User
+             * @description whose it is: who sent it; admins may name another
+             */
             user: string;
             /**
              * Weight
@@ -2316,7 +2442,10 @@ export interface components {
              * @description the framework, e.g. Pytorch; for people and filters
              */
             type: string;
-            /** User */
+            /**
+             * User
+             * @description whose it is: who sent it; admins may name another
+             */
             user: string;
             /**
              * Weight
@@ -2507,6 +2636,7 @@ export interface components {
             type: string;
             /**
              * User
+             * @description whose it is: who sent it; admins may name another
              * @default
              */
             user?: string;
@@ -2629,6 +2759,11 @@ export interface components {
         NewToken: {
             /** Created At */
             created_at: string;
+            /**
+             * Expires At
+             * @description null: it does not end by itself
+             */
+            expires_at: string | null;
             /** Id */
             id: number;
             /**
@@ -2638,6 +2773,10 @@ export interface components {
             last_used_at: string | null;
             /** Name */
             name: string;
+            /** Owner */
+            owner: string;
+            /** @description what it may do at most; less where its owner may do less */
+            role: components["schemas"]["Role"];
             /**
              * Token
              * @description send it as `Authorization: Bearer TOKEN`; it is shown this once
@@ -2918,6 +3057,72 @@ export interface components {
             steps: number;
         };
         /**
+         * QuotaIn
+         * @description What is left out has no bound.
+         */
+        QuotaIn: {
+            /**
+             * Gpu Hours
+             * @description GPU-hours within seven days
+             */
+            gpu_hours?: number | null;
+            /**
+             * Gpus
+             * @description GPUs held at once
+             */
+            gpus?: number | null;
+            /**
+             * Submissions
+             * @description jobs submitted within a minute
+             */
+            submissions?: number | null;
+            /**
+             * Waiting
+             * @description jobs that have not started
+             */
+            waiting?: number | null;
+            /**
+             * Weight
+             * @description share against other users, with fair_share
+             * @default 1
+             */
+            weight?: number;
+        };
+        /** QuotaList */
+        QuotaList: {
+            /** Items */
+            items: components["schemas"]["QuotaOut"][];
+        };
+        /** QuotaOut */
+        QuotaOut: {
+            /** Gpu Hours */
+            gpu_hours: number | null;
+            /** Gpus */
+            gpus: number | null;
+            /** Submissions */
+            submissions: number | null;
+            /** @description null for `*` */
+            used: components["schemas"]["QuotaUse"] | null;
+            /**
+             * User
+             * @description `*`: all who have none of their own
+             */
+            user: string;
+            /** Waiting */
+            waiting: number | null;
+            /** Weight */
+            weight: number;
+        };
+        /** QuotaUse */
+        QuotaUse: {
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Gpus */
+            gpus: number;
+            /** Waiting */
+            waiting: number;
+        };
+        /**
          * RandomRuns
          * @description The same seed gives the same runs.
          */
@@ -3002,6 +3207,16 @@ export interface components {
             observations?: components["schemas"]["ObservationIn"][];
             /** @default null */
             progress?: components["schemas"]["ProgressIn"] | null;
+        };
+        /**
+         * Role
+         * @description What somebody may do. Each may do all that those after it may.
+         * @enum {string}
+         */
+        Role: "admin" | "user" | "viewer";
+        /** RoleIn */
+        RoleIn: {
+            role: components["schemas"]["Role"];
         };
         /** RosterOut */
         RosterOut: {
@@ -3392,10 +3607,22 @@ export interface components {
         /** TokenIn */
         TokenIn: {
             /**
+             * Expires In Days
+             * @description default: it does not end by itself
+             */
+            expires_in_days?: number | null;
+            /**
              * Name
              * @description for people: whose it is, or what for
              */
             name: string;
+            /** @description what it may do at most; default: as its owner, as far as who makes it may */
+            role?: components["schemas"]["Role"] | null;
+            /**
+             * User
+             * @description whose it is to be, for admins; default: who makes it
+             */
+            user?: string | null;
         };
         /** TokenList */
         TokenList: {
@@ -3403,7 +3630,7 @@ export interface components {
             items: components["schemas"]["TokenOut"][];
             /**
              * Required
-             * @description false: this service listens on loopback only, and asks for no token
+             * @description false: on loopback, the account that runs the service needs none
              */
             required: boolean;
         };
@@ -3411,6 +3638,11 @@ export interface components {
         TokenOut: {
             /** Created At */
             created_at: string;
+            /**
+             * Expires At
+             * @description null: it does not end by itself
+             */
+            expires_at: string | null;
             /** Id */
             id: number;
             /**
@@ -3420,6 +3652,10 @@ export interface components {
             last_used_at: string | null;
             /** Name */
             name: string;
+            /** Owner */
+            owner: string;
+            /** @description what it may do at most; less where its owner may do less */
+            role: components["schemas"]["Role"];
         };
         /** TotalsOut */
         TotalsOut: {
@@ -3483,6 +3719,29 @@ export interface components {
             label: string;
             /** User */
             user: string;
+        };
+        /** UserIn */
+        UserIn: {
+            /**
+             * Name
+             * @description their jobs have it as `user`
+             */
+            name: string;
+            /** @default user */
+            role?: components["schemas"]["Role"];
+        };
+        /** UserList */
+        UserList: {
+            /** Items */
+            items: components["schemas"]["UserOut"][];
+        };
+        /** UserOut */
+        UserOut: {
+            /** Created At */
+            created_at: string;
+            /** Name */
+            name: string;
+            role: components["schemas"]["Role"];
         };
         /**
          * UtilityOut
@@ -3585,6 +3844,24 @@ export interface components {
              * @description http:// or https://, without a user name or password
              */
             url: string;
+        };
+        /** WhoAmI */
+        WhoAmI: {
+            /**
+             * Expires At
+             * @description when what you are known by ends; null: it does not by itself
+             */
+            expires_at: string | null;
+            /** Name */
+            name: string;
+            /** @description what you may have, and have; null: there is no bound */
+            quota: components["schemas"]["QuotaOut"] | null;
+            role: components["schemas"]["Role"];
+            /**
+             * Token Id
+             * @description the token by which you are known; null: you run the service
+             */
+            token_id: number | null;
         };
     };
     responses: never;
@@ -4752,6 +5029,7 @@ export interface operations {
                     type: string;
                     /**
                      * User
+                     * @description whose it is: who sent it; admins may name another
                      * @default
                      */
                     user?: string;
@@ -5738,6 +6016,119 @@ export interface operations {
             };
         };
     };
+    list_quotas_api_v1_quotas_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuotaList"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_quota_api_v1_quotas__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `*`: all who have none of their own */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuotaIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuotaOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_quota_api_v1_quotas__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description `*`: all who have none of their own */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     report_api_v1_reports_post: {
         parameters: {
             query?: never;
@@ -5876,14 +6267,20 @@ export interface operations {
             };
         };
     };
-    session_api_v1_session_post: {
+    log_in_api_v1_session_post: {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": {
+                    token: string;
+                };
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -5893,6 +6290,51 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["SessionOut"];
                 };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    log_out_api_v1_session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Default Response */
             default: {
@@ -6244,6 +6686,24 @@ export interface operations {
                     "application/json": components["schemas"]["NewToken"];
                 };
             };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Conflict */
             409: {
                 headers: {
@@ -6290,6 +6750,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Not Found */
             404: {
@@ -6338,6 +6807,177 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageOut"][];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_users_api_v1_users_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserList"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_user_api_v1_users_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_user_api_v1_users__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_role_api_v1_users__name__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RoleIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */
@@ -6558,6 +7198,35 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i_api_v1_whoami_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoAmI"];
                 };
             };
             /** @description Default Response */
@@ -6798,6 +7467,7 @@ export interface operations {
                     type: string;
                     /**
                      * User
+                     * @description whose it is: who sent it; admins may name another
                      * @default
                      */
                     user?: string;

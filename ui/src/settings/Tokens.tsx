@@ -25,10 +25,10 @@ export function Tokens() {
   return (
     <Panel title="Tokens" action={<AddToken />}>
       <Text size="sm" c="dimmed" mb="sm">
-        One for each person or program, so that it can be revoked alone. Each may do whatever the service's
-        own token may.{" "}
+        One for each person or program, so that it can be revoked alone. Each is good for no more than its
+        owner's role.{" "}
         {data?.required === false &&
-          "This service listens on loopback only and asks for none: they count once it is started with another --host."}
+          "On this machine the account that runs the service needs none; other accounts do."}
       </Text>
       {error && <ErrorNotice title="The tokens can't be read" error={error} retry={refetch} />}
       {!data && !error && <Loading />}
@@ -41,6 +41,8 @@ export function Tokens() {
             <thead>
               <tr>
                 <th scope="col">Name</th>
+                <th scope="col">Owner</th>
+                <th scope="col">Role</th>
                 <th scope="col">Created</th>
                 <th scope="col">Last used</th>
                 <th>
@@ -52,6 +54,8 @@ export function Tokens() {
               {data.items.map((token) => (
                 <tr key={token.id}>
                   <td>{token.name}</td>
+                  <td>{token.owner}</td>
+                  <td>{token.role}</td>
                   <td className={panel.nowrap}>
                     <Ago at={token.created_at} />
                   </td>

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from schedulearn.api.stream import KEEPALIVE_S, Pulse
+from schedulearn.scheduler.runtimes.log_masking import hide, unsure
 from schedulearn.scheduler.runtimes.log_store import LogStore
 
 _POLL_S = 0.2
@@ -16,8 +17,9 @@ _CHUNK = 64 * 1024
 class _Reader:
     """How far a job's log was read: the logs of its tasks one after the other."""
 
-    def __init__(self, logs: LogStore, offset: int) -> None:
+    def __init__(self, logs: LogStore, offset: int, hidden: Sequence[bytes]) -> None:
         self.logs = logs
+        self.hidden = hidden
         self.offset = offset
         self.task: str | None = None
         self._base = 0  # offset at which the present task's log starts
@@ -34,6 +36,10 @@ class _Reader:
         if not self.task:
             return None
         start, data = await asyncio.to_thread(self.logs.read, self.task, self._position, _CHUNK)
+        is_last = self.logs.ended(self.task) and start + len(data) >= self.logs.size(self.task)
+        data = hide(data, self.hidden)
+        if not is_last:  # what may be the beginning of a value waits until it is known
+            data = data[: len(data) - unsure(data, self.hidden)]
         if data:
             self._position = start + len(data)
             skipped = max(0, self.offset - self._base - start)
@@ -59,16 +65,21 @@ class _Reader:
 
 
 async def log_chunks(
-    logs: LogStore, next_task: Callable[[str | None], str | None], pulse: Pulse, offset: int, follow: bool
+    logs: LogStore,
+    next_task: Callable[[str | None], str | None],
+    pulse: Pulse,
+    offset: int,
+    follow: bool,
+    hidden: Sequence[bytes] = (),
 ) -> AsyncIterator[tuple[int, str]]:
     """(offset after it, text) pieces of a job's log: the containers of its attempts one after the other.
 
     Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD; a character that is cut by a
     chunk's end waits for its rest, and is not counted in the offset until then. An empty text every 15 s of silence
     shows that the stream is alive. `next_task` gives the task after one (None: the first), None if there is none yet,
-    and "" once there will be none.
+    and "" once there will be none. `hidden`: what stands in no log.
     """
-    reader = _Reader(logs, offset)
+    reader = _Reader(logs, offset, hidden)
     silent = 0.0
     while not pulse.closing:
         text = await reader.read()

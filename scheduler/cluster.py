@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import threading
 import uuid
@@ -46,7 +47,10 @@ from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
+from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
+
+log = logging.getLogger(__name__)
 
 MakeHost = Callable[[Path, str, ClusterSettings], EmbeddedHost]
 """Data folder, cluster id and settings -> the embedded host; called once the database is open."""
@@ -83,6 +87,7 @@ class Cluster:
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url)
         self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)
+        self.secrets = Secrets(self.db, data_dir)
         self.service = Service(
             self.db,
             self._wake.set,
@@ -90,6 +95,7 @@ class Cluster:
             data_sets=settings.data_sets.keys(),
             use_code=self.code.use,
             quotas=QuotaBook(self.db, fair_share=settings.fair_share),
+            check_secrets=self.secrets.check,
         )
         self.sweeps = Sweeps(self.db, self._wake.set, self.service.check)
         self._open_logs()
@@ -161,7 +167,7 @@ class Cluster:
             utilization=self.utilization,
             monitor=self.monitor,
             profiles=self.profiles,
-            job_env=self.reports.env,
+            job_env=self._job_env,
             code_path=self.code.path,
             silence=self.silence,
             on_attempt_end=self.job_logs.attempt_ended,
@@ -194,6 +200,15 @@ class Cluster:
     def agent(self) -> HostAgent:
         """That of the embedded host."""
         return self.agents[self.host.id]
+
+    def _job_env(self, job_id: str) -> Mapping[str, str]:
+        """Variables that only the service knows: how the job reports, and its secrets."""
+        try:
+            secrets = self.secrets.env_of(job_id)
+        except StoreError:
+            log.exception("job %s starts without its secrets", job_id)  # the others shall start all the same
+            secrets = {}
+        return {**secrets, **self.reports.env(job_id)}
 
     def utilization(self, uuid: str) -> float | None:
         """Measured, in per cent; None where it can't be told, and for simulated GPUs."""

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 _OURS = (
-    "schedulearn.db", "schedulearn.lock", "token", "logs", "tasks", "checkpoints", "checkpoint-copies", "sdk", "code",
-    "layers",
+    "schedulearn.db", "schedulearn.lock", "token", "secrets.key", "logs", "tasks", "checkpoints",
+    "checkpoint-copies", "sdk", "code", "layers",
 )  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -21,6 +21,7 @@ from schedulearn.api.cli.lifecycle.resubmit import resubmit
 from schedulearn.api.cli.lifecycle.rm import rm
 from schedulearn.api.cli.lifecycle.wait import wait
 from schedulearn.api.cli.people.quota import quota
+from schedulearn.api.cli.people.secrets import secrets
 from schedulearn.api.cli.people.tokens import tokens
 from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
@@ -61,7 +62,7 @@ def cli() -> None:
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, backup, restore, uninstall),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
 ):
     cli.add_command(command)
 

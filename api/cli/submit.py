@@ -78,6 +78,7 @@ class SubmitCommand(Command):
 @click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
 @click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
+@click.option("--secret", "secrets", multiple=True, metavar="KEY=NAME", help="Variable that gets a secret.")
 @click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 1g]")
 @click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
@@ -99,6 +100,7 @@ def submit(
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
+    secrets: tuple[str, ...],
     elastic: bool,
     **flags: Any,
 ) -> int:
@@ -114,6 +116,8 @@ def submit(
       generate-jobs | schedulearn submit -
     """
     given = given_keys(context, flags, mounts, elastic)
+    if secrets:
+        given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     given_env, given_labels = given_pairs(env, labels)
     if file is None and not given:
         raise click.UsageError("give a YAML or JSON file, or --image and a command after `--`")

@@ -39,6 +39,16 @@ class PeopleCalls(Transport):
     def remove_quota(self, user: str) -> None:
         self._delete(f"quotas/{part(user)}")
 
+    def secrets(self) -> Json:
+        """`{"items": [...]}`, without their values."""
+        return self._object("GET", "secrets")
+
+    def set_secret(self, name: str, value: str, *, shared: bool = False) -> Json:
+        return self._object("PUT", f"secrets/{part(name)}", json={"value": value}, params={"shared": shared})
+
+    def remove_secret(self, name: str, *, shared: bool = False) -> None:
+        self._delete(f"secrets/{part(name)}", params={"shared": shared})
+
     def tokens(self) -> Json:
         """`{"required", "items": [...]}`, without the tokens themselves."""
         return self._object("GET", "tokens")

@@ -48,6 +48,7 @@ from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
+from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
@@ -264,7 +265,12 @@ def job_logs(
         repository.get_job(db, job_id)
     events = wants_sse(request)
     chunks = log_chunks(
-        cluster.logs, task_sequence(cluster, job_id), pulse, last_event_id(request, offset), follow or events
+        cluster.logs,
+        task_sequence(cluster, job_id),
+        pulse,
+        last_event_id(request, offset),
+        follow or events,
+        parts_of(cluster.secrets.env_of(job_id).values()),
     )
     if events:
         return sse_response(_log_events(chunks, pulse))
@@ -318,7 +324,8 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
         for task in live:
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
-    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index) if failed else {}
+    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
+    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas, silent = cluster.loop.waiting, cluster.forecaster.etas, cluster.silence.silent
     for row in rows:
@@ -339,8 +346,11 @@ def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
     return [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
 
 
-def _failures(logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int]) -> dict[str, FailureOut]:
-    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first."""
+def _failures(
+    logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int], hidden: Mapping[str, Sequence[bytes]]
+) -> dict[str, FailureOut]:
+    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first; `hidden`: what stands in no
+    log, by job."""
     last: dict[str, list[Task]] = {}
     for task in tasks:
         others = last.setdefault(task.job_id, [])
@@ -354,7 +364,7 @@ def _failures(logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int]) -
         failures[job_id] = FailureOut(
             gpus=[gpu for task in attempt for gpu in _gpus_of(task, index)],
             exit_code=first.exit_code,
-            line=last_error(logs.tail(first.id, TAIL_BYTES)),
+            line=last_error(hide(logs.tail(first.id, TAIL_BYTES), hidden.get(job_id, ()))),
         )
     return failures
 

@@ -16,6 +16,7 @@ from schedulearn.api.problems import problem_response
 from schedulearn.api.routes import jobs
 from schedulearn.api.state import cluster_of, pulse_of
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
+from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 
@@ -76,7 +77,9 @@ async def logs_socket(socket: WebSocket, job_id: str) -> None:
     await socket.accept()
 
     async def send() -> None:
-        chunks = log_chunks(cluster.logs, jobs.task_sequence(cluster, job_id), pulse_of(socket), 0, follow=True)
+        hidden = parts_of(cluster.secrets.env_of(job_id).values())
+        tasks = jobs.task_sequence(cluster, job_id)
+        chunks = log_chunks(cluster.logs, tasks, pulse_of(socket), 0, follow=True, hidden=hidden)
         async for _, text in chunks:
             if text:
                 await socket.send_text(text)

@@ -79,11 +79,13 @@ class Service:
         data_sets: Set[str] = frozenset(),
         use_code: Callable[[str], bool] = lambda digest: False,
         quotas: QuotaBook | None = None,
+        check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
         self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
+        self._check_secrets = check_secrets
         self.db = db
         self.wake = wake
         self.clock = clock
@@ -142,6 +144,7 @@ class Service:
     def check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
         check_no_mask(spec.env)
+        self._check_secrets(spec.user, spec.secrets)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
                 f"the code {spec.code.digest} is not stored here, or not any more: send it again (POST /api/v1/code)"

@@ -107,6 +107,9 @@ class JobFields(BaseModel):
     )
     epochs: int | None = Field(default=None, ge=1, le=10**6, description="in place of the training script's")
     env: Pairs = Field(default_factory=dict, max_length=1000, description="environment variables, of 128 KiB at most")
+    secrets: Pairs = Field(
+        default_factory=dict, max_length=100, description="environment variable -> name of the secret that it gets"
+    )
     shm_size: Annotated[int, BeforeValidator(parse_size)] = Field(
         default=GIB, ge=1 << 16, le=1 << 42, description='shared memory in bytes, or e.g. "8g"'
     )
@@ -170,7 +173,7 @@ class JobSpec(JobFields):
             raise ValueError(error.detail) from error
         return command
 
-    @field_validator("env")
+    @field_validator("env", "secrets")
     @classmethod
     def _allowed(cls, env: dict[str, str]) -> dict[str, str]:
         for name in env:
@@ -196,6 +199,8 @@ class JobSpec(JobFields):
             raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
         if not self.required_gpus or 0 in (self.min_gpus, self.max_gpus):
             self._check_cpu_only()
+        if both := self.env.keys() & self.secrets.keys():
+            raise ValueError(f"{min(both)} is in env and in secrets: it can have one value")
         if not self.elastic:
             for bound in ("min_gpus", "max_gpus"):
                 if getattr(self, bound) not in (None, self.required_gpus):
@@ -247,7 +252,7 @@ def without_bounds(shown: type[JobFields]) -> None:
 def _size(spec: JobSpec) -> int:
     """Bytes of its text, at most: four for each character, where it could matter at all."""
     texts = [spec.command, spec.setup or ""]
-    for pairs in (spec.env, spec.labels, spec.mounts):
+    for pairs in (spec.env, spec.secrets, spec.labels, spec.mounts):
         texts += [*pairs, *pairs.values()]
     if sum(map(len, texts)) <= MAX_SPEC // 4:
         return 0

@@ -19,7 +19,7 @@ from typing import IO
 
 from schedulearn.scheduler.errors import StoreError
 
-DATABASE, TOKEN, LOGS = "schedulearn.db", "token", "logs"
+DATABASE, TOKEN, SECRETS_KEY, LOGS = "schedulearn.db", "token", "secrets.key", "logs"
 
 
 def write_backup(data_dir: Path, out: IO[bytes]) -> None:
@@ -50,7 +50,7 @@ def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
     """Those beside the database. Logs grow and go meanwhile: each is as it was when it was read."""
-    for path in [data_dir / TOKEN, *sorted((data_dir / LOGS).rglob("*"))]:
+    for path in [data_dir / TOKEN, data_dir / SECRETS_KEY, *sorted((data_dir / LOGS).rglob("*"))]:
         try:
             if path.is_file() and not path.is_symlink():
                 yield str(path.relative_to(data_dir)), path.read_bytes()

@@ -69,6 +69,8 @@ class Job(SQLModel, table=True):
     launcher: str
     env: dict[str, str] = Field(sa_column=json_column())
     grace_period: float = Field(sa_column=Column(Float, nullable=False, server_default="10"))
+    secrets: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Variable -> name of the secret that it gets."""
     shm_bytes: int = Field(sa_type=BigInteger)
     cpus: float | None = None
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, ForeignKey, Integer
+from sqlalchemy import Column, ForeignKey, Integer, Text
 from sqlmodel import Field, SQLModel
 
 from schedulearn.scheduler.core.people import Role
@@ -70,3 +70,14 @@ class Quota(SQLModel, table=True):
     """Within a minute."""
     weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
     """Share of the cluster against other users, where shares are fair."""
+
+
+class Secret(SQLModel, table=True):
+    """A value that jobs get by its name, encrypted."""
+
+    owner: str = Field(primary_key=True)
+    """Whose jobs may use it; empty: everybody's."""
+    name: str = Field(primary_key=True)
+    value: str = Field(sa_type=Text)
+    created_at: float = Field(sa_type=InstantColumn)
+    changed_at: float = Field(sa_type=InstantColumn)

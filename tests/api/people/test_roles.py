@@ -21,6 +21,7 @@ OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/se
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
+    *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps")),
     *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }

@@ -1,0 +1,138 @@
+"""Secrets by name: encrypted in the database, with a key that is kept beside it; given to jobs, and never shown.
+
+The key protects copies of the database. Whoever can read the data folder has both.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.errors import InvalidError, NotFoundError, StoreError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.tables import Secret as SecretTable
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+KEY_FILE = "secrets.key"
+SHARED = ""
+"""The owner of what all jobs may use."""
+
+
+class Secret(NamedTuple):
+    owner: str
+    name: str
+    created_at: float
+    changed_at: float
+
+
+_COLUMNS = [col(getattr(SecretTable, name)) for name in Secret._fields]
+
+
+class Secrets:
+    """Those of one database. The key is made with the first secret."""
+
+    def __init__(self, db: Database, data_dir: Path) -> None:
+        self._db = db
+        self._key_path = data_dir / KEY_FILE
+        self._lock = threading.Lock()
+        self._cipher: Fernet | None = None
+
+    def put(self, owner: str, name: str, value: str, now: float) -> None:
+        token = self._cipher_for(new=True).encrypt(value.encode()).decode()
+
+        def change(conn: Connection) -> None:
+            found = conn.execute(select(SecretTable).where(*_is(owner, name))).first()
+            conn.execute(delete(SecretTable).where(*_is(owner, name)))
+            created = found.created_at if found is not None else now
+            values = {"value": token, "created_at": created, "changed_at": now}
+            conn.execute(insert(SecretTable).values(owner=owner, name=name, **values))
+            what = "changed" if found is not None else "created"
+            message = f"Secret {name} of {owner or 'everybody'} was {what}."
+            repository.add_event(conn, now, f"secret.{what}", message=message)
+
+        self._db.write(change)
+
+    def remove(self, owner: str, name: str, now: float) -> None:
+        """Raises NotFoundError."""
+
+        def change(conn: Connection) -> None:
+            if not conn.execute(delete(SecretTable).where(*_is(owner, name))).rowcount:
+                raise NotFoundError(f"{owner or 'everybody'} has no secret {name!r}")
+            message = f"Secret {name} of {owner or 'everybody'} was removed."
+            repository.add_event(conn, now, "secret.removed", message=message)
+
+        self._db.write(change)
+
+    def list_for(self, user: str | None) -> list[Secret]:
+        """Those that jobs of `user` may use; None: all."""
+        query = select(*_COLUMNS).order_by(col(SecretTable.owner), col(SecretTable.name))
+        if user is not None:
+            query = query.where(col(SecretTable.owner).in_([user, SHARED]))
+        with self._db.read() as conn:
+            return [Secret._make(row) for row in conn.execute(query)]
+
+    def check(self, user: str, wanted: Mapping[str, str]) -> None:
+        """Raises InvalidError for a name that the user has no secret of."""
+        if not wanted:
+            return
+        known = {secret.name for secret in self.list_for(user)}
+        for variable, name in wanted.items():
+            if name not in known:
+                raise InvalidError(
+                    f"{user} has no secret {name!r}: `schedulearn secrets set {name}` makes one",
+                    field=f"secrets.{variable}",
+                )
+
+    def env_of(self, job_id: str) -> dict[str, str]:
+        """Variable -> value, of a job. One whose secret was removed meanwhile is left out. Raises StoreError."""
+        with self._db.read() as conn:
+            row = conn.execute(select(col(Job.user), col(Job.secrets)).where(col(Job.id) == job_id)).first()
+            if row is None or not row.secrets:
+                return {}
+            query = select(col(SecretTable.owner), col(SecretTable.name), col(SecretTable.value))
+            query = query.where(col(SecretTable.owner).in_([row.user, SHARED]))
+            mine = query.where(col(SecretTable.name).in_(list(row.secrets.values())))
+            ordered = conn.execute(mine.order_by(col(SecretTable.owner)))  # one's own after those of everybody
+            found = {name: value for _, name, value in ordered}
+        return {variable: self._decrypt(found[name]) for variable, name in row.secrets.items() if name in found}
+
+    def _decrypt(self, token: str) -> str:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._cipher_for(new=False).decrypt(token.encode()).decode()
+        except InvalidToken as error:
+            raise StoreError(f"a secret was encrypted with another key than that in {self._key_path}") from error
+
+    def _cipher_for(self, *, new: bool) -> Fernet:
+        """Raises StoreError where the key is gone, or is none. `new`: it may be made."""
+        from cryptography.fernet import Fernet  # not free at start, and most clusters have no secrets
+
+        with self._lock:
+            if self._cipher is None:
+                if new and not self._key_path.exists():
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                    with os.fdopen(os.open(self._key_path, flags, 0o600), "wb") as handle:
+                        handle.write(Fernet.generate_key())
+                        handle.flush()
+                        os.fsync(handle.fileno())
+                try:
+                    self._cipher = Fernet(self._key_path.read_bytes())
+                except (OSError, ValueError) as error:
+                    raise StoreError(f"the key of the secrets, {self._key_path}, can't be read: {error}") from error
+            return self._cipher
+
+
+def _is(owner: str, name: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return col(SecretTable.owner) == owner, col(SecretTable.name) == name

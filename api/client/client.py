@@ -16,8 +16,8 @@ from typing import IO, Any
 from schedulearn.api.client import calls
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece, resubmission
-from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.people import PeopleCalls
+from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.transport import (
     ApiError,
     ClientError,

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from schedulearn.api.cli.common import Command, Session, clean, key_and_value, pass_session, print_json, whoami
+from schedulearn.api.cli.common import Command, Session, clean, key_and_value, pass_session, print_json
 from schedulearn.api.client.client import ClientError, Json
 from schedulearn.scheduler.core.states import TERMINAL
 
@@ -32,7 +32,7 @@ def rm(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: s
         raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
     if user is not None and not labels:
         raise click.UsageError("--user goes with --label")
-    ids = list(jobs) or _labelled(session, labels, whoami() if user is None else user)
+    ids = list(jobs) or _labelled(session, labels, session.user() if user is None else user)
     if session.pretty and not yes:
         click.confirm(f"Delete {len(ids)} job{'s' * (len(ids) != 1)} with all that they left?", abort=True)
     done: list[Json] = []

@@ -829,6 +829,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Secrets
+         * @description The names of those that your jobs may use; for admins of all. No values.
+         */
+        get: operations["list_secrets_api_v1_secrets_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Secret
+         * @description Makes or changes a secret; jobs that start from now on get the new value.
+         */
+        put: operations["set_secret_api_v1_secrets__name__put"];
+        post?: never;
+        /**
+         * Remove Secret
+         * @description Jobs that start from now on do without it.
+         */
+        delete: operations["remove_secret_api_v1_secrets__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -2180,6 +2224,13 @@ export interface components {
              */
             run_seconds: number;
             /**
+             * Secrets
+             * @description environment variable -> name of the secret that it gets
+             */
+            secrets: {
+                [key: string]: string;
+            };
+            /**
              * Setup
              * @description command that runs once in each container, before the launcher; split into words like `command`
              */
@@ -2418,6 +2469,13 @@ export interface components {
              */
             run_seconds: number;
             /**
+             * Secrets
+             * @description environment variable -> name of the secret that it gets
+             */
+            secrets: {
+                [key: string]: string;
+            };
+            /**
              * Setup
              * @description command that runs once in each container, before the launcher; split into words like `command`
              */
@@ -2618,6 +2676,13 @@ export interface components {
              * @enum {string}
              */
             resize?: "restart" | "in-place";
+            /**
+             * Secrets
+             * @description environment variable -> name of the secret that it gets
+             */
+            secrets?: {
+                [key: string]: string;
+            };
             /**
              * Setup
              * @description command that runs once in each container, before the launcher; split into words like `command`
@@ -3274,6 +3339,40 @@ export interface components {
              * @description jobs that it had
              */
             tries: number;
+        };
+        /** SecretIn */
+        SecretIn: {
+            /**
+             * Value
+             * @description never shown again
+             */
+            value: string;
+        };
+        /** SecretList */
+        SecretList: {
+            /** Items */
+            items: components["schemas"]["SecretOut"][];
+        };
+        /** SecretOut */
+        SecretOut: {
+            /** Changed At */
+            changed_at: string;
+            /** Created At */
+            created_at: string;
+            /** Name */
+            name: string;
+            /**
+             * Owner
+             * @description whose jobs may use it; empty: everybody's
+             */
+            owner: string;
+        };
+        /** SecretSet */
+        SecretSet: {
+            /** Name */
+            name: string;
+            /** Owner */
+            owner: string;
         };
         /** SessionOut */
         SessionOut: {
@@ -5012,6 +5111,13 @@ export interface operations {
                      */
                     resize?: "restart" | "in-place";
                     /**
+                     * Secrets
+                     * @description environment variable -> name of the secret that it gets
+                     */
+                    secrets?: {
+                        [key: string]: string;
+                    };
+                    /**
                      * Setup
                      * @description command that runs once in each container, before the launcher; split into words like `command`
                      */
@@ -6267,6 +6373,141 @@ export interface operations {
             };
         };
     };
+    list_secrets_api_v1_secrets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_secret_api_v1_secrets__name__put: {
+        parameters: {
+            query?: {
+                /** @description for the jobs of everybody; for admins */
+                shared?: boolean;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretSet"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_secret_api_v1_secrets__name__delete: {
+        parameters: {
+            query?: {
+                /** @description for the jobs of everybody; for admins */
+                shared?: boolean;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     log_in_api_v1_session_post: {
         parameters: {
             query?: never;
@@ -7449,6 +7690,13 @@ export interface operations {
                      * @enum {string}
                      */
                     resize?: "restart" | "in-place";
+                    /**
+                     * Secrets
+                     * @description environment variable -> name of the secret that it gets
+                     */
+                    secrets?: {
+                        [key: string]: string;
+                    };
                     /**
                      * Setup
                      * @description command that runs once in each container, before the launcher; split into words like `command`

@@ -18,7 +18,6 @@ from schedulearn.api.cli.common import (
     print_json,
     print_table,
     state_cell,
-    whoami,
 )
 from schedulearn.api.cli.job_files.reading import LARGEST, read_sweep
 from schedulearn.api.client.client import ClientError, Json
@@ -238,7 +237,7 @@ def _sweep_id(session: Session, given: str) -> str:
     """The id of a sweep for an id, or `last`: your own newest one."""
     if given != "last":
         return given
-    user = whoami()
+    user = session.user()
     newest = session.client.sweeps(user=user, limit=1)["items"] if user else []
     if not newest:
         raise ClientError(f"{user or 'nobody'} has started no sweep: see `schedulearn sweep ls`")

@@ -18,6 +18,7 @@ from schedulearn.api.cli.common import (
     print_json,
     print_table,
     state_cell,
+    whoami,
 )
 from schedulearn.api.cli.job_files.reading import LARGEST, read_sweep
 from schedulearn.api.client.client import ClientError, Json

@@ -226,8 +226,6 @@ class JobSpec(JobFields):
             raise ValueError(f"{min(both)} is in env and in secrets: it can have one value")
         if not self.required_gpus or 0 in (self.min_gpus, self.max_gpus):
             self._check_cpu_only()
-        if both := self.env.keys() & self.secrets.keys():
-            raise ValueError(f"{min(both)} is in env and in secrets: it can have one value")
         if not self.elastic:
             for bound in ("min_gpus", "max_gpus"):
                 if getattr(self, bound) not in (None, self.required_gpus):

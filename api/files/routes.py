@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -103,31 +104,41 @@ def _file(file: OpenFile, request: Request) -> Response:
     return StreamingResponse(_stream(file, chunks), 206 if part else 200, media_type=kind, headers=headers)
 
 
+class _Pieces:
+    """What is read of a file, in threads: one at a time, and closed only when none reads."""
+
+    def __init__(self, file: OpenFile, chunks: Iterator[bytes]) -> None:
+        self._file = file
+        self._chunks = chunks
+        self._lock = threading.Lock()
+
+    def next(self) -> bytes | None:
+        with self._lock:
+            return next(self._chunks, None)
+
+    def close(self) -> None:
+        with self._lock:
+            if isinstance(self._chunks, Generator):
+                self._chunks.close()
+            self._file.close()
+
+
 def _stream(file: OpenFile, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """The first piece is read before the answer begins: what can't be read at all is told as an error."""
-    try:
-        first = next(chunks, None)
-    except BaseException:
-        file.close()
-        raise
+    pieces = _Pieces(file, chunks)
+    first = pieces.next()
 
     async def stream() -> AsyncIterator[bytes]:
         try:
             piece = first
             while piece is not None:
                 yield piece
-                piece = await asyncio.to_thread(next, chunks, None)
+                piece = await asyncio.to_thread(pieces.next)
         finally:
-            # Not awaited: a client that has gone cancels all that is.
-            asyncio.get_running_loop().run_in_executor(None, _close, file, chunks)
+            # Not awaited: a client that has gone cancels all that is, also while a thread still reads.
+            asyncio.get_running_loop().run_in_executor(None, pieces.close)
 
     return stream()
-
-
-def _close(file: OpenFile, chunks: Iterator[bytes]) -> None:
-    if isinstance(chunks, Generator):
-        chunks.close()
-    file.close()
 
 
 def _attachment(name: str) -> str:

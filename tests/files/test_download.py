@@ -6,7 +6,7 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,7 +29,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("files") / "data")
     running.start()
     yield running
-    running.close()
+    running.cancel_all()
+    ended = running.stop()
+    assert (ended.code, ended.errors, running.leaked()) == (0, "", [])
 
 
 @pytest.fixture(scope="module")
@@ -44,40 +46,63 @@ def model(service: Service, job: str) -> bytes:
     return (service.data / "outputs" / job / "model.pt").read_bytes()
 
 
-@contextmanager
-def cutting(service: Service, after: int, cuts: int) -> Iterator[str]:
-    """The address of a proxy to a service that cuts each of the first `cuts` answers longer than `after` bytes."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    left, service_port = [cuts], int(service.url.rpartition(":")[2])
+class CuttingProxy:
+    """Stands before a service, and cuts each of the first `cuts` answers that are longer than `after` bytes."""
 
-    def serve() -> None:
+    def __init__(self, port: int, after: int, cuts: int) -> None:
+        self._port, self._after, self._cuts = port, after, cuts
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self._begin(self._serve)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _begin(self, work: Callable[..., None], *given: object) -> None:
+        self._threads.append(threading.Thread(target=work, args=given, daemon=True))
+        self._threads[-1].start()
+
+    def _serve(self) -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+                client = self._listener.accept()[0]
+                upstream = socket.create_connection(("127.0.0.1", self._port))
+                self._sockets += [client, upstream]
+                self._begin(self._pass_on, client, upstream, False)
+                self._begin(self._pass_on, upstream, client, True)
 
-    def answer(client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", service_port)) as upstream, suppress(OSError):
-            threading.Thread(target=forward, args=(client, upstream), daemon=True).start()
-            sent = 0
-            while data := upstream.recv(65536):
-                sent += len(data)
-                if left[0] and sent > after:
-                    left[0] -= 1
-                    break
-                client.sendall(data)
-            for end in (client, upstream):
-                end.shutdown(socket.SHUT_RDWR)  # closing alone would not reach the other thread's recv
-
-    def forward(client: socket.socket, upstream: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, target: socket.socket, may_cut: bool) -> None:
+        sent = 0
         with suppress(OSError):
-            while data := client.recv(65536):
-                upstream.sendall(data)
+            while data := source.recv(65536):
+                sent += len(data)
+                if may_cut and self._cuts and sent > self._after:
+                    self._cuts -= 1
+                    break
+                target.sendall(data)
+        _end(source, target)
 
-    threading.Thread(target=serve, daemon=True).start()
+    def close(self) -> None:
+        _end(*self._sockets)
+        for thread in self._threads:
+            thread.join(10)
+        for each in self._sockets:
+            each.close()
+
+
+def _end(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)  # closing alone would not reach another thread's recv
+
+
+@contextmanager
+def cutting(service: Service, after: int, cuts: int) -> Iterator[str]:
+    """The address of a `CuttingProxy`."""
+    proxy = CuttingProxy(int(service.url.rpartition(":")[2]), after, cuts)
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield proxy.url
     finally:
-        listener.close()
+        proxy.close()
 
 
 def left_in(folder: Path) -> list[str]:

@@ -37,7 +37,7 @@ def listed(api: Api, **query: Any) -> list[str]:
     ],
 )
 def test_jobs_are_sorted_over_all_pages(api: Api, sort: str, names: list[str]) -> None:
-    for name, gpus, user in (("Cat", 10, "zoe"), ("dog", 12, ""), ("Ant", 9, "ada"), ("bee", 11, "Ben")):
+    for name, gpus, user in (("Cat", 10, "zoe"), ("dog", 12, "aaron"), ("Ant", 9, "ada"), ("bee", 11, "Ben")):
         api.submit(name=name, required_gpus=gpus, user=user)
     assert listed(api, sort=sort) == names
 

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from schedulearn.api.cli.common import Command, Group, Session, clean, pass_session, print_json
+from schedulearn.api.cli.common import Command, Group, Session, clean, key_and_value, pass_session, print_json
 from schedulearn.api.cli.job_files.slurm import from_sbatch
 from schedulearn.api.cli.job_files.template import commented
 from schedulearn.api.cli.job_files.writing import as_yaml
@@ -70,6 +70,7 @@ def _init(
     force: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
+    secrets: tuple[str, ...],
     labels: tuple[str, ...],
     elastic: bool,
     **flags: Any,
@@ -84,6 +85,8 @@ def _init(
       schedulearn init -
     """
     given = given_keys(context, flags, mounts, elastic)
+    if secrets:
+        given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     if session.pretty and target != "-":
         _ask(given)
     given.setdefault("container_image", "schedulearn/horovod-cpu")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedulearn.api.cli.common import Session, pass_session, whoami
+from schedulearn.api.cli.common import Session, key_and_value, pass_session, whoami
 from schedulearn.api.cli.submit import SubmitCommand, code_of, given_keys, given_pairs, submit, submitted
 
 
@@ -25,6 +25,7 @@ def _resubmit(
     detach: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
+    secrets: tuple[str, ...],
     labels: tuple[str, ...],
     elastic: bool,
     **flags: Any,
@@ -42,6 +43,8 @@ def _resubmit(
       schedulearn show --spec 0abc > job.yaml     # or a file, to edit and submit
     """
     changes = given_keys(context, flags, mounts, elastic)
+    if secrets:
+        changes["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     if "code" in changes:
         changes["code"] = code_of(session, changes["code"])
     job_id = session.job_id(source)

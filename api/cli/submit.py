@@ -309,9 +309,11 @@ def run(
     context: click.Context,
     /,
     detach: bool,
+    env_from: str | None,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
+    secrets: tuple[str, ...],
     elastic: bool,
     **flags: Any,
 ) -> int:
@@ -333,7 +335,10 @@ def run(
         raise click.UsageError("say what to run: schedulearn run -- python train.py")
     if "container_image" not in given:
         given["container_image"] = session.client.code_limits()["default_image"]
-    if "launcher" not in given and not elastic and given.get("required_gpus", 1) == 1:
+    if "launcher" not in given and not elastic and given.get("required_gpus", 1) <= 1:
         given["launcher"] = "none"
+    if secrets:
+        given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     given["code"] = code_of(session, given.get("code", "."))
-    return send(session, complete({}, given, *given_pairs(env, labels)), detach)
+    job = complete({}, given, *given_pairs(env, labels))
+    return send(session, job, detach, None if env_from is None else session.job_id(env_from))

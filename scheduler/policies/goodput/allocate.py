@@ -19,6 +19,7 @@ from schedulearn.scheduler.policies.goodput.prices import (
     bounded_floor,
     hesrpt_weights,
     market_price,
+    pool_prices,
     remaining_work,
     worth_of_work,
 )
@@ -94,6 +95,13 @@ def choose(objective: Objective, options: Options, now: float, capacity: Ints | 
         base, gpu_seconds = np.where(allowed, -worth * value, np.inf), size
         price = np.full_like(weight, market_price(base, gpu_seconds, options, room, by_worth) * SLACK)
         held_up = worth + price
+        if len(options.types) > 1 and price.any():
+            taking = base.copy()
+            taking[:, options.wait] = 0.0
+            start = float(price[0, 0]) * options.worth
+            by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
+            gpu_seconds = options.size * by_type[options.pool]
+            price = np.ones_like(weight)
     else:
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight)
         price = np.maximum(market * SLACK, floor * weight)

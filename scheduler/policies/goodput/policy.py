@@ -6,8 +6,8 @@ Under `cost` each job takes its cheapest k, and p is the lowest price at which a
 would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
 for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
 see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
-would be the cheapest again. `default` knows no prices. `knapsack.assign` then makes the choice exact within each
-type's GPUs.
+would be the cheapest again. Each type of GPU has its price there. `default` knows no prices. `knapsack.assign` then
+makes the choice exact within each type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
 begun with its allocation keeps it for `min_run` seconds.

@@ -15,6 +15,7 @@ YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above whi
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
 LATER_GUESSED = 0.6  # the same where nobody's length is known: who seems to have long to go may end at once
+POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
@@ -101,6 +102,28 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
         else:
             high = middle
     return high
+
+
+def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:
+    """(P,): a price for GPUs of each type at which what the jobs would take of it just fits, from `start` on. At one
+    price for all types, however it weighs them, what fits the cluster as a whole leaves GPUs of some types idle."""
+    prices, rows = start.copy(), np.arange(len(base))
+    if len(prices) == 1:
+        return prices
+    base = np.where(np.isfinite(base), base, 1e100)
+
+    def demand(kind: int) -> int:
+        picked = (base + prices[pool] * gpus).argmin(axis=1)
+        return int((gpus[rows, picked] * (pool[rows, picked] == kind)).sum())
+
+    for _ in range(POOL_ROUNDS):
+        for kind in range(len(prices)):
+            low, high = 0.0, 4 * float(max(prices[kind], start[kind]))
+            for _ in range(POOL_STEPS):
+                prices[kind] = (low + high) / 2
+                low, high = (prices[kind], high) if demand(kind) > capacity[kind] else (low, prices[kind])
+            prices[kind] = high
+    return prices
 
 
 def hesrpt_weights(remaining: npt.ArrayLike) -> Floats:

@@ -8,13 +8,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
+from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people import quotas as store
 from schedulearn.scheduler.store.people.quota_book import used_hours
@@ -22,18 +23,19 @@ from schedulearn.scheduler.store.people.quota_book import used_hours
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
 _MOST = 10**9
+Bound = Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None
 UserName = Annotated[str, Path(min_length=1, max_length=100, description="`*`: all who have none of their own")]
 
 
 class QuotaIn(BaseModel):
     """What is left out has no bound."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
-    gpus: int | None = Field(default=None, ge=0, le=_MOST, description="GPUs held at once")
+    gpus: Bound = Field(default=None, description="GPUs held at once")
     gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="GPU-hours within seven days")
-    waiting: int | None = Field(default=None, ge=0, le=_MOST, description="jobs that have not started")
-    submissions: int | None = Field(default=None, ge=0, le=_MOST, description="jobs submitted within a minute")
+    waiting: Bound = Field(default=None, description="jobs that have not started")
+    submissions: Bound = Field(default=None, description="jobs submitted within a minute")
     weight: float = Field(default=1.0, ge=0.001, le=1000, description="share against other users, with fair_share")
 
 

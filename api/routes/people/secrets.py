@@ -24,7 +24,7 @@ Shared = Annotated[bool, Query(description="for the jobs of everybody; for admin
 
 
 class SecretIn(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     value: str = Field(min_length=SHORTEST, max_length=16_384, pattern=r"^[^\x00]*$", description="never shown again")
 

@@ -277,7 +277,7 @@ def _send_folder(session: Session, folder: Path) -> Json:
             _tell(f"left out {left}")
         if len(code.left_out) > _TOLD:
             _tell(f"left out {len(code.left_out) - _TOLD} more of that kind")
-        what = f"{code.files} files, {show_bytes(code.written.bytes)}, {digest[:19]}"
+        what = f"{code.files} file{'s' * (code.files != 1)}, {show_bytes(code.written.bytes)}, {digest[:19]}"
         if session.client.has_code(digest):
             _tell(f"the service has this code: {what}")
         else:

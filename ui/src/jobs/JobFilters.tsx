@@ -30,7 +30,7 @@ export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, c
   const ended = Object.entries(ENDED).map(([value, label]) => ({ value, label: `ended ${label}` }));
   const chosen = choice.user || choice.label || choice.host || choice.ended;
   const chips: { name: Chosen; says: string; any: string; data: { value: string; label: string }[] }[] = [
-    { name: "ended", says: "Ended", any: "ended any time", data: ended },
+    { name: "ended", says: "Ended", any: "any end", data: ended },
     { name: "user", says: "User", any: "any user", data: options(users, choice.user) },
     { name: "host", says: "Host", any: "any host", data: options(hosts, choice.host) },
     { name: "label", says: "Label", any: "any label", data: options(labels, choice.label) },

@@ -96,3 +96,18 @@ test("data sets are names, or names with paths", () => {
   expect(toBody(values).mounts).toEqual({ wiki: "/data/wiki", imagenet: "/elsewhere" });
   expect(fromJson(JSON.stringify({ ...toBody(FIVE), mounts: ["wiki"] })).mounts).toBe("wiki=/data/wiki");
 });
+
+test("a job submitted again runs the same code, with what it needs and what it waits for", () => {
+  const more = {
+    code: { digest: "sha256:ab", commit: "c0ffee", dirty: true, git: null, ref: null },
+    requirements: ["einops==0.8"],
+    setup: "python prepare.py",
+    secrets: { WANDB_API_KEY: "wandb" },
+    after: { jobs: ["0a"], when: "ok" },
+  };
+  const sent = { ...more, code: { digest: "sha256:ab" } };
+  const again = toBody(fromBody(specOf({ ...toBody(FIVE), env: {}, labels: {}, ...more } as unknown as Job)));
+  expect(again).toMatchObject(sent);
+  expect(toBody(fromJson(JSON.stringify(again)))).toMatchObject(sent);
+  expect(() => fromJson(JSON.stringify({ more }))).toThrow("more");
+});

@@ -30,7 +30,11 @@ export interface Values {
   env: string;
   labels: string;
   user: string;
+  /** Keys of a job that the form has no field for: they go along as they are. */
+  more: Pick<JobBody, (typeof MORE)[number]>;
 }
+
+const MORE = ["code", "requirements", "setup", "secrets", "after"] as const;
 
 export const EMPTY: Values = {
   name: "",
@@ -60,6 +64,7 @@ export const EMPTY: Values = {
   env: "",
   labels: "",
   user: "",
+  more: {},
 };
 
 const OPTIONAL_NUMBERS = [
@@ -109,6 +114,7 @@ export function parsePairs(text: string): Record<string, string> {
 /** What is sent: the five keys always, so that the service can say what is wrong with them; others if they are set. */
 export function toBody(values: Values): JobBody {
   const body: JobBody = {
+    ...values.more,
     name: values.name,
     type: values.type,
     container_image: values.container_image,
@@ -166,6 +172,11 @@ export function specOf(job: Job): JobBody {
     labels: job.labels,
     user: job.user,
     family: job.family,
+    ...(job.code && { code: { digest: job.code.digest } }),
+    ...(job.requirements && { requirements: job.requirements }),
+    ...(job.setup && { setup: job.setup }),
+    ...(Object.keys(job.secrets ?? {}).length > 0 && { secrets: job.secrets }),
+    ...(job.after && { after: job.after }),
   };
 }
 
@@ -180,7 +191,9 @@ export function fromJson(text: string): Values {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new Error("A job is a JSON object, in braces.");
   }
-  const unknown = Object.keys(body).filter((key) => !Object.hasOwn(EMPTY, key));
+  const unknown = Object.keys(body).filter(
+    (key) => key === "more" || !(Object.hasOwn(EMPTY, key) || isMore(key)),
+  );
   if (unknown.length > 0) throw new Error(`A job has no key ${unknown.join(", ")}.`);
   return fromBody(body as JobBody);
 }
@@ -188,15 +201,19 @@ export function fromJson(text: string): Values {
 /** What would be sent as the form that sends it. */
 export function fromBody(body: JobBody): Values {
   const values: Record<string, unknown> = { ...EMPTY };
+  const more: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(body)) {
     if (value === null || value === undefined) continue;
-    if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
+    if (isMore(key)) more[key] = value;
+    else if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
     else if (key === "mounts") values[key] = linesOf(mountsOf(value));
     else if (key === "deadline") values[key] = localTime(String(value));
     else values[key] = key === "shm_size" || key === "memory" ? String(value) : value;
   }
-  return values as unknown as Values;
+  return { ...values, more } as unknown as Values;
 }
+
+const isMore = (key: string) => (MORE as readonly string[]).includes(key);
 
 const linesOf = (pairs: Record<string, string>) =>
   Object.entries(pairs)

@@ -56,11 +56,11 @@ def test_all_goes_through_every_page(service: Service) -> None:
 
     with client.Client(service.url) as api:
         every = [job["id"] for job in api.all_jobs()["items"]]
-        client._PAGE, kept = 2, client._PAGE
+        client.PAGE, kept = 2, client.PAGE
         try:
             assert [job["id"] for job in api.all_jobs()["items"]] == every
         finally:
-            client._PAGE = kept
+            client.PAGE = kept
 
 
 def test_on_a_terminal_there_are_colours_and_nothing_in_a_name_is_acted_upon(

@@ -107,6 +107,6 @@ def test_tokens_by_the_command_line(service: Service) -> None:
     listed = service.run("tokens", "ls")
     assert "ada's laptop" in listed.out
     assert made.out.strip() not in listed.out
-    assert "asks for none" in listed.err
+    assert "the account that runs the service needs none" in listed.err
     [token] = service.run("tokens", "ls", "--json").json["items"]
     assert service.run("tokens", "rm", str(token["id"])).out == f"token {token['id']} is revoked\n"

@@ -41,9 +41,11 @@ def test_the_first_line_says_where_the_page_is_and_the_last_what_runs_jobs(tmp_p
         text=True,
     )
     assert serving.stdout is not None
+    assert serving.stderr is not None
     line = serving.stdout.readline()
     serving.send_signal(signal.SIGINT)
-    rest, errors = serving.communicate(timeout=20)
+    with serving, serving.stdout as out, serving.stderr as err:  # `communicate` would lose what `readline` took with it
+        rest, errors = out.read(), err.read()
     assert line.startswith("Schedulearn is ready: http://127.0.0.1:")
     assert line.endswith("/ui/\n")
     assert ":0/" not in line

@@ -157,7 +157,7 @@ class Service:
         self.cancel_all()
         ended = self.stop()
         self.__exit__()
-        assert (ended.code, ended.errors) == (0, "")
+        assert (ended.code, ended.errors) == (0, ""), f"it ended with {ended.code}: {ended.errors}"
         wait_for(lambda: not self.leaked(), seconds=30, what=f"the end of {self.leaked()}")
 
     def log(self) -> str:

@@ -10,7 +10,15 @@ const A_LINE = 8;
 /** All GPUs of the cluster on one line, and how many are free. */
 export function ClusterStrip() {
   const { data: hosts } = useQuery(hostsQuery);
-  if (!hosts) return null;
+  if (!hosts) {
+    return (
+      <section className={`card ${classes.strip}`} aria-hidden>
+        <p className={classes.number}>
+          <strong>&nbsp;</strong>
+        </p>
+      </section>
+    );
+  }
   const gpus = hosts.flatMap((host) => host.gpus);
   const used = gpus.filter((gpu) => gpu.jobs.length > 0).length;
   const away = hosts.filter((host) => !host.reachable).length;

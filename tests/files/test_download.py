@@ -29,9 +29,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(tmp_path_factory.mktemp("files") / "data")
     running.start()
     yield running
-    running.cancel_all()
-    ended = running.stop()
-    assert (ended.code, ended.errors, running.leaked()) == (0, "", [])
+    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +223,7 @@ def test_a_file_that_changes_under_way_is_never_of_two_versions(tmp_path: Path) 
     assert (ended.code, service.leaked()) == (0, [])
     assert "outputs/model.pt' was cut off: model.pt has changed while it was read" in ended.errors
     assert "Traceback" not in ended.errors
+    service.http.close()
 
 
 def test_errors_of_the_client_say_what_to_do(service: Service, job: str, tmp_path: Path) -> None:

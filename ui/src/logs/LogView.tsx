@@ -71,7 +71,8 @@ export function LogView({ jobId, running, find = "", visit = "" }: Props) {
     // Going up is the reader's doing, unless the text became shorter under them.
     const wentUp = el.scrollTop < last.current.top && el.scrollHeight >= last.current.height;
     last.current = { top: el.scrollTop, height: el.scrollHeight };
-    if (atEnd) setFollowing(true);
+    // A line that was sought stays in view: the event may be that of the way to the end, a frame before.
+    if (atEnd && sought.current === "") setFollowing(true);
     else if (wentUp) setFollowing(false);
   }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from clusters import wait_for
 from servers.wheels import make_wheel, serve_folder
 from services import Service
 
@@ -91,8 +92,8 @@ def test_requirements_become_a_layer_over_the_image_that_jobs_share(
             failed = served.wait(wrong, "succeeded", "failed", seconds=120)
             assert (failed["state"], failed["reason"]) == ("failed", "image_unavailable")
             assert f"No matching distribution found for {name}==9" in failed["message"]
-            left = client.containers(all=True, filters={"label": "schedulearn.layer.build"})
-            assert not [row for row in left if row["Labels"]["schedulearn.layer.build"] == tag]
+            mine = {"label": f"schedulearn.layer.build={tag}"}
+            wait_for(lambda: not client.containers(all=True, filters=mine), what="the end of what built the layer")
         finally:
             served.cancel_all()
             client.remove_image(tag, force=True)

@@ -174,8 +174,11 @@ def bearer_of(headers: Headers) -> str | None:
 
 def cookie_of(headers: Headers) -> str | None:
     """The session that a request carries."""
+    cookies = headers.get("cookie")
+    if cookies is None:
+        return None
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(cookies).get(COOKIE)
     except CookieError:
         return None
     return found.value if found is not None else None

@@ -135,8 +135,10 @@ class CodeOut(AnswerModel):
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Self | None:
+        if job["code"] is None:
+            return None
         source = {"git": None, "ref": None, "commit": None, "dirty": None, **(job["code_source"] or {})}
-        return None if job["code"] is None else cls(digest=job["code"], **source)
+        return cls(digest=job["code"], **source)
 
 
 class JobOut(JobFields):

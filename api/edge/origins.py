@@ -14,7 +14,9 @@ from schedulearn.api.problems import problem_response
 
 _SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
 _FOREIGN = ("cross-site", "same-site")
-_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-original-url")
+_FORWARDING = frozenset(
+    {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"x-original-url"}
+)
 _OURS = "/api/"
 """Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
 _ARCHIVES = "/api/v1/code"
@@ -44,10 +46,10 @@ class Origins:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         if not self.behind_proxy:
-            for name in _FORWARDING:
-                if name in headers:
-                    told = f"the request came through a proxy (header {name}): set behind_proxy, and a token"
-                    return 403, "through_a_proxy", told
+            forwarded = next((name for name, _ in headers.raw if name in _FORWARDING), None)
+            if forwarded is not None:
+                told = f"the request came through a proxy (header {forwarded.decode()}): set behind_proxy, and a token"
+                return 403, "through_a_proxy", told
         if scope["type"] == "http" and scope["method"] in _SAFE:
             return None
         if headers.get("sec-fetch-site", "").lower() in _FOREIGN:

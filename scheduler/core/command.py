@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import lru_cache
 
 from schedulearn.scheduler.errors import InvalidError
 
@@ -16,6 +17,7 @@ lack processors; one that is gone is noticed by the service, and by its closed c
 _LAUNCHERS = ("horovodrun", "torchrun", "mpirun")
 
 
+@lru_cache(maxsize=64)  # one submission asks several times, and the runs of a sweep are much alike
 def split_command(command: str) -> tuple[str, ...]:
     """The words of a command line; no shell is involved. Raises InvalidError on unbalanced quotes or no words."""
     try:

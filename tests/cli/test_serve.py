@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import http.client
+import json
 import os
 import signal
 import socket
@@ -120,6 +121,22 @@ def test_it_stops_though_a_reader_does_not_read(start_service: Start) -> None:
     assert stopped.code == 0
     assert stopped.seconds < 4
     service.start()
+
+
+def test_an_answer_that_is_cut_only_after_the_stop_is_not_an_error() -> None:
+    server = Path(__file__).parents[1] / "support/servers/ends_late.py"
+    serving = subprocess.Popen(
+        [sys.executable, str(server)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    assert serving.stdout is not None
+    assert serving.stderr is not None
+    with serving, serving.stdout as out, serving.stderr as err:
+        port = int(json.loads(out.readline())["url"].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as reader:
+            reader.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert out.readline() == "begun\n"
+            serving.send_signal(signal.SIGTERM)
+            assert (out.read(), err.read()) == ("ended\n", "")
 
 
 def test_it_stops_though_a_task_does_not_want_to(start_service: Start) -> None:

@@ -30,6 +30,7 @@ from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.private_files import restrict_umask
 
 _DRAIN_S = 1  # for answers under way, once the streams have been ended
+_LOG = logging.getLogger("uvicorn.error")
 _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
 
 
@@ -139,8 +140,13 @@ class _Server(uvicorn.Server):
         self._announcement = announcement
         self._as_json = as_json
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        with _level_restored():
+            super().run(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        with _silenced():  # what goes wrong is told by `run`, in one line
+        with _level_restored():
+            _LOG.setLevel(logging.CRITICAL)  # what goes wrong is told in one line
             await super().startup(sockets)
         gc.collect()
         gc.freeze()
@@ -153,8 +159,8 @@ class _Server(uvicorn.Server):
         deadline.daemon = True
         deadline.start()
         self._pulse.close()
-        with _silenced():  # of readers who would not let go
-            await super().shutdown(sockets)
+        _LOG.setLevel(logging.CRITICAL)  # of readers who would not let go; `run` ends it, once the last of them is cut
+        await super().shutdown(sockets)
         deadline.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -176,14 +182,12 @@ def _tell(*lines: str) -> None:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
-    log = logging.getLogger("uvicorn.error")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+def _level_restored() -> Iterator[None]:
+    before = _LOG.level
     try:
         yield
     finally:
-        log.setLevel(before)
+        _LOG.setLevel(before)
 
 
 def _bind(host: str, port: int) -> socket.socket:

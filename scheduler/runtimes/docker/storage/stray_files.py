@@ -17,21 +17,22 @@ _REMOVED = 2
 
 
 def stray_files(engine: Engine, inspected: Any) -> list[StrayFile]:
-    """Those that were written since the container's start: what was put into it before is not its work."""
+    """Those that were written since the container was made: the files of its code are older. To ask for its start would
+    be too late: an engine notes that once the command runs already."""
     if inspected["State"]["Status"] != "exited":
         return []
     with engine.errors("tell what a container wrote"):
         changes = engine.api.diff(inspected["Id"]) or []
     paths = {change["Path"] for change in changes if change["Kind"] != _REMOVED}
     paths -= {str(parent) for path in paths for parent in PurePosixPath(path).parents}
-    started_at = datetime.fromisoformat(inspected["State"]["StartedAt"]).timestamp()
+    created_at = datetime.fromisoformat(inspected["Created"]).timestamp()
     view, deadline = VolumeView(engine, inspected["Id"], ""), time.monotonic() + _MOST_S
     found: list[StrayFile] = []
     for path in sorted(filter(may_matter, paths))[:MOST_STRAY_FILES]:
         if time.monotonic() > deadline:
             break
         entry = view.stat(path.removeprefix("/"))
-        written = entry is not None and entry.kind is FileKind.FILE and entry.modified_at >= started_at
+        written = entry is not None and entry.kind is FileKind.FILE and entry.modified_at >= created_at
         if written and entry is not None and entry.bytes:
             found.append(StrayFile(path, entry.bytes))
     return largest_first(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, bindparam, exists, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -34,19 +34,25 @@ def ended_between(since: float | None, until: float | None) -> ColumnElement[boo
     return and_(after, ended < until)
 
 
+_KEYS: Mapping[str, SQLColumnExpression[Any]] = {
+    "submitted": col(Job.id),  # which grows with each submission, and has an index
+    "name": func.lower(col(Job.name)),
+    "user": func.lower(func.coalesce(col(Job.user), "")),
+    "state": col(Job.status),
+    "gpus": col(Job.required_gpus),
+    "started": func.coalesce(col(Job.started_at), 0.0),
+    "finished": func.coalesce(col(Job.finished_at), 0.0),
+}
+"""What has not begun or ended counts as 0."""
+
+
 def sort_key(sort: Sort, now: float) -> tuple[SQLColumnExpression[Any], bool]:
-    """By what to sort, and whether the greatest comes first. What has not begun or ended counts as 0."""
-    keys: Mapping[str, SQLColumnExpression[Any]] = {
-        "submitted": col(Job.submitted_at),
-        "name": func.lower(col(Job.name)),
-        "user": func.lower(func.coalesce(col(Job.user), "")),
-        "state": col(Job.status),
-        "gpus": col(Job.required_gpus),
-        "started": func.coalesce(col(Job.started_at), 0.0),
-        "finished": func.coalesce(col(Job.finished_at), 0.0),
-        "duration": func.coalesce(func.coalesce(col(Job.finished_at), now) - col(Job.started_at), 0.0),
-    }
-    return keys[sort.removeprefix("-")], sort.startswith("-")
+    """By what to sort, and whether the greatest comes first."""
+    name, greatest_first = sort.removeprefix("-"), sort.startswith("-")
+    if name == "duration":
+        ended = func.coalesce(col(Job.finished_at), now)
+        return func.coalesce(ended - col(Job.started_at), 0.0), greatest_first
+    return _KEYS[name], greatest_first
 
 
 def sorted_by(query: Select[Any], db: Connection, sort: Sort, after: str | None, now: float) -> Select[Any]:
@@ -66,13 +72,15 @@ def failed_since(db: Connection, since: float) -> int:
     return int(db.execute(query).scalar() or 0)
 
 
+_PROGRESS = select(
+    col(Profile.job_id), col(Profile.epoch), col(Profile.epochs), col(Profile.position), col(Profile.epoch_samples)
+).where(col(Profile.job_id).in_(bindparam("job_ids", expanding=True)), col(Profile.epochs) > 0)
+
+
 def progress_of(db: Connection, job_ids: list[str]) -> dict[str, float]:
     """How far jobs are, from 0 to 1; those that don't say are missing."""
-    query = select(
-        col(Profile.job_id), col(Profile.epoch), col(Profile.epochs), col(Profile.position), col(Profile.epoch_samples)
-    ).where(col(Profile.job_id).in_(job_ids), col(Profile.epochs) > 0)
     return {
         job_id: max(0.0, min(1.0, (epoch + (position / samples if samples > 0 else 0.0)) / epochs))
-        for job_id, epoch, epochs, position, samples in db.execute(query)
+        for job_id, epoch, epochs, position, samples in db.execute(_PROGRESS, {"job_ids": job_ids})
         if epochs
     }

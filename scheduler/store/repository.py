@@ -136,10 +136,12 @@ def list_jobs(
     return list(db.execute(sorted_by(query, db, by, after, now)))
 
 
+_COUNTS = select(col(Job.status), func.count()).group_by(col(Job.status))
+
+
 def count_jobs(db: Connection) -> dict[str, int]:
     """Jobs in each state; states without jobs are there with 0."""
-    rows = db.execute(select(col(Job.status), func.count()).group_by(col(Job.status)))
-    found = dict(rows.all())
+    found = dict(db.execute(_COUNTS).all())
     return {status.value: found.get(status, 0) for status in JobStatus}
 
 

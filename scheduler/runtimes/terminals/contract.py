@@ -1,6 +1,6 @@
 """A command that somebody runs in a running task, with a terminal or with pipes: what each engine gives.
 
-One conformance suite (tests/runtimes/test_contract_terminals.py) holds Docker, local processes and the fake to it.
+One conformance suite (tests/runtimes/terminals/) holds Docker, local processes and the fake to it.
 """
 
 from __future__ import annotations

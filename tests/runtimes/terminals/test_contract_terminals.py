@@ -241,7 +241,7 @@ class TestCrash:
         engine = getattr(getattr(bench.runtime, "_engine", None), "url", "")
         doomed = subprocess.Popen(
             [sys.executable, "-c", _DOOMED, bench.kind, str(tmp_path), engine, task_id, seconds],
-            env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1] / 'support'}"},
+            env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'support'}"},
         )
         wait_for(lambda: [pid for pid in marked(seconds) if pid != doomed.pid], "the command")
         doomed.kill()

@@ -43,6 +43,7 @@ from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
+from schedulearn.api.terminals import routes as terminals
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -102,7 +103,7 @@ def create_app(
     _submission_routes(app)
     routed = (
         jobs, code, files, sweeps, data_sets, hosts, disk, policy, reports, events, metrics, legacy, usage, telemetry,
-        timeline, quotas, secrets, sessions, tokens, users, webhooks, page,
+        timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

@@ -48,7 +48,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        rule = rule_of(scope.get("method", "GET"), scope["path"])
+        rule = rule_of(scope.get("method", "WS"), scope["path"])
         grant: Grant | None = None
         refusal = _malformed(headers)
         if refusal is None and rule.need is not Need.JOB_TOKEN:
@@ -64,7 +64,10 @@ class Guard:
         scope.setdefault("state", {})["actor"] = actor if is_known else None
         acting = ACTOR.set(actor.name if is_known else "")
         try:
-            await self.app(scope, receive, send if grant is None else self._while_known(grant, send))
+            if grant is None:
+                await self.app(scope, receive, send)
+            else:
+                await self.app(scope, self._heard_while_known(grant, receive), self._while_known(grant, send))
         finally:
             ACTOR.reset(acting)
 
@@ -91,6 +94,17 @@ class Guard:
                 elif message["type"] == "websocket.send":
                     over, message = True, {"type": "websocket.close", "code": 4401, "reason": "the token was revoked"}
             await send(message)
+
+        return guarded
+
+    def _heard_while_known(self, grant: Grant, receive: Receive) -> Receive:
+        """`receive` until what made them known ends: what a socket says after that is not heard."""
+
+        async def guarded() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive" and not self.credentials.holds(grant):
+                return {"type": "websocket.disconnect", "code": 4401, "reason": "the token was revoked"}
+            return message
 
         return guarded
 

@@ -37,6 +37,7 @@ from schedulearn.scheduler.hosts.fleet import Fleet, MakeProbe, MakeRuntime
 from schedulearn.scheduler.hosts.job_files import JobFiles
 from schedulearn.scheduler.hosts.outputs import DAY_S, Outputs
 from schedulearn.scheduler.hosts.parking import Parking
+from schedulearn.scheduler.hosts.terminals.job_terminals import JobTerminals
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
 from schedulearn.scheduler.reports.idle import IdleWatch
@@ -124,6 +125,7 @@ class Cluster:
         self.checkpoints = Checkpoints(self.db, self._directory.agents, copies, chosen.keep_checkpoints, every_s)
         self.outputs = Outputs(self.db, self._directory.agents, chosen.keep_outputs * DAY_S)
         self.files = JobFiles(self.db, self._directory.agents)
+        self.terminals = JobTerminals(self.db, self._directory.agents)
         self.fleet = Fleet(
             self.db,
             self.cluster_id,

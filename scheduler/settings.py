@@ -111,6 +111,12 @@ class ClusterSettings(BaseModel):
         description="seconds without output, a reported step or use of its GPUs after which a job is said to be idle; "
         "0: never",
     )
+    terminal_idle: float = Field(
+        default=3600.0,
+        ge=0,
+        le=3.2e7,
+        description="seconds without input or output after which a terminal in a job is closed; 0: never",
+    )
     checkpoint_interval: float = Field(default=300.0, ge=0.1, le=86_400, description="seconds between checkpoints")
     keep_checkpoints: float = Field(
         default=86_400.0, ge=0, description="seconds that a job's checkpoints are kept after its end"

@@ -49,6 +49,7 @@ TABLE: dict[str, Need] = {
     "DELETE /api/v1/session": Need.NOTHING,
     f"POST {reporting.PATH}": Need.JOB_TOKEN,
     f"POST {rosters.PATH}": Need.JOB_TOKEN,
+    "WS /jobs/{job_id}/logs": Need.VIEWER,
     "POST /jobs": Need.USER,
     "POST /api/v1/jobs": Need.USER,
     "POST /api/v1/jobs:batch": Need.USER,
@@ -65,7 +66,8 @@ TABLE: dict[str, Need] = {
     "GET /api/v1/users": Need.ADMIN,
     "GET /api/v1/quotas": Need.ADMIN,
 }
-"""`METHOD path` -> need. HEAD asks for what GET does."""
+"""`METHOD path` -> need. HEAD asks for what GET does. WS: a socket, which asks for what a change does, as it goes both
+ways."""
 
 _OWNED = re.compile(r"/(?:api/v1/)?(job|sweep)s/([^/]+)(?:/.*)?", re.DOTALL)
 _READS = ("GET", "HEAD", "OPTIONS")

@@ -14,6 +14,7 @@ import click
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
 from schedulearn.api.cli.files import cp, files
+from schedulearn.api.cli.hands.exec import exec_
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.job_files.commands import import_, init
@@ -62,6 +63,7 @@ def cli() -> None:
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm, init, import_),
+    exec_,
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
 ):
     cli.add_command(command)

@@ -191,6 +191,7 @@ class Fleet:
 
         def contacted(facts: HostFacts) -> None:
             self.db.write(lambda db: self._record(db, host_id, facts, simulate))
+            start_once(f"terminals-{host_id}", runtime.terminals.clean)
             if probe is not None and host_id in self.agents:
                 self._monitor.follow(host_id, probe)
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
+from schedulearn.scheduler.runtimes.terminals.contract import Terminals
 
 OWN_ENVIRONMENT = "(the service's own environment)"
 """Where local processes run that need none of our environments; no image can have this name."""
@@ -188,6 +189,9 @@ class Runtime(Protocol):
 
     @property
     def outputs(self) -> JobFolders: ...
+
+    @property
+    def terminals(self) -> Terminals: ...
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""

@@ -22,6 +22,7 @@ from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
+from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 
@@ -115,6 +116,7 @@ class FakeRuntime(Runtime):
         self._images = FakeImages(self, images, fetchable or {})
         self._checkpoints = FakeFolders(self, "checkpoints", clock)
         self._outputs = FakeFolders(self, "outputs", clock)
+        self._terminals = FakeTerminals(self._takes_commands)
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -142,6 +144,10 @@ class FakeRuntime(Runtime):
     @property
     def outputs(self) -> FakeFolders:
         return self._outputs
+
+    @property
+    def terminals(self) -> FakeTerminals:
+        return self._terminals
 
     def survey(self) -> HostFacts:
         with self._changed:
@@ -361,7 +367,13 @@ class FakeRuntime(Runtime):
                 task.seen, state=how.state, exit_code=how.exit_code, oom_killed=how.oom_killed, error=how.error,
                 finished_at=self._clock(),
             )  # fmt: skip
+            self.terminals.task_ended(how.task_id)
             self._notify()
+
+    def _takes_commands(self, task_id: str) -> bool:
+        with self._changed:
+            task = self._tasks.get(task_id)
+            return task is not None and task.seen.state is TaskState.RUNNING and not task.seen.paused
 
     def _notify(self) -> None:
         self._version += 1

@@ -138,6 +138,18 @@ def children_of_self() -> list[int]:
         return [pid for pid in _pids() if (stat := _stat(pid, dead=True)) and stat.parent == own]
 
 
+def kill_children(reap: Callable[[], bool]) -> None:
+    """SIGKILLs everything that descends from this process, which is a subreaper: the children of a killed process
+    become ours, so it is enough to kill children until there are none; and an unreaped child's pid is not used again.
+    `reap` collects ended ones, and is false if there are none left."""
+    while True:
+        for pid in children_of_self():
+            os.kill(pid, signal.SIGKILL)
+        if not reap():
+            return
+        time.sleep(0.005)
+
+
 # F_OFD_* locks belong to the open file like those of flock(2), but can be asked after without being taken: an observer
 # never makes a starter lose.
 _FLOCK = "hhqqi"

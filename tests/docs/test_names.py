@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from apis import openapi
+from apis import openapi, sockets
 
 from schedulearn.api.cli import cli
 
@@ -138,7 +138,7 @@ def test_measurements_exist(page: Path) -> None:
 
 @cache
 def routes() -> tuple[str, ...]:
-    return (*openapi()["paths"], "/api/v1/openapi.json")
+    return (*openapi()["paths"], *sockets(), "/api/v1/openapi.json")
 
 
 @every_page

@@ -16,10 +16,13 @@ import uvicorn
 from clusters import wait_for
 from fastapi import FastAPI
 from gpu_probes.memory import FakeProbe
+from starlette.routing import WebSocketRoute
 
 from schedulearn.api.app import create_app
 from schedulearn.api.edge.connections import bounded, limits_for
+from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
+from schedulearn.api.terminals import routes as terminals
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -42,6 +45,12 @@ def openapi() -> dict[str, Any]:
     while not isinstance(app, FastAPI):
         app = app.app
     return app.openapi()
+
+
+def sockets() -> list[str]:
+    """The paths of its WebSockets, which that description has not."""
+    routes = [route for module in (legacy, terminals) for route in module.router.routes]
+    return [route.path for route in routes if isinstance(route, WebSocketRoute)]
 
 
 def described_routes() -> list[tuple[str, str]]:

@@ -34,6 +34,7 @@ from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_file
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
+from schedulearn.scheduler.runtimes.terminals.docker import DockerTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 __all__ = ["DockerRuntime", "ping"]
@@ -78,6 +79,7 @@ class DockerRuntime:
         self.images = DockerImages(self._engine, self._closed)
         self.checkpoints = JobVolumes(self._engine, docker_volumes.CHECKPOINTS, LABEL, cluster_id)
         self.outputs = JobVolumes(self._engine, docker_volumes.OUTPUTS, LABEL, cluster_id)
+        self.terminals = DockerTerminals(self._engine, self._find, f"{LABEL}={cluster_id}")
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
@@ -150,7 +152,10 @@ class DockerRuntime:
 
     def resume(self, task_id: str) -> None:
         with self._engine.errors(f"resume {task_id}"):
-            self._set_paused(self._find(task_id), False)
+            container = self._find(task_id)
+            self._set_paused(container, False)
+            if container is not None:
+                self.terminals.resumed(str(container["Id"]))
 
     def remove(self, task_id: str) -> None:
         with self._engine.errors(f"remove {task_id}"):

@@ -40,7 +40,7 @@ RUNS = "runs"  # the command runs, or ran
 BUSY = "busy"  # another keeper is at it
 
 
-def main(directory: str, logs: str, cap_bytes: int) -> int:
+def main(directory: str, logs: str, cap_bytes: str) -> int:
     """Runs the task in `directory`, unless it ran before or another keeper is at it."""
     if os.fork():
         os._exit(0)  # our parent waits for this one only: no zombie there, and we are nobody's child
@@ -54,7 +54,7 @@ def main(directory: str, logs: str, cap_bytes: int) -> int:
     if os.path.exists(os.path.join(directory, "pid.json")) or os.path.exists(os.path.join(directory, "exit.json")):
         _answer(RUNS)
         return 0
-    Keeper(directory, lock, LogStore(Path(logs), cap_bytes)).run()
+    Keeper(directory, lock, LogStore(Path(logs), int(cap_bytes))).run()
     return 0
 
 
@@ -158,14 +158,8 @@ class Keeper:
                 pass
 
     def _kill_rest(self) -> None:
-        """SIGKILLs everything that descends from us, the command included. The children of a killed process become
-        ours, so it is enough to kill children until there are none; and an unreaped child's pid is not used again."""
-        while True:
-            for pid in procfs.children_of_self():
-                os.kill(pid, signal.SIGKILL)
-            if not self._reap():
-                return
-            time.sleep(0.005)
+        """SIGKILLs everything that descends from us, the command included."""
+        procfs.kill_children(self._reap)
 
     def _reap(self) -> bool:
         """Collects ended children, and keeps the command's status. False if there are no children left."""

@@ -13,23 +13,21 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedulearn import scheduler
-from schedulearn.scheduler import runtimes
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState, parse_task_id
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
-from schedulearn.scheduler.runtimes import process, procfs
+from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import Disk, StrayFile
 from schedulearn.scheduler.runtimes.exit_codes import FAILED, TAIL_BYTES, command_exit_code, why_failed
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.process.boot import program
 from schedulearn.scheduler.runtimes.process.code import unpack_code
 from schedulearn.scheduler.runtimes.process.environments import Environments
 from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
@@ -37,6 +35,7 @@ from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
+from schedulearn.scheduler.runtimes.terminals.process import LocalTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 
 # What a task gets of the service's own environment. Never all of it: it may hold passwords and tokens.
@@ -46,18 +45,6 @@ MARK = "SCHEDULEARN_TASK_DIR"  # in the environment of all that a task starts: h
 START_S = 30.0
 KILL_S = 10.0
 _TRASH = ".trash-"
-
-# The keeper runs without site-packages, which would take longer to set up than all the rest of it: it gets the
-# places of our packages instead, wherever and however they are installed.
-_BOOT = """
-import sys, types
-scheduler, runtimes = "schedulearn.scheduler", "schedulearn.scheduler.runtimes"
-for name, path in zip(("schedulearn", scheduler, runtimes, runtimes + ".process"), sys.argv[1:5]):
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [path]
-from schedulearn.scheduler.runtimes.process.keeper import main
-sys.exit(main(sys.argv[5], sys.argv[6], int(sys.argv[7])))
-"""
 
 
 class ProcessRuntime:
@@ -89,6 +76,7 @@ class ProcessRuntime:
         self._sdk = data_dir.absolute() / "sdk"
         self._layers = Layers(data_dir.absolute() / "layers")
         self.images = Environments(self._tasks, environments or {}, self._layers)
+        self.terminals = LocalTerminals(self._running_directory)
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
@@ -235,15 +223,12 @@ class ProcessRuntime:
         if prefix is None:
             raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
         directory = self._directory(task.task_id)
-        python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
-        paths = (path.__path__[0] for path in (scheduler, runtimes, process))
-        packages = [os.path.dirname(scheduler.__path__[0]), *paths]
         try:
             self._prepare(task, directory, prefix)
             with (
                 open(directory / "keeper.err", "a+b") as errors,
                 subprocess.Popen(
-                    [*python, *packages, str(directory), str(self._log_store.root), str(self._log_cap)],
+                    program("keeper", str(directory), str(self._log_store.root), str(self._log_cap)),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -365,6 +350,10 @@ class ProcessRuntime:
 
     def _family(self, task_id: str, command: procfs.Identity) -> list[procfs.Identity]:
         return procfs.find_family(command, f"{MARK}={self._directory(task_id)}".encode())
+
+    def _running_directory(self, task_id: str) -> Path | None:
+        command = self._command(task_id)
+        return self._directory(task_id) if command is not None and not procfs.is_stopped(command) else None
 
     def _is_over(self, task_id: str) -> bool:
         if procfs.is_locked(self._directory(task_id) / "lock"):

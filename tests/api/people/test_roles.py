@@ -60,7 +60,7 @@ def test_every_route_lets_in_whom_it_should(
 
 def test_the_table_names_only_routes_that_there_are() -> None:
     described = {f"{method} {path}" for method, path in described_routes()}
-    pages = {"GET /", "GET /ui", "GET /ui/path:path"}
+    pages = {"GET /", "GET /ui", "GET /ui/path:path", "WS /jobs/job_id/logs"}
     named = {route.replace("{", "").replace("}", "") for route in TABLE}
     assert named - described == pages
 

@@ -1,0 +1,1 @@
+"""Commands that work inside of running jobs."""

@@ -1,0 +1,41 @@
+"""exec: a command in a running job."""
+
+from __future__ import annotations
+
+import click
+
+from schedulearn.api.cli.common import INTERRUPTED, Command, Session, pass_session
+from schedulearn.api.cli.hands.attached import attach, is_terminal, own_size
+from schedulearn.api.client.commands import RemoteCommand
+
+
+@click.command("exec", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument("job", metavar="JOB")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- [COMMAND...]")
+@click.option("--rank", type=click.IntRange(0), help="In this container of a job over several.  [default: the first]")
+@click.option("--terminal/--pipes", default=None, help="Give it a terminal or not.  [default: as this command has one]")
+@pass_session
+def exec_(session: Session, job: str, command: tuple[str, ...], rank: int | None, terminal: bool | None) -> int:
+    """Runs a command in a running job, beside its own: a shell if you name none.
+
+    It has the job's files, variables and GPUs. On a terminal every key goes to it, also Ctrl-C; pipes work too. It ends
+    with this command, with all that it started. The exit code is that of the command, 255 if its end was not seen.
+
+    \b
+    Examples:
+      schedulearn exec last
+      schedulearn exec last -- nvidia-smi
+      schedulearn exec 3f9 --rank 1 -- tail -f /tmp/worker.log
+      schedulearn exec last -- tar c /outputs | tar x
+    """
+    return run_in_job(session, session.job_id(job), command, rank, is_terminal() if terminal is None else terminal)
+
+
+def run_in_job(session: Session, job_id: str, command: tuple[str, ...], rank: int | None, terminal: bool) -> int:
+    """Its exit code."""
+    size = own_size() if terminal else None
+    try:
+        with RemoteCommand(job_id, command, rank=rank, size=size, url=session.url) as remote:
+            return attach(remote, terminal=terminal and is_terminal())
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -1,0 +1,1 @@
+"""Terminals in running jobs, over WebSockets."""

@@ -1,0 +1,88 @@
+"""What goes over the socket of a terminal, beside the bytes of input and output: short JSON texts."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.runtimes.terminals.contract import Size
+
+LONGEST = 64 << 10
+"""Bytes of one message to the service."""
+_COMMAND = 32 << 10
+
+Characters = Annotated[int, Field(ge=1, le=1000)]
+
+
+class SizeIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    columns: Characters
+    rows: Characters
+
+    @property
+    def size(self) -> Size:
+        return Size(self.columns, self.rows)
+
+
+class OpenIn(BaseModel):
+    """The first message."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    command: list[Annotated[str, Field(pattern=r"^[^\x00]*$")]] = Field(default_factory=list, max_length=1000)
+    """Empty: a shell."""
+    rank: int | None = Field(default=None, ge=0, le=1_000_000)
+    terminal: SizeIn | None = None
+    """None: pipes."""
+
+
+class ControlIn(BaseModel):
+    """Any later text."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    resize: SizeIn | None = None
+    end_input: bool = False
+
+
+def open_in(text: str) -> OpenIn:
+    """Raises InvalidError."""
+    try:
+        wish = OpenIn.model_validate_json(text)
+    except ValidationError as error:
+        raise _invalid(error) from error
+    if sum(len(word.encode("utf-8", "replace")) for word in wish.command) > _COMMAND:
+        raise InvalidError(f"a command has at most {_COMMAND} bytes", field="command")
+    if wish.command and not wish.command[0]:
+        raise InvalidError("the command is empty", field="command")
+    return wish
+
+
+def control_in(text: str) -> ControlIn:
+    """Raises InvalidError."""
+    try:
+        return ControlIn.model_validate_json(text)
+    except ValidationError as error:
+        raise _invalid(error) from error
+
+
+def opened_out(rank: int, idle_s: float) -> str:
+    return json.dumps({"opened": {"rank": rank, "idle_after": idle_s}})
+
+
+def exit_out(code: int) -> str:
+    return json.dumps({"exit_code": code})
+
+
+def problem_out(code: str, detail: str) -> str:
+    return json.dumps({"problem": {"code": code, "detail": detail}})
+
+
+def _invalid(error: ValidationError) -> InvalidError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return InvalidError(f"{field or 'the message'}: {first['msg']}"[:300], field=field)

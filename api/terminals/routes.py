@@ -1,0 +1,159 @@
+"""`WS /api/v1/jobs/{id}/exec`: a command in a running job. Bytes of output go out with the number of their stream in
+front of them, bytes of input come in as they are, and texts of JSON say the rest (`messages.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import NoReturn
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from schedulearn.api.state import cluster_of
+from schedulearn.api.terminals.messages import LONGEST, control_in, exit_out, open_in, opened_out, problem_out
+from schedulearn.scheduler.errors import InvalidError, SchedulearnError
+from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
+
+router = APIRouter()
+
+_FIRST_S = 15.0  # within which a client says what it wants
+
+
+class _TooLong(InvalidError):
+    code = "too_large"
+
+
+class _Idle(SchedulearnError):
+    code = "idle"
+    http_status = 408
+
+
+@router.websocket("/api/v1/jobs/{job_id}/exec")
+async def exec_socket(socket: WebSocket, job_id: str) -> None:
+    """A command in a running job, for its user and admins. It ends with the socket, and the other way round."""
+    await socket.accept()
+    threads = ThreadPoolExecutor(3, thread_name_prefix=f"terminal-{job_id}")
+    opened: OpenTerminal | None = None
+    try:
+        opened = await _open(socket, job_id, threads)
+        session = _Session(socket, opened, threads, cluster_of(socket).settings.terminal_idle)
+        await session.run()
+    except WebSocketDisconnect:
+        pass
+    except SchedulearnError as error:
+        await _refuse(socket, error)
+    finally:
+        # Not awaited: the closing of a service cancels whatever is.
+        if opened is not None:
+            threads.submit(opened.close)
+        threads.shutdown(wait=False)
+
+
+async def _open(socket: WebSocket, job_id: str, threads: ThreadPoolExecutor) -> OpenTerminal:
+    try:
+        text = await asyncio.wait_for(_text(socket), _FIRST_S)
+    except TimeoutError as error:
+        raise InvalidError(f"say within {_FIRST_S:.0f} s what to run") from error
+    wish = open_in(text)
+    size = wish.terminal.size if wish.terminal is not None else None
+    cluster = cluster_of(socket)
+    context = copy_context()  # so that who asks is known in the thread too
+    make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
+    # Its end is awaited whatever happens: a terminal that nobody holds could not be closed.
+    opening = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(threads, make))
+    try:
+        opened = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_late)
+        raise
+    await socket.send_text(opened_out(opened.rank, cluster.settings.terminal_idle))
+    return opened
+
+
+def _close_late(opening: asyncio.Future[OpenTerminal]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+async def _text(socket: WebSocket) -> str:
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    text = message.get("text")
+    if text is None:
+        raise InvalidError("the first message is a text of JSON that says what to run")
+    if len(text) > LONGEST:
+        raise _TooLong(f"a message has at most {LONGEST} bytes")
+    return str(text)
+
+
+async def _refuse(socket: WebSocket, error: SchedulearnError) -> None:
+    if socket.client_state is WebSocketState.CONNECTED and socket.application_state is WebSocketState.CONNECTED:
+        try:
+            await socket.send_text(problem_out(error.code, error.detail))
+            await socket.close(4000 + error.http_status, error.detail[:100])
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # it has gone
+
+
+class _Session:
+    """What goes to and fro until one side ends."""
+
+    def __init__(self, socket: WebSocket, opened: OpenTerminal, threads: ThreadPoolExecutor, idle_s: float) -> None:
+        self._socket = socket
+        self._terminal = opened.terminal
+        self._threads = threads
+        self._idle_s = idle_s
+        self._active = time.monotonic()
+
+    async def run(self) -> None:
+        tasks = [asyncio.create_task(each) for each in (self._put_out(), self._take_in(), self._watch())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _put_out(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (piece := await loop.run_in_executor(self._threads, self._terminal.read)) is not None:
+            self._active = time.monotonic()
+            stream, data = piece
+            await self._socket.send_bytes(bytes([stream]) + data)
+        code = await loop.run_in_executor(self._threads, self._terminal.exit_code)
+        await self._socket.send_text(exit_out(code))
+        await self._socket.close(1000)
+
+    async def _take_in(self) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect(message.get("code", 1000))
+            self._active = time.monotonic()
+            data, text = message.get("bytes"), message.get("text")
+            if len(data or text or "") > LONGEST:
+                raise _TooLong(f"a message has at most {LONGEST} bytes")
+            if data:
+                await loop.run_in_executor(self._threads, self._terminal.write, data)
+            elif text:
+                control = control_in(text)
+                if control.resize is not None:
+                    await loop.run_in_executor(self._threads, self._terminal.resize, control.resize.size)
+                if control.end_input:
+                    await loop.run_in_executor(self._threads, self._terminal.end_input)
+
+    async def _watch(self) -> NoReturn:
+        """Ends a terminal in which nothing happens."""
+        while True:
+            left = self._active + self._idle_s - time.monotonic() if self._idle_s else 3600.0
+            if left <= 0:
+                raise _Idle(f"closed: nothing happened here for {self._idle_s:.0f} s (terminal_idle)")
+            await asyncio.sleep(left)

@@ -1,0 +1,1 @@
+"""What people run in their jobs' tasks, on whatever host these are."""

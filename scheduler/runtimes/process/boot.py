@@ -1,0 +1,27 @@
+"""How a small program of ours starts beside the service: without site-packages, which take longer to set up than all
+the rest of it. It gets the places of our packages instead, wherever and however they are installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from schedulearn import scheduler
+from schedulearn.scheduler import runtimes
+from schedulearn.scheduler.runtimes import process
+
+_BOOT = """
+import importlib, sys, types
+scheduler, runtimes = "schedulearn.scheduler", "schedulearn.scheduler.runtimes"
+for name, path in zip(("schedulearn", scheduler, runtimes, runtimes + ".process"), sys.argv[1:5]):
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = [path]
+sys.exit(importlib.import_module("schedulearn.scheduler.runtimes.process." + sys.argv[5]).main(*sys.argv[6:]))
+"""
+
+
+def program(module: str, *arguments: str) -> list[str]:
+    """The command that runs `main` of a module beside this one, of the standard library only, with these words."""
+    paths = (package.__path__[0] for package in (scheduler, runtimes, process))
+    python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
+    return [*python, os.path.dirname(scheduler.__path__[0]), *paths, module, *arguments]

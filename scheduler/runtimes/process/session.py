@@ -1,0 +1,83 @@
+"""Runs one command in a local task for somebody's terminal, and ends with everything that it started.
+
+A process of its own, whose input and output are the command's. It lives as long as its connection to the service, which
+ends with the service, and as its task. It answers with the exit code as one line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import termios
+from typing import Any
+
+from schedulearn.scheduler.runtimes import procfs
+from schedulearn.scheduler.runtimes.process.keeper import NOT_EXECUTABLE, NOT_FOUND, PR_SET_CHILD_SUBREAPER
+
+
+def main(directory: str, control_fd: str, wish: str) -> int:
+    """`wish`: the command and its own variables, as JSON."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    control = socket.socket(fileno=int(control_fd))
+    spec = procfs.read_json(os.path.join(directory, "spec.json"))
+    ran = procfs.read_json(os.path.join(directory, "pid.json"))
+    task = procfs.open_process(procfs.Identity(*ran[:3])) if spec and ran else None
+    if task is None:
+        return 1
+    child = os.fork()
+    if child == 0:
+        control.close()
+        _become(spec, json.loads(wish))
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)  # so that the command's end is the end of its output
+    ended = os.pidfd_open(child)
+    poller = select.poll()
+    for fd in (ended, task, control.fileno()):
+        poller.register(fd, select.POLLIN)
+    poller.poll()
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    procfs.kill_children(_reap)
+    code = os.waitstatus_to_exitcode(status)
+    try:
+        control.sendall(f"{code if code >= 0 else 128 - code}\n".encode())
+    except OSError:
+        pass  # nobody waits for it
+    return 0
+
+
+def _reap() -> bool:
+    """Collects ended children. False if there are none left."""
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                return True
+        except ChildProcessError:
+            return False
+
+
+def _become(spec: dict[str, Any], wish: dict[str, Any]) -> None:
+    """In the child: becomes the command. Never returns."""
+    argv = wish["argv"]
+    code, error = NOT_EXECUTABLE, ""
+    try:
+        os.setsid()
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.chdir(spec["work"])
+        os.execvpe(argv[0], argv, {**spec["env"], **wish["env"]})  # noqa: S606  # never a shell
+    except (FileNotFoundError, NotADirectoryError):
+        code, error = NOT_FOUND, f"{argv[0]}: command not found"
+    except OSError as reason:
+        error = f"{argv[0]}: {reason.strerror}"
+    finally:
+        os.write(2, f"schedulearn: {error}\n".encode())
+        os._exit(code)

@@ -1,0 +1,287 @@
+"""Terminals in containers, by the engine's own exec over its one connection: no port, nothing to install there.
+
+An exec outlives its connection. So each command carries a mark in its environment, which all that it starts inherits,
+and `close` has a shell in the container kill what has it. What has neither the mark nor a living parent with it stays
+until its container ends: a program that drops its environment and its parents, as nobody does by accident.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import docker.errors
+import requests
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.docker.api import CONNECT_S, Engine, status_of
+from schedulearn.scheduler.runtimes.terminals.contract import NO_CODE, OUT, TERM, NotRunningError, Size
+
+MARK = "SCHEDULEARN_TERMINAL"
+_READ = 1 << 16
+_END_S = 10.0  # for the engine to say how a command ended whose output has ended
+
+# $1: what the environment of a victim holds; $2: what that of a survivor holds. Only what every shell has, and `tr`.
+KILL = r"""
+rounds=0
+while [ $rounds -lt 100 ]; do
+  rounds=$((rounds + 1)) found=" "
+  for p in /proc/[0-9]*; do
+    environment=$({ tr '\0' '\n' <"$p/environ"; } 2>/dev/null)
+    case "$environment" in
+      *"$2"*) ;;
+      *"$1"*) found="$found${p#/proc/} " ;;
+    esac
+  done
+  more=1
+  while [ $more = 1 ]; do
+    more=0
+    for p in /proc/[0-9]*; do
+      pid=${p#/proc/}
+      case "$found" in *" $pid "*) continue ;; esac
+      { read -r line <"$p/stat"; } 2>/dev/null || continue
+      set -- "$1" "$2" ${line##*) }
+      [ "$3" = Z ] && continue
+      case "$found" in *" $4 "* | *" $6 "*) found="$found$pid " more=1 ;; esac
+    done
+  done
+  [ "$found" = " " ] && exit 0
+  kill -KILL $found 2>/dev/null
+done
+exit 1
+"""
+_NOBODY = f"{MARK}=nobody"  # no process has it
+
+
+class DockerTerminals:
+    """`find` gives our container of a task, inspected."""
+
+    def __init__(self, engine: Engine, find: Callable[[str], Mapping[str, Any] | None], label: str) -> None:
+        """`label` is that of our containers."""
+        self._engine = engine
+        self._find = find
+        self._label = label
+        self._service = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._left: dict[str, set[str]] = {}
+        """Container -> marks of commands that could not be ended, since it was paused."""
+
+    def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> DockerTerminal:
+        with self._engine.errors(f"open a terminal in {task_id}"):
+            container = self._find(task_id)
+            if container is None or container["State"]["Status"] != "running":
+                state = "not there" if container is None else container["State"]["Status"]
+                raise NotRunningError(f"{task_id} is {state}: nothing can run in it")
+            mark = f"{self._service}-{secrets.token_hex(8)}"
+            try:
+                return DockerTerminal(self._engine, str(container["Id"]), argv, size, mark, self._end)
+            except docker.errors.APIError as error:
+                if status_of(error) in (404, 409):
+                    raise NotRunningError(f"{task_id} is not running any more: nothing can run in it") from error
+                raise
+
+    def clean(self) -> None:
+        with self._engine.errors("look for terminals that were left"):
+            api = self._engine.api
+            for row in api.containers(filters={"label": self._label, "status": "running"}):
+                try:
+                    left = api.inspect_container(row["Id"])["ExecIDs"]
+                    if left:
+                        self._kill(str(row["Id"]), f"{MARK}=", f"{MARK}={self._service}-")
+                except (docker.errors.APIError, RuntimeFault):
+                    continue  # it has just ended
+
+    def resumed(self, container: str) -> None:
+        """A container goes on after a pause."""
+        with self._lock:
+            marks = self._left.pop(container, set())
+        for mark in marks:
+            self._end(container, mark)
+
+    def _end(self, container: str, mark: str) -> None:
+        """Kills what has the mark. In a paused container nothing can be done until it goes on."""
+        try:
+            self._kill(container, f"{MARK}={mark}", _NOBODY)
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):
+                raise
+            if status_of(error) == 409 and self._is_paused(container):
+                with self._lock:
+                    self._left.setdefault(container, set()).add(mark)
+
+    def _is_paused(self, container: str) -> bool:
+        try:
+            return bool(self._engine.api.inspect_container(container)["State"]["Paused"])
+        except docker.errors.NotFound:
+            return False
+
+    def _kill(self, container: str, victims: str, survivors: str) -> None:
+        api = self._engine.api
+        made = api.exec_create(container, ["sh", "-c", KILL, "sh", victims, survivors])
+        api.exec_start(made["Id"])
+
+
+class DockerTerminal:
+    """One exec, attached. Its socket does not block: a lock keeps reading and writing apart, as TLS needs it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        container: str,
+        argv: Sequence[str],
+        size: Size | None,
+        mark: str,
+        end: Callable[[str, str], None],
+    ) -> None:
+        self._engine, self._container, self._mark, self._end = engine, container, mark, end
+        self._tty = size is not None
+        self._ended_input = False
+        self._closing = threading.Lock()
+        self._closed = False
+        self._using = threading.Lock()
+        self._frames = self._read_frames()
+        body = {
+            "Cmd": list(argv),
+            "AttachStdin": True,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Tty": self._tty,
+            "Env": [f"{MARK}={mark}", *([f"TERM={TERM}"] if self._tty else [])],
+            **({"ConsoleSize": [size.rows, size.columns]} if size is not None else {}),
+        }
+        made = _post(engine, f"/containers/{container}/exec", json=body)
+        with made:
+            self._id = str(made.json()["Id"])
+        self._response = _post(
+            engine,
+            f"/exec/{self._id}/start",
+            json={"Detach": False, "Tty": self._tty},
+            headers={"Connection": "Upgrade", "Upgrade": "tcp"},
+            stream=True,
+        )
+        file = self._response.raw._fp.fp
+        self._socket = file.raw._sock
+        self._socket.setblocking(False)
+        try:
+            self._early = bytes(file.peek())  # what came with the head of the answer
+        except ssl.SSLWantReadError:
+            self._early = b""
+
+    def read(self) -> tuple[int, bytes] | None:
+        if self._tty:
+            data = self._receive()
+            return (OUT, data) if data else None
+        return next(self._frames, None)
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest and not self._ended_input and not self._closed:
+            try:
+                with self._using:
+                    sent = self._socket.send(rest)
+                rest = rest[sent:]
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                self._wait(select.POLLOUT)
+            except (OSError, ValueError):
+                return  # it has ended
+
+    def end_input(self) -> None:
+        if self._tty:
+            self.write(b"\x04")
+            return
+        self._ended_input = True
+        try:
+            with self._using:
+                self._socket.shutdown(1)
+        except (OSError, ValueError):
+            pass
+
+    def resize(self, size: Size) -> None:
+        if not self._tty:
+            return
+        try:
+            with self._engine.errors("resize a terminal"):
+                self._engine.api.exec_resize(self._id, height=size.rows, width=size.columns)
+        except RuntimeFault:
+            pass  # it has ended
+
+    def exit_code(self) -> int:
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            try:
+                with self._engine.errors("ask how a command ended"):
+                    found = self._engine.api.exec_inspect(self._id)
+            except RuntimeFault:
+                return NO_CODE  # gone with its container
+            if not found["Running"] and found["ExitCode"] is not None:
+                return int(found["ExitCode"])
+            time.sleep(0.05)
+        return NO_CODE
+
+    def close(self) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._socket.shutdown(2)  # wakes who reads and writes
+            except (OSError, ValueError):
+                pass
+            try:
+                with self._engine.errors("end a terminal"):
+                    self._end(self._container, self._mark)
+            finally:
+                with self._using:
+                    self._socket.close()
+                self._response.close()
+
+    def _receive(self) -> bytes:
+        if self._early:
+            data, self._early = self._early, b""
+            return data
+        while not self._closed:
+            try:
+                with self._using:
+                    return bytes(self._socket.recv(_READ))
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                self._wait(select.POLLIN)
+            except (OSError, ValueError):
+                break
+        return b""
+
+    def _wait(self, event: int) -> None:
+        poller = select.poll()
+        try:
+            poller.register(self._socket.fileno(), event)
+            poller.poll(1000)
+        except (OSError, ValueError):
+            pass  # closed
+
+    def _read_frames(self) -> Iterator[tuple[int, bytes]]:
+        """Without a terminal: 8 bytes (the stream, 3 zeros, length), then so much of it."""
+        buffer = bytearray()
+        while data := self._receive():
+            buffer += data
+            while len(buffer) >= 8 and len(buffer) >= (end := 8 + int.from_bytes(buffer[4:8])):
+                frame = buffer[0], bytes(buffer[8:end])
+                del buffer[:end]
+                yield frame
+
+
+def _post(engine: Engine, path: str, **request: Any) -> requests.Response:
+    """Raises docker's APIError where the engine refuses."""
+    api = engine.api
+    response: requests.Response = api.request(
+        "POST", f"{api.base_url}/v{api.api_version}{path}", timeout=(CONNECT_S, None), **request
+    )
+    if response.status_code >= 400:
+        try:
+            response.raise_for_status()
+        except requests.HTTPError as error:
+            raise docker.errors.create_api_error_from_http_exception(error) from error
+    return response

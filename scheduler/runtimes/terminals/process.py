@@ -1,0 +1,180 @@
+"""Terminals in local tasks: a pseudo-terminal or pipes of the service, and `process/session.py` at their other end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.private_files import umask_of_user
+from schedulearn.scheduler.runtimes.process.boot import program
+from schedulearn.scheduler.runtimes.terminals.contract import ERR, NO_CODE, OUT, TERM, NotRunningError, Size
+
+_READ = 1 << 16
+_END_S = 10.0
+
+
+class LocalTerminals:
+    """`directory_of` gives the directory of a task that runs now, and None of any other."""
+
+    def __init__(self, directory_of: Callable[[str], Path | None]) -> None:
+        self._directory_of = directory_of
+
+    def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> LocalTerminal:
+        directory = self._directory_of(task_id)
+        if directory is None:
+            raise NotRunningError(f"{task_id} is not running, or paused: nothing can run in it")
+        try:
+            return LocalTerminal(directory, argv, size)
+        except OSError as error:
+            raise RuntimeFault(f"no terminal can be opened in {task_id}: {error}") from error
+
+    def clean(self) -> None:
+        """Nothing: a session ends with its service."""
+
+
+class LocalTerminal:
+    def __init__(self, directory: Path, argv: Sequence[str], size: Size | None) -> None:
+        self._master: int | None = None
+        self._reading, self._writing, self._closing = threading.Lock(), threading.Lock(), threading.Lock()
+        self._closed = False
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC)
+        self._control, theirs = socket.socketpair()
+        wish = {"argv": list(argv), "env": {} if size is None else {"TERM": TERM}}
+        if size is not None:
+            self._master, ends = self._terminal(size)
+            self._input, self._outputs = self._master, {self._master: OUT}
+        else:
+            ends, self._input, self._outputs = _pipes()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    program("session", str(directory), str(theirs.fileno()), json.dumps(wish)),
+                    stdin=ends[0],
+                    stdout=ends[1],
+                    stderr=ends[2],
+                    pass_fds=[theirs.fileno()],
+                    env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+                    start_new_session=True,
+                    umask=umask_of_user(),
+                )
+        except BaseException:
+            self._let_go()
+            raise
+        finally:
+            for fd in set(ends):
+                os.close(fd)
+
+    def _terminal(self, size: Size) -> tuple[int, tuple[int, int, int]]:
+        master, slave = os.openpty()
+        _set_size(master, size)
+        os.set_blocking(master, False)
+        return master, (slave, slave, slave)
+
+    def read(self) -> tuple[int, bytes] | None:
+        with self._reading:
+            while self._outputs and not self._closed:
+                poller = select.poll()
+                for fd in (self._woken, *self._outputs):
+                    poller.register(fd, select.POLLIN)
+                ready = [fd for fd, _ in poller.poll() if fd != self._woken]
+                for fd in ready:
+                    try:
+                        data = os.read(fd, _READ)
+                    except BlockingIOError:
+                        continue
+                    except OSError:
+                        data = b""  # how a terminal says that nobody is at its other end
+                    if data:
+                        return self._outputs[fd], data
+                    del self._outputs[fd]
+                    if fd != self._master:
+                        os.close(fd)
+            return None
+
+    def write(self, data: bytes) -> None:
+        with self._writing:
+            rest = memoryview(data)
+            while rest and not self._closed and self._input >= 0:
+                try:
+                    rest = rest[os.write(self._input, rest) :]
+                except BlockingIOError:
+                    poller = select.poll()
+                    poller.register(self._woken, select.POLLIN)
+                    poller.register(self._input, select.POLLOUT)
+                    poller.poll()
+                except OSError:
+                    return  # it has ended
+
+    def end_input(self) -> None:
+        if self._master is not None:
+            self.write(b"\x04")
+            return
+        with self._writing:
+            if self._input >= 0:
+                os.close(self._input)
+                self._input = -1
+
+    def resize(self, size: Size) -> None:
+        with self._writing:
+            if self._master is not None and not self._closed:
+                _set_size(self._master, size)
+
+    def exit_code(self) -> int:
+        words = b""
+        try:
+            while not words.endswith(b"\n") and (data := self._control.recv(64)):
+                words += data
+        except OSError:
+            pass
+        return int(words) if words.strip().isdigit() else NO_CODE
+
+    def close(self) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            os.write(self._wake, b"x")
+            try:
+                self._control.shutdown(socket.SHUT_WR)  # it kills what it runs, and ends
+            except OSError:
+                pass
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired as error:
+                self._process.kill()
+                raise RuntimeFault("a terminal does not end: a process of it hangs in the kernel") from error
+            finally:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        with self._reading, self._writing:
+            mine = {self._woken, self._wake, *self._outputs, *([self._input] if self._input >= 0 else [])}
+            mine |= {self._master} if self._master is not None else set()
+            for fd in mine:
+                os.close(fd)
+            self._outputs, self._input, self._master = {}, -1, None
+        self._control.close()
+
+
+def _pipes() -> tuple[tuple[int, int, int], int, dict[int, int]]:
+    """The command's ends, ours for its input, and ours for its output."""
+    theirs_in, ours_in = os.pipe2(os.O_CLOEXEC)
+    ours_out, theirs_out = os.pipe2(os.O_CLOEXEC)
+    ours_err, theirs_err = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(ours_in, False)
+    return (theirs_in, theirs_out, theirs_err), ours_in, {ours_out: OUT, ours_err: ERR}
+
+
+def _set_size(terminal: int, size: Size) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))

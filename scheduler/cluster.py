@@ -17,6 +17,7 @@ from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.control.experiments.results import RunResults
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
@@ -182,6 +183,7 @@ class Cluster:
             idle=self.idle,
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
+            record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
         )
         self.forecaster = Forecaster(
             self.db,

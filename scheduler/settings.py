@@ -133,4 +133,9 @@ class ClusterSettings(BaseModel):
         default_factory=list,
         description="networks that are not on the internet and to which webhooks may lead, such as 10.1.0.0/16",
     )
+    gpu_prices: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
+        default_factory=dict,
+        description="type of GPU -> price of an hour of one, in any currency; `*`: of all other types. For the cost of "
+        "runs and advice",
+    )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")

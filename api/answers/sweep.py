@@ -86,7 +86,7 @@ class RunOut(AnswerModel):
     best: float | None = Field(description="the best of all its values")
 
     @classmethod
-    def of(cls, row: Row[Any], goal: str, sweep: SweepStatus) -> Self:
+    def of(cls, row: Row[Any], goal: str, sweep: SweepStatus, **more: object) -> Self:
         if row.job_id is None:
             state = "pending" if sweep is SweepStatus.RUNNING else JobStatus.CANCELLED.value
         else:
@@ -104,6 +104,7 @@ class RunOut(AnswerModel):
                 "finished_at": row.finished_at,
                 "last": row.last,
                 "best": row.highest if goal == "max" else row.lowest,
+                **more,
             }
         )
 

@@ -13,6 +13,7 @@ import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
+from schedulearn.api.cli.experiments.experiment import experiment
 from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.hands.exec import exec_
 from schedulearn.api.cli.history import events, telemetry, timeline
@@ -61,7 +62,25 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
+    *(
+        serve,
+        run,
+        submit,
+        sweep,
+        experiment,
+        ls,
+        show,
+        logs,
+        files,
+        cp,
+        cancel,
+        prio,
+        top,
+        policy,
+        hosts,
+        simulate,
+        usage,
+    ),
     *(wait, resubmit, rm, init, import_),
     exec_,
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),

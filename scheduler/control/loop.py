@@ -84,6 +84,7 @@ class SchedulerLoop:
         idle: IdleWatch,
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
+        record_results: Callable[[float], None] = lambda now: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -98,6 +99,7 @@ class SchedulerLoop:
         self.host_grace_s = settings.host_grace
         self.policy = policy
         self._quotas = quotas
+        self._record_results = record_results
         self.interval_s = settings.interval
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
@@ -227,6 +229,7 @@ class SchedulerLoop:
         if lost := hopeless(state):
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
+        self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
         if advance_sweeps(self.db, now):
             state = self._load()
         return state

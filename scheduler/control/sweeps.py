@@ -59,10 +59,12 @@ class Sweeps:
         idempotency_key: str | None = None,
         answer: Answer[A] | None = None,
         asked: SweepSpec | None = None,
+        design: dict[str, object] | None = None,
     ) -> A:
         """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
         anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep. `asked`:
-        what the request said, where that is not what `spec` says: a branch names another commit now."""
+        what the request said, where that is not what `spec` says: a branch names another commit now. `design`: of an
+        experiment, kept beside it."""
         runs = list(runs_of(spec))
         for number, params in enumerate(runs, 1):
             try:
@@ -76,7 +78,7 @@ class Sweeps:
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
             "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
             "reason": SweepReason.STARTED, "message": f"Started with {len(runs)} runs.", "created_at": now,
-            "idempotency_key": idempotency_key, "request_hash": digest,
+            "idempotency_key": idempotency_key, "request_hash": digest, "design": design,
         }  # fmt: skip
 
         def change(conn: Connection) -> A:

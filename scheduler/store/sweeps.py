@@ -22,6 +22,7 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
+    null,
     or_,
     select,
     update,
@@ -33,7 +34,7 @@ from schedulearn.scheduler.core.states import TERMINAL, WAITS, JobStatus
 from schedulearn.scheduler.core.sweeps import UNFINISHED, SweepProgress, SweepReason, SweepStatus
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column
+from schedulearn.scheduler.store.columns import EnumColumn, InstantColumn, json_column, json_or_none_column
 from schedulearn.scheduler.store.models import Job, Metric
 
 _STATES = ", ".join(f"'{status.value}'" for status in SweepStatus)
@@ -65,6 +66,10 @@ class Sweep(SQLModel, table=True):
     finished_at: float | None = Field(default=None, sa_type=InstantColumn)
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
+    design: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
+    """Of an experiment or a search: what its runs are made of; None: an ordinary sweep."""
+    open: bool = Field(default=False, sa_column_kwargs={"server_default": "0"})
+    """More runs may come: it does not end with those that there are."""
 
 
 class SweepRun(SQLModel, table=True):
@@ -81,6 +86,8 @@ class SweepRun(SQLModel, table=True):
     is deleted later leaves a run that was started."""
     tries: int = 0
     """Jobs that it had: one more with each retry."""
+    results: dict[str, float] | None = Field(default=None, sa_column=json_or_none_column())
+    """What its job came to; None: it has not ended."""
 
 
 SweepRow = Row[Any]
@@ -142,10 +149,18 @@ def sweep_by_key(conn: Connection, idempotency_key: str) -> SweepRow | None:
 
 
 def list_sweeps(
-    conn: Connection, *, states: Sequence[str] = (), user: str | None = None, after: str | None = None, limit: int = 20
+    conn: Connection,
+    *,
+    states: Sequence[str] = (),
+    user: str | None = None,
+    after: str | None = None,
+    limit: int = 20,
+    designed: bool = False,
 ) -> list[SweepRow]:
-    """Newest first; `after` is the id that the page before ended with."""
+    """Newest first; `after` is the id that the page before ended with. `designed`: only experiments and searches."""
     query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit)
+    if designed:
+        query = query.where(col(Sweep.design).is_not(null()))
     if states:
         query = query.where(col(Sweep.status).in_(states))
     if user is not None:
@@ -187,7 +202,7 @@ def forget_unsuccessful(conn: Connection, sweep_id: str) -> int:
     """Makes runs pending whose job failed, ran into its time limit or was cancelled; how many."""
     bad = select(col(Job.id)).where(col(Job.sweep) == sweep_id, col(Job.status).in_([*_BAD, JobStatus.CANCELLED]))
     where = (col(SweepRun.sweep_id) == sweep_id, col(SweepRun.job_id).in_(bad))
-    return conn.execute(update(SweepRun).where(*where).values(job_id=None)).rowcount
+    return conn.execute(update(SweepRun).where(*where).values(job_id=None, results=null())).rowcount
 
 
 def move_sweep(
@@ -206,7 +221,7 @@ def add_sweep_event(
     repository.add_event(conn, now, f"sweep.{status}", code=reason, message=told, data={"sweep": sweep_id})
 
 
-_RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries)
+_RUN = (SweepRun.number, SweepRun.params, SweepRun.job_id, SweepRun.tries, SweepRun.results)
 _OF_JOB = (Job.status, Job.message, Job.exit_code, Job.started_at, Job.finished_at, Job.run_seconds)
 _OF_METRIC = (Metric.last, Metric.lowest, Metric.highest)
 

@@ -122,6 +122,14 @@ class Monitor:
         reading = None if uuid in self._simulated_uuids else self.reading(uuid)
         return reading.utilization if reading is not None else None
 
+    def mean_utilization(self, uuid: str, since: float, until: float) -> float | None:
+        """Of a GPU in this time, in per cent, as far as memory reaches; None for simulated GPUs."""
+        if uuid in self._simulated_uuids:
+            return None
+        used = [point.values[0] for point in self.telemetry.points(uuid, since, until)]
+        known = [value for value in used if value is not None]
+        return sum(known) / len(known) if known else None
+
     def looked_at(self, host_id: str) -> float | None:
         """When the GPUs of a host were last looked at; None if no probe speaks for it now."""
         watch = self._watches.get(host_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apis import FIVE_KEYS, Api, openapi, serve_api
+from apis import FIVE_KEYS, Api, openapi, run_experiment, serve_api
 from clusters import wait_for
 from gpu_probes.memory import FakeProbe
 from schemas import check_answer, faults
@@ -42,6 +42,10 @@ DIGEST = f"sha256:{hashlib.sha256(bytes(10240)).hexdigest()}"
 SWEEP = {
     "name": "lr", "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 5,
     "command": "train --lr {lr}", "env": {"A": "b"}}, "grid": {"lr": [0.1, "x", 1, True]}, "max_parallel": 2,
+}  # fmt: skip
+EXPERIMENT = {
+    "name": "batches", "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "command": "true"},
+    "factors": {"batch_size": [32, 64], "epochs": [1, 2]}, "replications": 2, "max_parallel": 4,
 }  # fmt: skip
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
@@ -90,12 +94,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
         sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]
+        measured = run_experiment(api, {**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 1}})
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
         api.http.post("/api/v1/users", json={"name": "ada"})
         names = {
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
+            "measured": measured,
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -158,6 +164,10 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/sweeps/{sweep_id}"): [Ask(), Ask(query={"limit": 1, "metric": "x", "goal": "max"})],
     ("POST", "/api/v1/sweeps/{sweep_id}/cancel"): [Ask()],
     ("POST", "/api/v1/sweeps/{sweep_id}/retry"): [Ask()],
+    ("POST", "/api/v1/experiments"): [Ask({**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 5}})],
+    ("GET", "/api/v1/experiments"): [Ask(), Ask(query={"limit": 1, "state": "running"})],
+    ("GET", "/api/v1/experiments/{sweep_id}"): [Ask(), Ask(path="/api/v1/experiments/{measured}")],
+    ("GET", "/api/v1/experiments/{sweep_id}/analysis"): [Ask(path="/api/v1/experiments/{measured}/analysis")],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],

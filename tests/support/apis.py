@@ -123,6 +123,24 @@ def serve_api(
     runtime.check()
 
 
+def run_experiment(api: Api, body: dict[str, Any]) -> str:
+    """An experiment of which each run has succeeded."""
+    answer = api.http.post("/api/v1/experiments", json=body)
+    assert answer.status_code == 201, answer.text
+    found = answer.json()["id"]
+    finished: set[str] = set()
+
+    def ended() -> bool:
+        for job in api.http.get("/api/v1/jobs", params={"state": "running", "limit": 100}).json()["items"]:
+            if job["sweep"] == found and job["id"] not in finished:
+                finished.add(job["id"])
+                api.runtime.finish(f"schedulearn-{job['id']}-1-0", 0)
+        return bool(api.http.get(f"/api/v1/sweeps/{found}").json()["finished_at"])
+
+    wait_for(ended, what="the end of all runs")
+    return str(found)
+
+
 def read_sse(response: httpx.Response, seconds: float = 10.0) -> Iterator[dict[str, Any]]:
     """{id, event, data} of each server-sent event."""
     found: dict[str, Any] = {}

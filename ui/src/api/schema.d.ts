@@ -184,6 +184,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiments
+         * @description Newest first; without ordinary sweeps.
+         */
+        get: operations["list_experiments_api_v1_experiments_get"];
+        put?: never;
+        /**
+         * Start Experiment
+         * @description Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first.
+         */
+        post: operations["start_experiment_api_v1_experiments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Experiment
+         * @description An experiment, or any sweep, with what each of its runs came to.
+         */
+        get: operations["get_experiment_api_v1_experiments__sweep_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{sweep_id}/analysis": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Analyze Experiment
+         * @description Which factors change a response, and by how much: an analysis of variance over the runs that have it.
+         */
+        get: operations["analyze_experiment_api_v1_experiments__sweep_id__analysis_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/gpus": {
         parameters: {
             query?: never;
@@ -1301,6 +1365,46 @@ export interface components {
              */
             when?: "ok" | "any";
         };
+        /**
+         * AnalysisOut
+         * @description An analysis of variance with sums of squares of type II, and the mean of each point.
+         */
+        AnalysisOut: {
+            /** Cells */
+            cells: components["schemas"]["CellOut"][];
+            /** Confidence */
+            confidence: number;
+            /**
+             * Error
+             * @description the part of it that no term explains
+             */
+            error: number;
+            /** Error Df */
+            error_df: number;
+            /** Mean */
+            mean: number;
+            /** R2 */
+            r2: number;
+            /** Response */
+            response: string;
+            /**
+             * Responses
+             * @description what else could be asked for
+             */
+            responses: string[];
+            /**
+             * Runs
+             * @description that have this response
+             */
+            runs: number;
+            /** Terms */
+            terms: components["schemas"]["TermOut"][];
+            /**
+             * Total
+             * @description sum of squares around the mean
+             */
+            total: number;
+        };
         /** Batch */
         Batch: {
             /** Items */
@@ -1364,6 +1468,24 @@ export interface components {
             min_local: number;
             /** Why */
             why: string;
+        };
+        /** CellOut */
+        CellOut: {
+            /** High */
+            high: number | null;
+            /** Levels */
+            levels: {
+                [key: string]: boolean | number | string;
+            };
+            /**
+             * Low
+             * @description of the interval of the mean; null: one run tells nothing of its spread
+             */
+            low: number | null;
+            /** Mean */
+            mean: number;
+            /** Runs */
+            runs: number;
         };
         /** ChangeOut */
         ChangeOut: {
@@ -1651,6 +1773,189 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["EventOut"][];
+        };
+        /** ExperimentDetail */
+        ExperimentDetail: {
+            counts: components["schemas"]["SweepCounts"];
+            /** Created At */
+            created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | null;
+            /** Factors */
+            factors: string[];
+            /** Finished At */
+            finished_at: string | null;
+            /** Id */
+            id: string;
+            /** Max Failures */
+            max_failures: number | null;
+            /** Max Parallel */
+            max_parallel: number;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            metric: components["schemas"]["ObjectiveOut"];
+            /** Name */
+            name: string;
+            /**
+             * Next
+             * @description give it as `after` for the next page of the table; null on the last
+             */
+            next: number | null;
+            /** Parameters */
+            parameters: string[];
+            reason: components["schemas"]["SweepReason"];
+            /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
+            /**
+             * Responses
+             * @description what the runs of this page were measured by
+             */
+            responses: string[];
+            /**
+             * Runs
+             * @description how many it has
+             */
+            runs: number;
+            state: components["schemas"]["SweepStatus"];
+            /** Table */
+            table: components["schemas"]["TrialOut"][];
+            /** User */
+            user: string;
+        };
+        /**
+         * ExperimentOut
+         * @description A sweep with factors: `POST /sweeps/{id}/cancel` ends it, `POST /sweeps/{id}/retry` tries again what failed.
+         */
+        ExperimentOut: {
+            counts: components["schemas"]["SweepCounts"];
+            /** Created At */
+            created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | null;
+            /** Factors */
+            factors: string[];
+            /** Finished At */
+            finished_at: string | null;
+            /** Id */
+            id: string;
+            /** Max Failures */
+            max_failures: number | null;
+            /** Max Parallel */
+            max_parallel: number;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            metric: components["schemas"]["ObjectiveOut"];
+            /** Name */
+            name: string;
+            /** Parameters */
+            parameters: string[];
+            reason: components["schemas"]["SweepReason"];
+            /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
+            /**
+             * Runs
+             * @description how many it has
+             */
+            runs: number;
+            state: components["schemas"]["SweepStatus"];
+            /** User */
+            user: string;
+        };
+        /** ExperimentPage */
+        ExperimentPage: {
+            /** Items */
+            items: components["schemas"]["ExperimentOut"][];
+            /**
+             * Next
+             * @description give it as `cursor` for the next page; null on the last
+             */
+            next: string | null;
+        };
+        /**
+         * ExperimentSpec
+         * @description What `POST /api/v1/experiments` takes.
+         */
+        ExperimentSpec: {
+            /**
+             * Count
+             * @description points of the design random
+             */
+            count?: number | null;
+            /**
+             * Design
+             * @description 2k: two levels a factor, every combination; factorial: every combination of the levels; grid: the same, with spans cut into `levels`; random: `count` points drawn by `seed`
+             * @default factorial
+             * @enum {string}
+             */
+            design?: "2k" | "factorial" | "grid" | "random";
+            /**
+             * Factors
+             * @description parameter of the job -> its levels
+             */
+            factors: {
+                [key: string]: components["schemas"]["Levels"] | (boolean | number | string)[];
+            };
+            /**
+             * Job
+             * @description as of a sweep: the keys of POST /jobs but for the name
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * Max Failures
+             * @description as of a sweep
+             */
+            max_failures?: number | null;
+            /**
+             * Max Parallel
+             * @description runs that wait or run at once; several disturb each other
+             * @default 1
+             */
+            max_parallel?: number;
+            metric?: components["schemas"]["Objective"];
+            /**
+             * Name
+             * @description for people; its runs are called NAME-1, NAME-2, ...
+             */
+            name: string;
+            /**
+             * Order
+             * @description in which runs start; shuffled: what changes with time does not pass for the effect of a factor
+             * @default shuffled
+             * @enum {string}
+             */
+            order?: "shuffled" | "given";
+            /**
+             * Replications
+             * @description how often each point is tried
+             * @default 1
+             */
+            replications?: number;
+            /**
+             * Seed
+             * @description of the order, and of random points
+             * @default 0
+             */
+            seed?: number;
         };
         /**
          * FailureOut
@@ -2799,6 +3104,25 @@ export interface components {
              */
             status: number | null;
         };
+        /**
+         * Levels
+         * @description Numbers between two; `levels`: so many of them at equal distances, for the design `grid`.
+         */
+        Levels: {
+            /** Levels */
+            levels?: number | null;
+            /** Max */
+            max: number;
+            /** Min */
+            min: number;
+            /**
+             * Scale
+             * @description log: each power of ten is as likely
+             * @default linear
+             * @enum {string}
+             */
+            scale?: "linear" | "log";
+        };
         /** MeetingIn */
         MeetingIn: {
             /**
@@ -3729,6 +4053,45 @@ export interface components {
             /** Until */
             until: string;
         };
+        /** TermOut */
+        TermOut: {
+            /**
+             * Df
+             * @description degrees of freedom
+             */
+            df: number;
+            /**
+             * Effect
+             * @description half the difference that two levels make; null: not a complete 2^k design
+             */
+            effect: number | null;
+            /** Effect High */
+            effect_high: number | null;
+            /** Effect Low */
+            effect_low: number | null;
+            /**
+             * F
+             * @description null: there is no noise to compare with
+             */
+            f: number | null;
+            /**
+             * Factors
+             * @description several: they act together
+             */
+            factors: string[];
+            /**
+             * P
+             * @description how likely so large a share is by chance alone
+             */
+            p: number | null;
+            /**
+             * Share
+             * @description of all variation
+             */
+            share: number;
+            /** Sum Of Squares */
+            sum_of_squares: number;
+        };
         /** TimelineOut */
         TimelineOut: {
             /**
@@ -3837,6 +4200,55 @@ export interface components {
              * @description up to when it was looked at; null: to the end
              */
             until: string | null;
+        };
+        /** TrialOut */
+        TrialOut: {
+            /**
+             * Best
+             * @description the best of all its values
+             */
+            best: number | null;
+            /** Exit Code */
+            exit_code: number | null;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Job
+             * @description null: it has none yet
+             */
+            job: string | null;
+            /**
+             * Last
+             * @description the last value of the metric that was logged; null: none was
+             */
+            last: number | null;
+            /** Message */
+            message: string;
+            /** Number */
+            number: number;
+            /** Params */
+            params: {
+                [key: string]: boolean | number | string;
+            };
+            /**
+             * Results
+             * @description what it came to, by name; null: it has not ended; empty: it did not succeed
+             */
+            results: {
+                [key: string]: number;
+            } | null;
+            /** Started At */
+            started_at: string | null;
+            /**
+             * State
+             * @description of its job. pending: it has none yet; deleted: its job was
+             */
+            state: components["schemas"]["JobStatus"] | ("pending" | "deleted");
+            /**
+             * Tries
+             * @description jobs that it had
+             */
+            tries: number;
         };
         /**
          * UsageOut
@@ -4401,6 +4813,202 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiments_api_v1_experiments_get: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                /** @description only these states */
+                state?: components["schemas"]["SweepStatus"][];
+                user?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentPage"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_experiment_api_v1_experiments_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExperimentSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_experiment_api_v1_experiments__sweep_id__get: {
+        parameters: {
+            query?: {
+                /** @description only runs with a number above this */
+                after?: number;
+                /** @description runs of the table */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentDetail"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    analyze_experiment_api_v1_experiments__sweep_id__analysis_get: {
+        parameters: {
+            query?: {
+                /** @description of the intervals */
+                confidence?: number;
+                /** @description by what runs are compared */
+                response?: string;
+            };
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnalysisOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

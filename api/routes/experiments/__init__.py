@@ -1,0 +1,1 @@
+"""Routes of experiments, advice and the search for a configuration."""

@@ -1,0 +1,1 @@
+"""Experiments evaluated, response time and accuracy predicted, configurations sought. Pure."""

@@ -1,0 +1,1 @@
+"""What runs of sweeps and experiments came to, and what is learned from it."""

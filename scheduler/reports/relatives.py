@@ -9,7 +9,7 @@ from sqlmodel import col
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.records import JobHistory, Relative
 from schedulearn.scheduler.reports.store import NOISE, STALL, observations_of, points_of, profile_of
-from schedulearn.scheduler.store.models import Job, Observation, Profile
+from schedulearn.scheduler.store.models import Job, PassMeasurement, Profile
 
 REMEMBERED = 40  # of a family: measurements, and jobs that ended
 CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
@@ -49,11 +49,11 @@ def _most_telling(conn: Connection, job_id: str) -> str | None:
     family = conn.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
     if not family:
         return None
-    most = func.max(col(Observation.num_gpus)).label("most")
+    most = func.max(col(PassMeasurement.num_gpus)).label("most")
     query = (
         select(col(Profile.job_id), most)
         .join(Job, col(Job.id) == col(Profile.job_id))
-        .join(Observation, col(Observation.job_id) == col(Profile.job_id))
+        .join(PassMeasurement, col(PassMeasurement.job_id) == col(Profile.job_id))
         .where(col(Job.family) == family, col(Job.id) != job_id)
         .group_by(col(Profile.job_id))
         .order_by(col(Profile.reported_at).desc())

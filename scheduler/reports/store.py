@@ -17,7 +17,7 @@ from schedulearn.scheduler.reports.records import BatchLimits, LastReport, Measu
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.models import Gpu, Metric, Observation, Profile
+from schedulearn.scheduler.store.models import Gpu, Metric, PassMeasurement, Profile
 
 MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
@@ -107,7 +107,7 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
     return select(*(col(getattr(table, name)) for name in fields))
 
 
-_PASSES = _columns(Observation, MeasuredPasses._fields).order_by(col(Observation.at))
+_PASSES = _columns(PassMeasurement, MeasuredPasses._fields).order_by(col(PassMeasurement.at))
 _LAST_REPORT = _columns(Profile, LastReport._fields)
 
 
@@ -133,7 +133,7 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
 
 def observations_of(conn: Connection, job_ids: Sequence[str]) -> list[MeasuredPasses]:
     """Oldest change first."""
-    return [MeasuredPasses._make(row) for row in conn.execute(_PASSES.where(col(Observation.job_id).in_(job_ids)))]
+    return [MeasuredPasses._make(row) for row in conn.execute(_PASSES.where(col(PassMeasurement.job_id).in_(job_ids)))]
 
 
 def profile_of(conn: Connection, job_id: str) -> LastReport | None:
@@ -205,14 +205,16 @@ def _store_observations(
         if key in known:
             merged = _merged(known[key], latest)
             means = {"grad_time": merged.grad_time, "iter_time": merged.iter_time}
-            conn.execute(update(Observation).where(_row(job_id, merged)).values(passes=merged.passes, at=now, **means))
+            conn.execute(
+                update(PassMeasurement).where(_row(job_id, merged)).values(passes=merged.passes, at=now, **means)
+            )
         else:
             merged = latest._replace(passes=min(latest.passes, COUNT_CAP))
-            conn.execute(insert(Observation).values(job_id=job_id, **merged._asdict()))
+            conn.execute(insert(PassMeasurement).values(job_id=job_id, **merged._asdict()))
             new += 1
         known[key] = merged
     for passes in before[: max(0, len(before) + new - MAX_ROWS)]:  # those that were not seen for the longest time
-        conn.execute(delete(Observation).where(_row(job_id, passes), col(Observation.at) == passes.at))
+        conn.execute(delete(PassMeasurement).where(_row(job_id, passes), col(PassMeasurement.at) == passes.at))
 
 
 def _merged(old: MeasuredPasses, latest: MeasuredPasses) -> MeasuredPasses:
@@ -228,11 +230,11 @@ def _merged(old: MeasuredPasses, latest: MeasuredPasses) -> MeasuredPasses:
 def _row(job_id: str, passes: MeasuredPasses) -> ColumnElement[bool]:
     """The row of passes of this shape."""
     return (
-        (col(Observation.job_id) == job_id)
-        & (col(Observation.gpu_type) == passes.gpu_type)
-        & (col(Observation.num_nodes) == passes.num_nodes)
-        & (col(Observation.num_gpus) == passes.num_gpus)
-        & (col(Observation.atomic_batch) == passes.atomic_batch)
+        (col(PassMeasurement.job_id) == job_id)
+        & (col(PassMeasurement.gpu_type) == passes.gpu_type)
+        & (col(PassMeasurement.num_nodes) == passes.num_nodes)
+        & (col(PassMeasurement.num_gpus) == passes.num_gpus)
+        & (col(PassMeasurement.atomic_batch) == passes.atomic_batch)
     )
 
 

@@ -352,8 +352,10 @@ class Profile(SQLModel, table=True):
     steps: int = 0
 
 
-class Observation(SQLModel, table=True):
+class PassMeasurement(SQLModel, table=True):
     """Measured passes of a job, together for each kind of allocation and batch."""
+
+    __tablename__ = "observation"
 
     job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
     gpu_type: str = Field(primary_key=True)

@@ -19,7 +19,8 @@ from schedulearn.api.cli.hands.exec import exec_
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
 from schedulearn.api.cli.job_files.commands import import_, init
-from schedulearn.api.cli.jobs import cancel, logs, ls, prio, show
+from schedulearn.api.cli.jobs import logs, ls, prio, show
+from schedulearn.api.cli.lifecycle.cancel import cancel
 from schedulearn.api.cli.lifecycle.resubmit import resubmit
 from schedulearn.api.cli.lifecycle.rm import rm
 from schedulearn.api.cli.lifecycle.wait import wait

@@ -1,9 +1,8 @@
-"""ls, show, logs, cancel, prio."""
+"""ls, show, logs, prio."""
 
 from __future__ import annotations
 
 import json
-import sys
 
 import click
 
@@ -24,7 +23,7 @@ from schedulearn.api.cli.common import (
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
 from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
-from schedulearn.api.client.client import ClientError, Json
+from schedulearn.api.client.client import Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
@@ -240,58 +239,6 @@ def logs(session: Session, following: bool, job: str) -> int:
     for piece in session.client.logs(job_id):
         write_log(piece)
     return 0
-
-
-@click.command(cls=Command)
-@click.argument("jobs", nargs=-1, metavar="JOB...")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="All unfinished jobs with this label.")
-@click.option("--user", help="Of this user, with --label.  [default: you]")
-@click.option("-y", "--yes", is_flag=True, help="Don't ask, with --label on a terminal.")
-@pass_session
-def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
-    """Ends jobs: those that wait at once, those that run by SIGTERM, then SIGKILL.
-
-    With --label it ends your own jobs that have all these labels. With --json it prints {"items": [...]}.
-
-    \b
-    Examples:
-      schedulearn cancel last
-      schedulearn cancel --label sweep=lr
-      schedulearn cancel $(schedulearn ls --json | jq -r '.items[].id')
-    """
-    if bool(jobs) == bool(labels):
-        raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
-    if user is not None and not labels:
-        raise click.UsageError("--user goes with --label")
-    chosen = jobs or _labelled(session, labels, session.user() if user is None else user, yes)
-    done: list[Json] = []
-    failed = 0
-    for given in chosen:
-        try:
-            done.append(session.client.cancel(session.job_id(given)))
-        except ClientError as error:
-            click.echo(f"Error: {clean(str(error))}", err=True)
-            failed = 1
-            continue
-        if not session.as_json:
-            click.echo(f"{done[-1]['id']} {done[-1]['state']}: {clean(done[-1]['message'])}")
-    if session.as_json:
-        print_json({"items": done})
-    sys.stdout.flush()
-    return failed
-
-
-def _labelled(session: Session, labels: tuple[str, ...], user: str, yes: bool) -> list[str]:
-    """Ids of the user's unfinished jobs with these labels. Raises ClientError if there is none; asks on a terminal."""
-    having = dict(key_and_value(label, "--label") for label in labels)
-    found = session.client.all_jobs(UNFINISHED, user=user, labels=having)["items"] if user else []
-    if not found:
-        raise ClientError(f"{user or 'nobody'} has no unfinished job with {', '.join(labels)}")
-    if session.pretty and not yes:
-        for job in found:
-            click.echo(f"{job['id']} {clean(job['name'])}, {job['state']}")
-        click.confirm(f"Cancel {len(found)} job{'s' * (len(found) != 1)}?", abort=True)
-    return [str(job["id"]) for job in found]
 
 
 @click.command(cls=Command)

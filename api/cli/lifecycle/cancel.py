@@ -1,0 +1,38 @@
+"""cancel: jobs that wait or run."""
+
+from __future__ import annotations
+
+import click
+
+from schedulearn.api.cli.common import Command, Session, clean, pass_session
+from schedulearn.api.cli.jobs import UNFINISHED
+from schedulearn.api.cli.lifecycle.chosen_jobs import check_choice, for_each, labelled_jobs
+
+
+@click.command(cls=Command)
+@click.argument("jobs", nargs=-1, metavar="JOB...")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="All unfinished jobs with this label.")
+@click.option("--user", help="Of this user, with --label.  [default: you]")
+@click.option("-y", "--yes", is_flag=True, help="Don't ask, with --label on a terminal.")
+@pass_session
+def cancel(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None, yes: bool) -> int:
+    """Ends jobs: those that wait at once, those that run by SIGTERM, then SIGKILL.
+
+    With --label it ends your own jobs that have all these labels. With --json it prints {"items": [...]}.
+
+    \b
+    Examples:
+      schedulearn cancel last
+      schedulearn cancel --label sweep=lr
+      schedulearn cancel $(schedulearn ls --json | jq -r '.items[].id')
+    """
+    check_choice(jobs, labels, user)
+    found = labelled_jobs(session, labels, user, UNFINISHED, "unfinished") if labels else []
+    if found and session.pretty and not yes:
+        for job in found:
+            click.echo(f"{job['id']} {clean(job['name'])}, {job['state']}")
+        click.confirm(f"Cancel {len(found)} job{'s' * (len(found) != 1)}?", abort=True)
+    ids = [*jobs, *(str(job["id"]) for job in found)]
+    return for_each(
+        session, ids, session.client.cancel, lambda job: f"{job['id']} {job['state']}: {clean(job['message'])}"
+    )

@@ -1,0 +1,51 @@
+"""The jobs that a command is for, given by their ids or by labels, and one thing done to each of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+import click
+
+from schedulearn.api.cli.common import Session, clean, key_and_value, print_json
+from schedulearn.api.client.client import ClientError, Json
+
+
+def labelled_jobs(
+    session: Session, labels: tuple[str, ...], user: str | None, states: list[str], kind: str
+) -> list[Json]:
+    """Jobs in these states (`kind` names them) with all these labels, of `user`, by default one's own. Raises
+    ClientError if there is none."""
+    owner = session.user() if user is None else user
+    having = dict(key_and_value(label, "--label") for label in labels)
+    found: list[Json] = session.client.all_jobs(states, user=owner, labels=having)["items"] if owner else []
+    if not found:
+        raise ClientError(f"{owner or 'nobody'} has no {kind} job with {', '.join(labels)}")
+    return found
+
+
+def check_choice(jobs: tuple[str, ...], labels: tuple[str, ...], user: str | None) -> None:
+    """Raises click's UsageError unless jobs are given in one way."""
+    if bool(jobs) == bool(labels):
+        raise click.UsageError("say which jobs: ids, or --label KEY=VALUE")
+    if user is not None and not labels:
+        raise click.UsageError("--user goes with --label")
+
+
+def for_each(session: Session, jobs: Iterable[str], do: Callable[[str], Json], told: Callable[[Json], str]) -> int:
+    """Does it to all that let it, and tells each. Returns 1 if one did not, else 0."""
+    done: list[Json] = []
+    failed = 0
+    for given in jobs:
+        try:
+            done.append(do(session.job_id(given)))
+        except ClientError as error:
+            click.echo(f"Error: {clean(str(error))}", err=True)
+            failed = 1
+            continue
+        if not session.as_json:
+            click.echo(told(done[-1]))
+    if session.as_json:
+        print_json({"items": done})
+    sys.stdout.flush()
+    return failed

@@ -38,7 +38,7 @@ from schedulearn.api.routes import (
     usage,
     webhooks,
 )
-from schedulearn.api.routes.experiments import experiments
+from schedulearn.api.routes.experiments import advice, experiments
 from schedulearn.api.routes.inputs import code, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
@@ -103,31 +103,9 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs,
-        code,
-        files,
-        sweeps,
-        experiments,
-        data_sets,
-        hosts,
-        disk,
-        policy,
-        reports,
-        events,
-        metrics,
-        legacy,
-        usage,
-        telemetry,
-        timeline,
-        quotas,
-        terminals,
-        secrets,
-        sessions,
-        tokens,
-        users,
-        webhooks,
-        page,
-    )
+        jobs, code, files, sweeps, experiments, advice, data_sets, hosts, disk, policy, reports, events, metrics,
+        legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
+    )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
     app.get("/healthz", tags=["health"])(healthz)

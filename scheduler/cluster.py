@@ -17,6 +17,7 @@ from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.code.store import CodeStore
+from schedulearn.scheduler.control.experiments.advisor import Advisor
 from schedulearn.scheduler.control.experiments.results import RunResults
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
@@ -193,6 +194,7 @@ class Cluster:
             self.utilization,
             partial(time_left, self._directory.agents),
         )
+        self.advisor = Advisor(self.db, self.forecaster.wait_of, chosen.gpu_prices)
         self.parking: Parking | None = None
         if chosen.scaling_hook:
             self.parking = Parking(

@@ -57,6 +57,7 @@ TABLE: dict[str, Need] = {
     "POST /api/v1/code": Need.USER,
     "POST /api/v1/sweeps": Need.USER,
     "POST /api/v1/experiments": Need.USER,
+    "POST /api/v1/advise": Need.USER,
     "GET /api/v1/tokens": Need.USER,
     "POST /api/v1/tokens": Need.USER,
     "DELETE /api/v1/tokens/{token_id}": Need.USER,

@@ -8,6 +8,8 @@ from typing import Any
 
 from schedulearn.api.client.transport import Json, Transport, part
 
+_ADVICE_S = 150.0
+
 
 class ExperimentCalls(Transport):
     """Part of `Client`. An experiment is a sweep: `cancel_sweep` and `retry_sweep` take its id."""
@@ -36,3 +38,7 @@ class ExperimentCalls(Transport):
         """Which factors change a response, and by how much."""
         given = {"response": response, "confidence": confidence}
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
+
+    def advise(self, spec: Mapping[str, Any]) -> Json:
+        """With which batch size and how many GPUs a job meets its objective; stores nothing. Takes seconds."""
+        return self._object("POST", "advise", json=dict(spec), timeout=_ADVICE_S)

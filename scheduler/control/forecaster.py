@@ -151,6 +151,11 @@ class Forecaster:
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
         return found.etas[_UNBORN], found.until
 
+    def wait_of(self, spec: JobSpec) -> float | None:
+        """Seconds until it would start if it were submitted now; None: it can't be told. Raises PolicyFault."""
+        eta, _ = self.predict_job(spec)
+        return None if eta.start is None else eta.start - self._clock()
+
     def _state(self) -> ClusterState:
         with self._db.read() as conn:
             return load_cluster_state(conn)

@@ -45,8 +45,9 @@ SWEEP = {
 }  # fmt: skip
 EXPERIMENT = {
     "name": "batches", "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "command": "true"},
-    "factors": {"batch_size": [32, 64], "epochs": [1, 2]}, "replications": 2, "max_parallel": 4,
+    "factors": {"batch_size": [32, 64], "epochs": [1, 2]}, "replications": 3, "max_parallel": 4,
 }  # fmt: skip
+ADVICE = {"job": {**EXPERIMENT["job"], "required_gpus": 1}, "max_response_time": 60}
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
@@ -168,6 +169,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/experiments"): [Ask(), Ask(query={"limit": 1, "state": "running"})],
     ("GET", "/api/v1/experiments/{sweep_id}"): [Ask(), Ask(path="/api/v1/experiments/{measured}")],
     ("GET", "/api/v1/experiments/{sweep_id}/analysis"): [Ask(path="/api/v1/experiments/{measured}/analysis")],
+    ("POST", "/api/v1/advise"): [Ask(ADVICE)],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],

@@ -137,7 +137,7 @@ def run_experiment(api: Api, body: dict[str, Any]) -> str:
                 api.runtime.finish(f"schedulearn-{job['id']}-1-0", 0)
         return bool(api.http.get(f"/api/v1/sweeps/{found}").json()["finished_at"])
 
-    wait_for(ended, what="the end of all runs")
+    wait_for(ended, seconds=60, what="the end of all runs")
     return str(found)
 
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.advisor.advice import price_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import results as store
 from schedulearn.scheduler.store.experiments.results import Ended, Recorded
 
-ANY_TYPE = "*"
-"""In `gpu_prices`: GPUs of a type that is not named."""
 _BATCH = 100  # runs that one turn records
 _MOST_METRICS = 100
 _MEMORY_S = 540.0  # what is younger is read from memory, second by second
@@ -87,7 +86,3 @@ class RunResults:
                     return None
                 cost += price * (task.ended_at - task.held_at) / _SECONDS
         return cost
-
-
-def price_of(prices: Mapping[str, float], gpu_type: str) -> float | None:
-    return prices.get(gpu_type, prices.get(ANY_TYPE))

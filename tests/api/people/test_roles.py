@@ -23,6 +23,7 @@ FOR_USERS = {
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps"), ("POST", "/api/v1/experiments")),
+    ("POST", "/api/v1/advise"),
     *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")

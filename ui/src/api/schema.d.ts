@@ -21,6 +21,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/advise": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Advise
+         * @description With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
+         *     Stores nothing; takes seconds.
+         */
+        post: operations["advise_api_v1_advise_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster": {
         parameters: {
             query?: never;
@@ -1347,6 +1368,78 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AdviceOut */
+        AdviceOut: {
+            chosen: components["schemas"]["OptionOut"];
+            /** Family */
+            family: string;
+            /**
+             * Meets
+             * @description whether the objective can be met
+             */
+            meets: boolean;
+            /**
+             * Metric Models
+             * @description likewise; empty: the metric is not predicted
+             */
+            metric_models: components["schemas"]["ScoreOut"][];
+            /**
+             * Options
+             * @description the best first
+             */
+            options: components["schemas"]["OptionOut"][];
+            /**
+             * Samples
+             * @description finished jobs of the family that it rests on
+             */
+            samples: number;
+            /**
+             * Time Models
+             * @description the first one is used
+             */
+            time_models: components["schemas"]["ScoreOut"][];
+            /** Why */
+            why: string;
+        };
+        /**
+         * AdviceSpec
+         * @description What `POST /api/v1/advise` takes.
+         */
+        AdviceSpec: {
+            /**
+             * Batch Sizes
+             * @description among which to choose; default: those that were tried
+             */
+            batch_sizes?: number[];
+            /**
+             * Deadline
+             * @description when it should be done; default: that of the job
+             */
+            deadline?: string | number | null;
+            /**
+             * Gpus
+             * @description likewise; default: powers of two up to the largest cluster
+             */
+            gpus?: number[];
+            /**
+             * Job
+             * @description the keys of POST /jobs; its name may be left out
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * Max Response Time
+             * @description seconds from now within which it should be done
+             */
+            max_response_time?: number | null;
+            metric?: components["schemas"]["Objective"];
+            /**
+             * Target
+             * @description what the metric should reach
+             */
+            target?: number | null;
+        };
         /**
          * AfterSpec
          * @description Jobs that end before this one starts.
@@ -1709,6 +1802,18 @@ export interface components {
              * @default 3600
              */
             deadline_s?: number;
+        };
+        /** EstimateOut */
+        EstimateOut: {
+            /** High */
+            high: number;
+            /**
+             * Low
+             * @description of an interval that held nine of ten finished jobs, each unseen by the model
+             */
+            low: number;
+            /** Value */
+            value: number;
         };
         /**
          * EtaOut
@@ -3295,6 +3400,38 @@ export interface components {
             /** Passes */
             passes: number;
         };
+        /** OptionOut */
+        OptionOut: {
+            /**
+             * Batch Size
+             * @description null: no finished job told its own
+             */
+            batch_size: number | null;
+            /**
+             * Cost
+             * @description null: the setting gpu_prices has no price of this type
+             */
+            cost: number | null;
+            /** Gpu Type */
+            gpu_type: string;
+            /**
+             * Meets
+             * @description it meets the objective, at the far end of its interval
+             */
+            meets: boolean;
+            /** @description what it would reach; null: too few jobs have logged it */
+            metric: components["schemas"]["EstimateOut"] | null;
+            /** Required Gpus */
+            required_gpus: number;
+            /** @description seconds from now to its end */
+            response_time: components["schemas"]["EstimateOut"];
+            run_time: components["schemas"]["EstimateOut"];
+            /**
+             * Wait Time
+             * @description seconds until it would start
+             */
+            wait_time: number;
+        };
         /** ParameterOut */
         ParameterOut: {
             /** Default */
@@ -3711,6 +3848,21 @@ export interface components {
              * @description jobs that it had
              */
             tries: number;
+        };
+        /** ScoreOut */
+        ScoreOut: {
+            /**
+             * Error
+             * @description median of the absolute errors there
+             */
+            error: number;
+            /** Model */
+            model: string;
+            /**
+             * R2
+             * @description in cross-validation: 1 is exact, 0 no better than the mean
+             */
+            r2: number;
         };
         /** SecretIn */
         SecretIn: {
@@ -4449,6 +4601,57 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    advise_api_v1_advise_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdviceSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdviceOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

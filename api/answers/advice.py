@@ -1,0 +1,81 @@
+"""Advice: configurations of a job, with what each is predicted to take and to reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field
+
+from schedulearn.api.answers.model import AnswerModel
+
+if TYPE_CHECKING:
+    from schedulearn.scheduler.advisor.advice import Estimate, Option
+    from schedulearn.scheduler.control.experiments.advisor import Advice
+
+
+class EstimateOut(AnswerModel):
+    value: float
+    low: float = Field(description="of an interval that held nine of ten finished jobs, each unseen by the model")
+    high: float
+
+    @classmethod
+    def of(cls, found: Estimate) -> Self:
+        return cls.model_validate({name: round(value, 6) for name, value in found._asdict().items()})
+
+
+class OptionOut(AnswerModel):
+    batch_size: int | None = Field(description="null: no finished job told its own")
+    required_gpus: int
+    gpu_type: str
+    wait_time: float = Field(description="seconds until it would start")
+    run_time: EstimateOut
+    response_time: EstimateOut = Field(description="seconds from now to its end")
+    metric: EstimateOut | None = Field(description="what it would reach; null: too few jobs have logged it")
+    cost: float | None = Field(description="null: the setting gpu_prices has no price of this type")
+    meets: bool = Field(description="it meets the objective, at the far end of its interval")
+
+    @classmethod
+    def of(cls, found: Option) -> Self:
+        given = found.configuration
+        return cls(
+            batch_size=given.batch_size or None,
+            required_gpus=given.gpus,
+            gpu_type=given.gpu_type,
+            wait_time=round(found.wait, 3),
+            run_time=EstimateOut.of(found.run_time),
+            response_time=EstimateOut.of(found.response_time),
+            metric=EstimateOut.of(found.metric) if found.metric is not None else None,
+            cost=None if found.cost is None else round(found.cost, 6),
+            meets=found.meets,
+        )
+
+
+class ScoreOut(AnswerModel):
+    model: str
+    r2: float = Field(description="in cross-validation: 1 is exact, 0 no better than the mean")
+    error: float = Field(description="median of the absolute errors there")
+
+
+class AdviceOut(AnswerModel):
+    family: str
+    samples: int = Field(description="finished jobs of the family that it rests on")
+    meets: bool = Field(description="whether the objective can be met")
+    why: str
+    chosen: OptionOut
+    options: list[OptionOut] = Field(description="the best first")
+    time_models: list[ScoreOut] = Field(description="the first one is used")
+    metric_models: list[ScoreOut] = Field(description="likewise; empty: the metric is not predicted")
+
+    @classmethod
+    def of(cls, found: Advice) -> Self:
+        choice = found.choice
+        return cls(
+            family=choice.chosen.configuration.family,
+            samples=found.samples,
+            meets=choice.chosen.meets,
+            why=choice.why,
+            chosen=OptionOut.of(choice.chosen),
+            options=[OptionOut.of(option) for option in choice.options],
+            time_models=[ScoreOut(**score._asdict()) for score in found.time_scores],
+            metric_models=[ScoreOut(**score._asdict()) for score in found.metric_scores],
+        )

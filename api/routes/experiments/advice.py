@@ -1,0 +1,19 @@
+"""Advice before a job is submitted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from schedulearn.api.answers.advice import AdviceOut
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.specs.advice import AdviceSpec
+
+router = APIRouter(prefix="/api/v1", tags=["experiments"])
+
+
+@router.post("/advise", responses=problems(409, 422))
+def advise(request: Request, body: AdviceSpec) -> AdviceOut:
+    """With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
+    Stores nothing; takes seconds."""
+    return AdviceOut.of(cluster_of(request).advisor.advise(body))

@@ -1,0 +1,105 @@
+"""Which configuration of a job to take: the best one that meets the objective, else the fastest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from schedulearn.scheduler.advisor.samples import Configuration
+
+MOST_OPTIONS = 500
+ANY_TYPE = "*"
+"""In prices: GPUs of a type that is not named."""
+
+
+class Estimate(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+class Objective(NamedTuple):
+    longest: float | None
+    """Seconds from now to the end; None: however long it takes."""
+    target: float | None
+    """What the metric should reach; None: as good as it can be."""
+    highest: bool
+    """Whether more of the metric is better."""
+
+
+class Option(NamedTuple):
+    configuration: Configuration
+    wait: float
+    """Seconds until it would start."""
+    run_time: Estimate
+    metric: Estimate | None
+    cost: float | None
+    meets: bool
+    """It is expected to meet the objective, at the far end of its interval."""
+
+    @property
+    def response_time(self) -> Estimate:
+        return Estimate(*(self.wait + seconds for seconds in self.run_time))
+
+
+class Choice(NamedTuple):
+    chosen: Option
+    options: list[Option]
+    """The best first."""
+    why: str
+
+
+def price_of(prices: Mapping[str, float], gpu_type: str) -> float | None:
+    return prices.get(gpu_type, prices.get(ANY_TYPE))
+
+
+def option_of(
+    configuration: Configuration,
+    wait: float,
+    run_time: Estimate,
+    metric: Estimate | None,
+    price: float | None,
+    objective: Objective,
+) -> Option:
+    cost = None if price is None else price * configuration.gpus * run_time.value / 3600
+    in_time = objective.longest is None or wait + run_time.high <= objective.longest
+    good = objective.target is None or (metric is not None and _reaches(metric, objective))
+    return Option(configuration, wait, run_time, metric, cost, in_time and good)
+
+
+def _reaches(metric: Estimate, objective: Objective) -> bool:
+    assert objective.target is not None
+    return metric.value >= objective.target if objective.highest else metric.value <= objective.target
+
+
+def choose(options: Sequence[Option], objective: Objective) -> Choice:
+    """Among those that meet the objective the best metric, then the lowest cost, then the shortest time."""
+    if not options:
+        raise ValueError("there is no configuration to choose from")
+    meeting = [option for option in options if option.meets]
+    ordered = sorted(meeting, key=lambda option: _worth(option, objective))
+    ordered += sorted((option for option in options if not option.meets), key=lambda o: o.response_time.value)
+    if meeting:
+        best = "the best metric" if ordered[0].metric is not None else "the lowest cost"
+        why = f"Of {len(options)} configurations {len(meeting)} meet the objective; this one has {best} of them."
+    else:
+        why = f"None of {len(options)} configurations is expected to meet the objective; this one is the fastest."
+    return Choice(ordered[0], ordered, why)
+
+
+def _worth(option: Option, objective: Objective) -> tuple[float, float, float, int]:
+    metric = 0.0 if option.metric is None else option.metric.value
+    cost = float(option.configuration.gpus) * option.run_time.value if option.cost is None else option.cost
+    return (-metric if objective.highest else metric, cost, option.response_time.value, option.configuration.gpus)
+
+
+def batch_sizes(seen: Sequence[int], asked: Sequence[int]) -> list[int]:
+    """Those that are asked for, else those that were tried: what was never tried is a guess."""
+    return sorted(set(asked or (size for size in seen if size)) or {0})
+
+
+def gpu_counts(most: int, asked: Sequence[int]) -> list[int]:
+    """Those that are asked for, else powers of two up to what the cluster has, and that."""
+    if asked:
+        return sorted({count for count in asked if 1 <= count <= most})
+    return sorted({1 << power for power in range(most.bit_length()) if 1 << power <= most} | {most} - {0})

@@ -1,0 +1,248 @@
+"""Models that predict a job's run time, or the metric that it reaches, from what it is given. Pure.
+
+The random forest is Courier's choice (Albo Martinez et al., ICPE 2021). The others stand beside it: which one is used
+is decided by cross-validation, on each history anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from schedulearn.scheduler.advisor.samples import Configuration
+
+Array = NDArray[np.float64]
+FOLDS = 5
+CONFIDENCE = 0.9
+_MOST_NAMES = 20  # families and types that have a column of their own
+_TREES = 100
+_BUSIEST = 0.95  # share of time that a queue may be busy: it never ends at 1
+
+
+class Regressor(Protocol):
+    def fit(self, configurations: Sequence[Configuration], y: Array) -> None: ...
+
+    def predict(self, configurations: Sequence[Configuration]) -> Array: ...
+
+
+class _Features:
+    """Columns of numbers; a column for each of the most frequent families and types."""
+
+    def __init__(self, configurations: Sequence[Configuration]) -> None:
+        self._families = _frequent([each.family for each in configurations])
+        self._types = _frequent([each.gpu_type for each in configurations])
+
+    def of(self, configurations: Sequence[Configuration]) -> Array:
+        return np.array(
+            [
+                [
+                    each.gpus, each.beside, each.processes, each.batch_size, each.epochs, each.input_size,
+                    *(float(each.family == name) for name in self._families),
+                    *(float(each.gpu_type == name) for name in self._types),
+                ]
+                for each in configurations
+            ],
+            float,
+        )  # fmt: skip
+
+
+def _frequent(names: Sequence[str]) -> list[str]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    # One needs no column: all others without one mean it.
+    return sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_NAMES] if len(counts) > 1 else []
+
+
+class _Estimator(Protocol):
+    def fit(self, x: Array, y: Array) -> object: ...
+
+    def predict(self, x: Array) -> Array: ...
+
+
+class Learned:
+    """An estimator of scikit-learn on standardised features. `logs`: of the logarithm, for times of any size."""
+
+    def __init__(self, make: Callable[[], _Estimator], *, logs: bool = False) -> None:
+        self._make = make
+        self._logs = logs
+
+    def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
+        self._features = _Features(configurations)
+        self._model: _Estimator = make_pipeline(StandardScaler(), self._make())
+        self._model.fit(self._features.of(configurations), np.log(y) if self._logs else y)
+
+    def predict(self, configurations: Sequence[Configuration]) -> Array:
+        found = self._model.predict(self._features.of(configurations))
+        return np.exp(found) if self._logs else found
+
+
+class Queueing:
+    """M/M/1: a job takes S / (1 - rho) seconds, where S is its time alone, shared among its workers, and rho grows with
+    the jobs beside it up to the busiest that was seen."""
+
+    def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
+        self._most = max([each.beside for each in configurations] + [1e-9])
+        tries = []
+        for busiest in np.linspace(0.0, _BUSIEST, 20):
+            design = _service_columns(configurations) / (1 - self._rho(configurations, float(busiest)))[:, None]
+            weights, left = nnls(design, y)
+            tries.append((left, float(busiest), weights))
+        _, self._busiest, self._weights = min(tries, key=lambda each: each[0])
+
+    def predict(self, configurations: Sequence[Configuration]) -> Array:
+        service: Array = _service_columns(configurations) @ self._weights
+        return service / (1 - self._rho(configurations, self._busiest))
+
+    def _rho(self, configurations: Sequence[Configuration], busiest: float) -> Array:
+        beside = np.array([each.beside for each in configurations])
+        return np.minimum(_BUSIEST, busiest * beside / self._most)
+
+
+def _service_columns(configurations: Sequence[Configuration]) -> Array:
+    work = [max(1, each.epochs) * max(1, each.input_size) for each in configurations]
+    return np.array([[1.0, amount / each.gpus] for each, amount in zip(configurations, work, strict=True)])
+
+
+class StepTime:
+    """The step time model that goodput rests on, without overlap: start-up, and for each step a pass over the local
+    batch and the synchronisation of several workers. One set of weights a family and type."""
+
+    def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
+        self._weights: dict[tuple[str, str], Array] = {}
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, each in enumerate(configurations):
+            groups.setdefault((each.family, each.gpu_type), []).append(index)
+        for key, rows in groups.items():
+            columns = _step_columns([configurations[row] for row in rows])
+            columns /= y[rows][:, None]  # each second of a short job counts as much as many of a long one
+            scale = np.maximum(columns.max(axis=0), 1e-12)
+            self._weights[key] = nnls(columns / scale, np.ones(len(rows)))[0] / scale
+        self._mean = float(y.mean())
+
+    def predict(self, configurations: Sequence[Configuration]) -> Array:
+        columns = _step_columns(configurations)
+        found = []
+        for row, each in zip(columns, configurations, strict=True):
+            weights = self._weights.get((each.family, each.gpu_type))
+            found.append(float(row @ weights) if weights is not None else self._mean)
+        return np.array(found)
+
+
+def _step_columns(configurations: Sequence[Configuration]) -> Array:
+    rows = []
+    for each in configurations:
+        steps = max(1, each.epochs) * max(1.0, each.input_size / max(1, each.batch_size))
+        several = float(each.gpus > 1)
+        crowd = 1 + each.beside
+        passes = steps * each.batch_size / each.gpus
+        rows.append([1.0, steps * crowd, passes * crowd, steps * several * crowd, steps * several * (each.gpus - 2)])
+    return np.array(rows)
+
+
+def _forest() -> _Estimator:
+    found: _Estimator = RandomForestRegressor(_TREES, random_state=0)
+    return found
+
+
+def _boosting() -> _Estimator:
+    found: _Estimator = GradientBoostingRegressor(random_state=0)
+    return found
+
+
+def _line() -> _Estimator:
+    found: _Estimator = LinearRegression()
+    return found
+
+
+TIME_MODELS: Mapping[str, Callable[[], Regressor]] = {
+    "random forest": lambda: Learned(_forest, logs=True),
+    "boosting": lambda: Learned(_boosting, logs=True),
+    "linear": lambda: Learned(_line),
+    "queueing": Queueing,
+    "goodput": StepTime,
+}
+METRIC_MODELS: Mapping[str, Callable[[], Regressor]] = {
+    "random forest": lambda: Learned(_forest),
+    "boosting": lambda: Learned(_boosting),
+    "linear": lambda: Learned(_line),
+}
+
+
+class Score(NamedTuple):
+    """How well a model predicts what it has not seen."""
+
+    model: str
+    r2: float
+    error: float
+    """Median of the absolute errors."""
+
+
+class Predicted(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+class Predictor:
+    """The model with the largest R^2 in cross-validation, with how far it was off there as its interval."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Callable[[], Regressor]],
+        configurations: Sequence[Configuration],
+        y: Array,
+        family: str,
+    ) -> None:
+        """Scores count the jobs of `family` only, where there are some: it is the one that is asked for."""
+        of_family = np.array([each.family == family for each in configurations])
+        counted = of_family if of_family.sum() >= FOLDS else np.ones(len(y), bool)
+        unseen = {name: out_of_fold(make, configurations, y)[counted] for name, make in models.items()}
+        actual = y[counted]
+        self.scores = sorted(
+            (
+                Score(name, r2(actual, found), float(np.median(np.abs(actual - found))))
+                for name, found in unseen.items()
+            ),
+            key=lambda score: -score.r2,
+        )
+        self.model = self.scores[0].model
+        self._relative = models is TIME_MODELS
+        found = unseen[self.model]
+        off = actual / np.maximum(found, 1e-9) if self._relative else actual - found
+        self._low, self._high = np.quantile(off, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        self._fitted = models[self.model]()
+        self._fitted.fit(configurations, y)
+
+    def predict(self, configurations: Sequence[Configuration]) -> list[Predicted]:
+        found = self._fitted.predict(configurations)
+        if self._relative:
+            found = np.maximum(found, 0.0)
+            return [Predicted(float(v), float(v * min(1.0, self._low)), float(v * max(1.0, self._high))) for v in found]
+        return [Predicted(float(v), float(v + min(0.0, self._low)), float(v + max(0.0, self._high))) for v in found]
+
+
+def out_of_fold(make: Callable[[], Regressor], configurations: Sequence[Configuration], y: Array) -> Array:
+    """What is predicted of each by a model that has not seen it."""
+    found = np.empty(len(y))
+    for seen, unseen in KFold(min(FOLDS, len(y)), shuffle=True, random_state=0).split(y.reshape(-1, 1)):
+        model = make()
+        model.fit([configurations[index] for index in seen], y[seen])
+        found[unseen] = model.predict([configurations[index] for index in unseen])
+    return found
+
+
+def r2(actual: Array, predicted: Array) -> float:
+    """1: each is predicted exactly; 0: no better than their mean."""
+    total = float(((actual - actual.mean()) ** 2).sum())
+    left = float(((actual - predicted) ** 2).sum())
+    return 1 - left / total if total > 0 else float(left == 0)

@@ -1,0 +1,75 @@
+"""`schedulearn advise`, from jobs that really ran."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from services import IMAGE, Service
+
+JOB = f"""
+container_image: {IMAGE}
+launcher: none
+type: Pytorch
+required_gpus: 1
+command: sh -c 'exec sleep 0.$((8 / SCHEDULEARN_NUM_GPUS))'
+"""
+EXPERIMENT = """
+name: naps
+job: {job}
+factors:
+  required_gpus: [1, 2, 4]
+  batch_size: [32, 64]
+replications: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = tmp_path_factory.mktemp("settings") / "settings.yaml"
+    settings.write_text("gpu_prices: {'*': 3600}\n")
+    with Service(tmp_path_factory.mktemp("advice") / "data", "--config", str(settings)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def job(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with a job of which 12 runs have ended."""
+    file = tmp_path_factory.mktemp("file") / "job.yaml"
+    file.write_text(JOB)
+    assert "there are 0" in service.run("advise", str(file), code=1).err
+    body = EXPERIMENT.format(job="".join(f"\n  {line}" for line in JOB.replace("required_gpus: 1\n", "").splitlines()))
+    service.run("experiment", "start", "--wait", "-", stdin=body)
+    return str(file)
+
+
+def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Service, job: str) -> None:
+    before = service.rows("SELECT count(*) FROM job")
+    found = service.run("advise", job, "--within", "60", "--json").json
+    assert (found["samples"], found["meets"]) == (12, True)
+    assert {(each["batch_size"], each["required_gpus"]) for each in found["options"]} == {
+        (batch, gpus) for batch in (32, 64) for gpus in (1, 2, 4)
+    }
+    seconds = {each["required_gpus"]: each["run_time"]["value"] for each in found["options"]}
+    assert seconds[1] > seconds[4]
+    assert found["chosen"]["cost"] == min(each["cost"] for each in found["options"])
+    assert {score["model"] for score in found["time_models"]} == {
+        "random forest", "boosting", "linear", "queueing", "goodput",
+    }  # fmt: skip
+    assert found["metric_models"] == []
+    assert service.rows("SELECT count(*) FROM job") == before
+
+
+def test_it_is_told_as_a_table_and_by_its_exit_code(service: Service, job: str) -> None:
+    shown = service.run("advise", job, "--deadline", "1h", "--batch-size", "32", "--gpus", "2").out.splitlines()
+    assert shown[0].startswith("batch_size 32, required_gpus 2")
+    assert shown[1].split()[:2] == ["BATCH", "GPUS"]
+    assert "From 12 finished jobs; time by" in shown[-1]
+    assert "None of 6 configurations" in service.run("advise", job, "--within", "0.01", code=1).out
+
+
+def test_what_cannot_be_advised_is_told_why(service: Service, job: str, tmp_path: Path) -> None:
+    assert "neither a time" in service.run("advise", job, "--deadline", "soon", code=2).err
+    assert "no host has as many" in service.run("advise", job, "--gpus", "64", code=1).err
+    other = tmp_path / "other.yaml"
+    other.write_text(JOB.replace("exec sleep", "true"))
+    assert "advice needs 10 finished jobs" in service.run("advise", str(other), code=1).err

@@ -93,13 +93,11 @@ function Shell({ jobId, rank, onEnd }: ShellProps) {
     terminal.loadAddon(fit);
     withNonce(() => terminal.open(here));
     fit.fit();
+    terminal.focus();
     const size = () => ({ columns: terminal.cols, rows: terminal.rows });
     const connection = new Connection(jobId, first, size(), {
       output: (data) => terminal.write(data),
-      opened: () => {
-        connection.resize(size());
-        terminal.focus();
-      },
+      opened: () => connection.resize(size()),
       ended: (how) => {
         terminal.options.disableStdin = true;
         terminal.options.cursorBlink = false;

@@ -24,6 +24,8 @@ export class Connection {
   private readonly encoder = new TextEncoder();
   private over = false;
   private began = false;
+  /** What was typed before there was a shell. */
+  private early = "";
 
   constructor(
     jobId: string,
@@ -46,6 +48,10 @@ export class Connection {
   }
 
   write(text: string) {
+    if (!this.began) {
+      this.early = (this.early + text).slice(0, PIECE);
+      return;
+    }
     const data = this.encoder.encode(text);
     for (let start = 0; start < data.length; start += PIECE) this.send(data.slice(start, start + PIECE));
   }
@@ -76,6 +82,7 @@ export class Connection {
     if ("opened" in told) {
       this.began = true;
       this.listener.opened(told.opened.idle_after);
+      this.write(this.early);
     } else if ("exit_code" in told) {
       this.end(`The shell ended with ${told.exit_code}.`);
     } else {

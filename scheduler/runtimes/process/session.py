@@ -19,6 +19,8 @@ from typing import Any
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.process.keeper import NOT_EXECUTABLE, NOT_FOUND, PR_SET_CHILD_SUBREAPER
 
+KILLED = 128 + signal.SIGKILL
+
 
 def main(directory: str, control_fd: str, wish: str) -> int:
     """`wish`: the command and its own variables, as JSON."""
@@ -28,7 +30,8 @@ def main(directory: str, control_fd: str, wish: str) -> int:
     ran = procfs.read_json(os.path.join(directory, "pid.json"))
     task = procfs.open_process(procfs.Identity(*ran[:3])) if spec and ran else None
     if task is None:
-        return 1
+        control.sendall(f"{KILLED}\n".encode())  # it has just ended
+        return 0
     child = os.fork()
     if child == 0:
         control.close()

@@ -28,10 +28,12 @@ import { WhyWaits } from "./WhyWaits";
 
 const Training = parts.training.Component;
 const Files = parts.files.Component;
+const TerminalTab = parts.terminal.Component;
 const TABS = {
   log: "Log",
   training: "Training",
   files: "Files",
+  terminal: "Terminal",
   events: "Attempts and events",
   spec: "Spec",
 };
@@ -87,6 +89,11 @@ export default function JobScreen() {
           <Tabs.Panel value="files">
             <Part what="part" fallback={<Loading />}>
               <Files id={job.id} />
+            </Part>
+          </Tabs.Panel>
+          <Tabs.Panel value="terminal">
+            <Part what="part" fallback={<Loading />}>
+              <TerminalTab job={job} />
             </Part>
           </Tabs.Panel>
           <Tabs.Panel value="events" className={panel.stack}>

@@ -28,6 +28,7 @@ export const parts = {
   pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
   training: new Code("training", () => import("../job/Training")),
   files: new Code("files", () => import("../job/Files")),
+  terminal: new Code("terminal", () => import("../terminal/TerminalTab")),
   hostHistory: new Code("host history", () => import("../hosts/HostHistory")),
 };
 

@@ -1,0 +1,119 @@
+import "@xterm/xterm/css/xterm.css";
+import { Button, NativeSelect, Text } from "@mantine/core";
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal } from "@xterm/xterm";
+import { useEffect, useRef, useState } from "react";
+import type { JobDetail } from "../api/types";
+import { Panel } from "../job/Panel";
+import { Connection } from "./connection";
+import { withNonce } from "./styles";
+import classes from "./TerminalTab.module.css";
+
+/** A shell in a running job. It ends with this tab. */
+export default function TerminalTab({ job }: { job: JobDetail }) {
+  const ranks = job.tasks
+    .filter((task) => task.state === "running")
+    .map((task) => task.rank)
+    .sort((a, b) => a - b);
+  const [chosen, setChosen] = useState<number | null>(null);
+  /** Which of the shells that were opened here this is; 0: none yet. */
+  const [shell, setShell] = useState(0);
+  const [ended, setEnded] = useState("");
+  const rank = chosen !== null && ranks.includes(chosen) ? chosen : (ranks[0] ?? null);
+  const isOpen = shell > 0 && !ended;
+
+  if (rank === null && shell === 0) {
+    return (
+      <Panel title="Terminal">
+        <Text size="sm" c="dimmed">
+          A shell can be opened in a job while it runs. This one is {job.state}.
+        </Text>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title="Terminal">
+      <div className={classes.line}>
+        {!isOpen && (
+          <>
+            {ranks.length > 1 && (
+              <NativeSelect
+                size="xs"
+                aria-label="Rank"
+                value={String(rank)}
+                onChange={(event) => setChosen(Number(event.currentTarget.value))}
+                data={ranks.map((each) => ({ value: String(each), label: `rank ${each}` }))}
+              />
+            )}
+            <Button
+              size="compact-sm"
+              disabled={rank === null}
+              onClick={() => {
+                setEnded("");
+                setShell(shell + 1);
+              }}
+            >
+              {shell > 0 ? "Open another shell" : "Open a shell"}
+            </Button>
+          </>
+        )}
+        <Text size="sm" c="dimmed" role="status">
+          {ended ||
+            (isOpen
+              ? "It ends with this tab, with all that was started in it."
+              : "It runs in the job's container, with its files, variables and GPUs. The job's events say who opened it.")}
+        </Text>
+      </div>
+      {shell > 0 && <Shell key={shell} jobId={job.id} rank={rank} onEnd={setEnded} />}
+    </Panel>
+  );
+}
+
+interface ShellProps {
+  jobId: string;
+  rank: number | null;
+  onEnd: (how: string) => void;
+}
+
+function Shell({ jobId, rank, onEnd }: ShellProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const [first] = useState(rank);
+
+  useEffect(() => {
+    const here = place.current;
+    if (!here) return;
+    const terminal = new Terminal({
+      cursorBlink: true,
+      fontFamily: "ui-monospace, Menlo, Consolas, monospace",
+      fontSize: 13,
+      scrollback: 5_000,
+      theme: { background: "#0d1211", foreground: "#e6e9e7" },
+    });
+    const fit = new FitAddon();
+    terminal.loadAddon(fit);
+    withNonce(() => terminal.open(here));
+    fit.fit();
+    terminal.focus();
+    const size = () => ({ columns: terminal.cols, rows: terminal.rows });
+    const connection = new Connection(jobId, first, size(), {
+      output: (data) => terminal.write(data),
+      opened: () => connection.resize(size()),
+      ended: (how) => {
+        terminal.options.disableStdin = true;
+        terminal.options.cursorBlink = false;
+        onEnd(how);
+      },
+    });
+    terminal.onData((text) => connection.write(text));
+    terminal.onResize(() => connection.resize(size()));
+    const watch = new ResizeObserver(() => fit.fit());
+    watch.observe(here);
+    return () => {
+      watch.disconnect();
+      connection.close();
+      terminal.dispose();
+    };
+  }, [jobId, first, onEnd]);
+
+  return <div ref={place} className={classes.screen} data-testid="terminal" />;
+}

@@ -39,7 +39,7 @@ from schedulearn.api.routes import (
     webhooks,
 )
 from schedulearn.api.routes.experiments import advice, experiments
-from schedulearn.api.routes.inputs import code, data_sets
+from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings
@@ -103,8 +103,8 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs, code, files, sweeps, experiments, advice, data_sets, hosts, disk, policy, reports, events, metrics,
-        legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
+        jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events,
+        metrics, legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

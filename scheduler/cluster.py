@@ -28,10 +28,14 @@ from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.planning.limits import check_data_sets
+from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
+from schedulearn.scheduler.hosts.data.data_sets import DataSets
+from schedulearn.scheduler.hosts.data.kept import KeptOutputs
+from schedulearn.scheduler.hosts.data.sources import HostData
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping
 from schedulearn.scheduler.hosts.docker_hosts import DockerHosts
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, embedded_host
@@ -89,6 +93,10 @@ class Cluster:
         self._directory = AgentDirectory()
         self._webhook_targets = WebhookTargets(settings.webhook_networks, own_port)
         self._open_database(on_commit)
+        store = DataStore(
+            data_dir / "data", max_bytes=settings.data_limit, max_files=settings.data_files, room=settings.data_store
+        )
+        self.data = DataSets(self.db, store)
         self.host = make_host(data_dir, self.cluster_id, settings)
         self._open_hosts(make_runtime, make_probe)
         self._open_reports(find_report_url)
@@ -128,6 +136,7 @@ class Cluster:
         self.outputs = Outputs(self.db, self._directory.agents, chosen.keep_outputs * DAY_S)
         self.files = JobFiles(self.db, self._directory.agents)
         self.terminals = JobTerminals(self.db, self._directory.agents)
+        self.kept_outputs = KeptOutputs(self.db, self.data.store, self.files)
         self.fleet = Fleet(
             self.db,
             self.cluster_id,
@@ -138,6 +147,7 @@ class Cluster:
             make_probe=make_probe or (docker.probe if make_runtime is None else None),
             bring_checkpoints=self._bring,
             tell_stray_files=self.outputs.tell_stray_files,
+            data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
         )
         self.fleet.open(self.host, chosen.hosts)
 
@@ -165,7 +175,9 @@ class Cluster:
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
         self.idle = IdleWatch(self.db, self.logs, self.utilization, chosen.idle_after)
         self.service.on_delete = self._deleted
-        self.housekeeping = Housekeeping(self.db, self._directory.agents, self.logs, self.code, chosen)
+        self.housekeeping = Housekeeping(
+            self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
+        )
 
     def _open_loop(self) -> None:
         chosen = self.settings
@@ -259,6 +271,7 @@ class Cluster:
         self.fleet.start()
         self.checkpoints.start()
         self.outputs.start()
+        self.kept_outputs.start()
         self.housekeeping.start()
         self.forecaster.start()
         self.webhooks.start()
@@ -271,6 +284,7 @@ class Cluster:
             self.parking.close()
         self.forecaster.close()
         self.housekeeping.close()
+        self.kept_outputs.close()
         self.outputs.close()
         self.checkpoints.close()
         self.loop.close()

@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from schedulearn.scheduler.code.archive import MAX_BYTES
 from schedulearn.scheduler.code.git import GIT_HOSTS
+from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
+from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import ImageName, parse_size
 
@@ -84,6 +86,16 @@ class ClusterSettings(BaseModel):
         default=10 << 30,
         description="room for code in the data folder; what unfinished jobs need stays, the longest unused goes; 0: no "
         "bound",
+    )
+    data_limit: Size = Field(default=DATA_BYTES, description="of the files of one version of a data set")
+    data_files: int = Field(default=DATA_FILES, ge=1, le=2_000_000, description="of one version of a data set")
+    data_store: Size = Field(
+        default=0, description="room for data sets in the data folder; more is refused, nothing goes; 0: no bound"
+    )
+    data_room: Size = Field(
+        default=0,
+        description="room for copies of data sets on each host; the longest unused go, and come again for the next job "
+        "that needs them; 0: no bound",
     )
     code_git_hosts: list[str] = Field(
         default_factory=lambda: list(GIT_HOSTS),

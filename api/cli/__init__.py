@@ -13,6 +13,7 @@ import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
+from schedulearn.api.cli.data.commands import data
 from schedulearn.api.cli.experiments.advise import advise
 from schedulearn.api.cli.experiments.experiment import experiment
 from schedulearn.api.cli.files import cp, files
@@ -65,7 +66,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
-    *(wait, resubmit, rm, init, import_, experiment, advise, exec_),
+    *(wait, resubmit, rm, init, import_, data, experiment, advise, exec_),
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
 ):
     cli.add_command(command)

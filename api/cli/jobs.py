@@ -183,6 +183,8 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("processors", "" if job["cpus"] is None else f"{job['cpus']:g} at most"),
         ("memory", "" if job["memory"] is None else f"{job['memory'] / (1 << 30):.1f} GiB at most"),
         ("data sets", ", ".join(f"{name} at {path}" for name, path in job["mounts"].items())),
+        ("data", ", ".join(f"{name} at {path}" for name, path in job["data"].items())),
+        ("keeps", ", ".join(f"{path or 'all outputs'} as {name}" for name, path in job["keep"].items())),
         ("after", _after(job["after"])),
         ("sweep", job["sweep"] or ""),
         ("submitted", show_time(job["submitted_at"])),

@@ -87,6 +87,8 @@ class SubmitCommand(Command):
 @click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
 @click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
+@click.option("--data", multiple=True, metavar="NAME[@V][=PATH]", help="Data that was pushed, or a model.")
+@click.option("--keep", multiple=True, metavar="NAME=PATH", help="Output that ends as data set or model NAME.")
 @click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
 @click.option("--requirements", metavar="FILE", help="File in its code with Python packages that the image lacks.")
 @click.option("--setup", metavar="LINE", help="Command that runs once in each container, before.")
@@ -141,7 +143,13 @@ def submit(
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
     """The keys of a job that the flags say, as they say them."""
     after = _after(context.ensure_object(Session), flags.pop("after"), flags.pop("after_any"))
+    data, keep = flags.pop("data"), flags.pop("keep")
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
+    if data:
+        parts = [each.partition("=") for each in data]
+        given["data"] = {name: path or f"/data/{name.partition('@')[0]}" for name, _, path in parts}
+    if keep:
+        given["keep"] = dict(key_and_value(each, "--keep") for each in keep)
     if elastic:
         given["elastic"] = True
     if mounts:

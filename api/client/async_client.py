@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
 from schedulearn.api.client import calls
-from schedulearn.api.client.client import PAGE
+from schedulearn.api.client.client import PAGE, Client
+from schedulearn.api.client.data.folder import PushProgress
 from schedulearn.api.client.job import Job, LogPiece, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.transport import (
@@ -37,6 +41,7 @@ class AsyncClient:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
         self.url, options = connection(url, token, timeout_s)
+        self._in_threads = partial(Client, url, token, timeout_s=timeout_s)
         self._http = httpx.AsyncClient(**options)
         self._reached = False
 
@@ -176,6 +181,51 @@ class AsyncClient:
         """Everything that happened after the event with this id, then what happens, without end."""
         async for event in self._follow("/api/v1/events", after, on_gap):
             yield event.data
+
+    async def data(self) -> list[Json]:
+        """All data sets and models, each with its newest version."""
+        items: list[Json] = []
+        after: str | None = ""
+        while after is not None:
+            page = await self._call(calls.data(after))
+            items += page["items"]
+            after = page["next"]
+        return items
+
+    async def data_versions(self, name: str) -> list[Json]:
+        """The versions of one, the newest first."""
+        found: list[Json] = (await self._call(calls.data_versions(name)))["items"]
+        return found
+
+    async def remove_data(self, name: str, version: int | None = None) -> list[Json]:
+        """Removes one version, or all of them; what was removed."""
+        found: list[Json] = (await self._call(calls.remove_data(name, version)))["items"]
+        return found
+
+    async def push_data(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        *,
+        on_progress: PushProgress = lambda what, done, total: None,
+        on_left_out: Callable[[str], None] = lambda name: None,
+    ) -> Json:
+        """Makes a folder the newest version of a data set. It reads and sends in threads, which call `on_progress`."""
+
+        def push() -> Json:
+            with self._in_threads() as client:
+                return client.push_data(name, folder, on_progress=on_progress, on_left_out=on_left_out)
+
+        return await asyncio.to_thread(push)
+
+    async def get_data(self, name: str, to: str | os.PathLike[str], version: int | None = None) -> Path:
+        """Brings a version, by default the newest one, into the folder `to`, which must not be there yet."""
+
+        def get() -> Path:
+            with self._in_threads() as client:
+                return client.get_data(name, to, version)
+
+        return await asyncio.to_thread(get)
 
     async def _has_ended(self, job: str | Job) -> bool:
         try:

@@ -70,3 +70,15 @@ def events(after: int | None, limit: int) -> Call:
 
 def job_events(of: str | Job, after: int, limit: int) -> Call:
     return Call("GET", f"jobs/{part(id_of(of))}/events", {"after": after, "limit": limit})
+
+
+def data(after: str) -> Call:
+    return Call("GET", "data", {"after": after, "limit": 1000})
+
+
+def data_versions(name: str) -> Call:
+    return Call("GET", f"data/{part(name)}")
+
+
+def remove_data(name: str, version: int | None) -> Call:
+    return Call("DELETE", f"data/{part(name)}", {} if version is None else {"version": version})

@@ -14,6 +14,7 @@ from functools import partial
 from typing import IO, Any
 
 from schedulearn.api.client import calls
+from schedulearn.api.client.data.client import DataClient
 from schedulearn.api.client.experiments import ExperimentCalls
 from schedulearn.api.client.files import FilesClient
 from schedulearn.api.client.job import Job, LogPiece, resubmission
@@ -37,7 +38,7 @@ _CODE_PIECE = 1 << 18
 _CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
 
 
-class Client(FilesClient, PeopleCalls, ExperimentCalls):
+class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.

@@ -19,9 +19,10 @@ _FORWARDING = frozenset(
 )
 _OURS = "/api/"
 """Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
-_ARCHIVES = "/api/v1/code"
+_ARCHIVES = ("/api/v1/code", "/api/v1/content")
+_CONTENT = "/api/v1/content/"
 _TAR = ("application/x-tar", "application/gzip", "application/octet-stream")
-"""Kinds of an archive of code, none of which a form of a page can send either."""
+"""Kinds of an archive, or of one file, none of which a form of a page can send either."""
 
 Refusal = tuple[int, str, str]
 """Status, code and detail of a problem."""
@@ -61,7 +62,7 @@ class Origins:
 
 def _wrong_kind(path: str, headers: Headers) -> Refusal | None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if path == _ARCHIVES:
+    if path in _ARCHIVES or path.startswith(_CONTENT):
         if kind in _TAR:
             return None
         return 415, "unsupported_media_type", "send a tar file, with the header Content-Type: application/x-tar"

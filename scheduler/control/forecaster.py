@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
-from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
 from schedulearn.scheduler.core.planning.remaining_work import by_family
@@ -62,7 +62,7 @@ class Forecaster:
         profiles: Profiles,
         reachable: Callable[[], set[str]],
         utilization: Callable[[str], float | None],
-        image_in: Callable[[NamesImage, Sequence[str]], float],
+        image_in: Callable[[NeedsData, Sequence[str]], float],
         *,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,

@@ -56,7 +56,8 @@ class HostActions:
             desired = self._desired(here, agent, host_id, observation)
             waiting_for: dict[str, list[str]] = {}
             for task_id, want in desired.items():
-                waiting_for.setdefault(want.spec.image, []).append(task_id)
+                for need in want.needs:
+                    waiting_for.setdefault(need, []).append(task_id)
             images = {image for image in waiting_for if agent.has_image(image)}
             told += self._tell_progress(here, agent, now)
             agent.act(diff(desired, observation.tasks, images, now), waiting_for)
@@ -67,7 +68,12 @@ class HostActions:
         self, here: Sequence[Task], agent: HostAgent, host_id: str, observation: Observation
     ) -> dict[str, DesiredTask]:
         resources = HostResources(
-            self._gpus_of[host_id], agent.status.facts, self._data_sets, agent.image_of, self._code_path
+            self._gpus_of[host_id],
+            agent.status.facts,
+            self._data_sets,
+            agent.image_of,
+            agent.data_seen_at,
+            self._code_path,
         )
         desired = {}
         for task in here:
@@ -100,7 +106,8 @@ class HostActions:
         )
 
     def _has_image(self, job: Job, host_id: str) -> bool:
-        return self._agents[host_id].has_image(self._agents[host_id].image_of(job))
+        agent = self._agents[host_id]
+        return all(map(agent.has_image, agent.needs_of(job)))
 
     def _lacks_checkpoints(self, job: Job, task: Task) -> bool:
         """The first task of a job has them all; those of a task that ran are where it is."""

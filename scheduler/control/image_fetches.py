@@ -12,7 +12,7 @@ from functools import partial
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.cluster_state import Job
-from schedulearn.scheduler.core.job_image import NamesImage
+from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.planning.image_fetching import (
     SOON_S,
@@ -21,8 +21,10 @@ from schedulearn.scheduler.core.planning.image_fetching import (
     refused_fetches,
     seconds_left,
 )
+from schedulearn.scheduler.core.planning.shared_data import key_of_need
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
@@ -38,30 +40,44 @@ class Images:
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
         agent = self.agents[host_id]
-        return agent.knows_image(agent.image_of(self.jobs[job_id]))
+        known = [agent.knows_image(need) for need in agent.needs_of(self.jobs[job_id])]
+        return False if False in known else None if None in known else True
 
     def is_fetching(self, job_id: str, host_id: str) -> bool:
         agent = self.agents[host_id]
         answers = agent.status.observation is not None
-        return answers and agent.fetch_under_way(agent.image_of(self.jobs[job_id])) is not None
+        return answers and any(agent.fetch_under_way(need) is not None for need in agent.needs_of(self.jobs[job_id]))
+
+    def lacking(self, job_id: str, agent: HostAgent) -> list[str]:
+        """What a job needs that is not there, as far as is known."""
+        return [need for need in agent.needs_of(self.jobs[job_id]) if not agent.has_image(need)]
 
     def soon(self, job_id: str) -> bool:
         """Whether the image of a job is expected in a moment; of a fetch that has just begun, it is."""
         job = self.jobs[job_id]
         for host_id in job.fetch_hosts:
             agent = self.agents.get(host_id)
-            fetch = agent.fetch_under_way(agent.image_of(job)) if agent is not None else None
-            if fetch is not None:
+            under_way = [agent.fetch_under_way(need) for need in agent.needs_of(job)] if agent is not None else []
+            for fetch in under_way:
+                if fetch is None:
+                    continue
                 elapsed = time.time() - fetch.began_at
                 left = seconds_left(fetch.progress.percent, elapsed) if fetch.progress is not None else None
                 if (left if left is not None else 2 * elapsed) > SOON_S:
                     return False
         return True
 
+    def told(self, job: Job, hosts: Sequence[str]) -> str:
+        """What these hosts lack of what a job needs."""
+        lacking = [need for host in hosts if host in self.agents for need in self.lacking(job.id, self.agents[host])]
+        return " and ".join(dict.fromkeys(_name_of(need, job) for need in lacking)) or job.container_image
+
     def look(self, asked: Iterable[tuple[str, str]]) -> None:
         for job_id, host_id in asked:
-            if job_id in self.jobs:
-                self.agents[host_id].look_for(self.agents[host_id].image_of(self.jobs[job_id]))
+            agent = self.agents[host_id]
+            for need in agent.needs_of(self.jobs[job_id]) if job_id in self.jobs else ():
+                if agent.knows_image(need) is None:
+                    agent.look_for(need)
 
 
 def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
@@ -69,9 +85,12 @@ def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     refused = {host_id: agent.take_refused_images() for host_id, agent in agents.items()}
     if not any(refused.values()):
         return []
-    return refused_fetches(
-        jobs, lambda job, host: refused[host].get(agents[host].image_of(job)) if host in refused else None
-    )
+
+    def why(job: Job, host: str) -> str | None:
+        told = refused.get(host)
+        return next((told[need] for need in agents[host].needs_of(job) if need in told), None) if told else None
+
+    return refused_fetches(jobs, why)
 
 
 def follow(db: Database, images: Images, decision: Decision, in_service: Set[str], now: float) -> None:
@@ -86,26 +105,29 @@ def follow(db: Database, images: Images, decision: Decision, in_service: Set[str
     running = {job for job in decision.fetch if job in images.jobs and images.jobs[job].status == JobStatus.RUNNING}
     wanted = {**hosts, **{job: decision.fetch[job] for job in running}}
     for host_id, agent in images.agents.items():
-        needed = {job: agent.image_of(images.jobs[job]) for job, to in wanted.items() if host_id in to}
-        agent.fetch_for_jobs({image for job, image in needed.items() if job not in running or agent.may_fetch(image)})
+        needed = [(job, need) for job, to in wanted.items() if host_id in to for need in images.lacking(job, agent)]
+        agent.fetch_for_jobs({need for job, need in needed if job not in running or agent.may_fetch(need)})
     for change in told:
         change.result()
 
 
-def time_left(agents_now: Callable[[], Agents], job: NamesImage, hosts: Sequence[str]) -> float:
+def time_left(agents_now: Callable[[], Agents], job: NeedsData, hosts: Sequence[str]) -> float:
     """Seconds until the image of a waiting job is there; infinite while nobody knows.
     `hosts`: those that fetch it for this job, if any does; else it may be on any host."""
     agents = agents_now()
     if hosts:
         return max((_host_left(agents[host], job) for host in hosts if host in agents), default=0.0)
     reached = [agent for agent in agents.values() if agent.status.observation is not None]
-    if not reached or any(agent.knows_image(agent.image_of(job)) is not False for agent in reached):
+    if not reached or any(all(agent.knows_image(n) is not False for n in agent.needs_of(job)) for agent in reached):
         return 0.0
     return min(_host_left(agent, job) for agent in reached)
 
 
-def _host_left(agent: HostAgent, job: NamesImage) -> float:
-    image = agent.image_of(job)
+def _host_left(agent: HostAgent, job: NeedsData) -> float:
+    return max(_need_left(agent, need) for need in agent.needs_of(job))
+
+
+def _need_left(agent: HostAgent, image: str) -> float:
     if agent.has_image(image):
         return 0.0
     fetch = agent.fetch_under_way(image)
@@ -123,11 +145,12 @@ def _write(
 ) -> None:
     for job in moving:
         if to := hosts.get(job.id):
-            message = f"Fetching {job.container_image} on {', '.join(to)}. It holds no GPUs meanwhile."
+            message = f"Fetching {images.told(job, to)} on {', '.join(to)}. It holds no GPUs meanwhile."
             repository.move_job(conn, job, Reason.IMAGE_PULL, message, now, pull_percent=0.0, fetch_hosts=list(to))
         else:
             there = any(host in images.agents and images.is_there(job.id, host) for host in job.fetch_hosts)
-            message = "Its image is there." if there else "The host that fetched its image can't be used now."
+            what = "image and data" if job.inputs else "image"
+            message = f"Its {what} is there." if there else f"The host that fetched its {what} can't be used now."
             ends = JobChanges(pull_percent=None, fetch_hosts=[])
             reason = Reason.WAITING_FOR_GPUS if job.required_gpus else Reason.WAITING_FOR_HOST
             waits = "It waits for GPUs." if job.required_gpus else "It needs no GPU, and waits for a host."
@@ -167,17 +190,26 @@ def _slowest_fetch(images: Images, job: Job, hosts: Sequence[str]) -> _Fetch | N
     found: list[_Fetch] = []
     for host_id in hosts:
         agent = images.agents[host_id]
-        image = agent.image_of(job)
-        fetch = agent.fetch_under_way(image)
-        if fetch is None:
-            if trouble := agent.image_trouble(image).why:
-                return _Fetch(None, f"{trouble} Trying again.")
-        elif fetch.progress is not None:
-            left = seconds_left(fetch.progress.percent, time.time() - fetch.began_at)
-            how_long = "it is too early to tell how long that takes" if left is None else f"about {_words(left)} left"
-            sentence = f"Fetching {job.container_image} on {host_id}: {fetch.progress.message}; {how_long}."
-            found.append(_Fetch(float(int(fetch.progress.percent)), sentence))
+        for need in images.lacking(job.id, agent):
+            fetch = agent.fetch_under_way(need)
+            if fetch is None:
+                if trouble := agent.image_trouble(need).why:
+                    return _Fetch(None, f"{trouble} Trying again.")
+            elif fetch.progress is not None:
+                found.append(_told_of(fetch.progress, fetch.began_at, _name_of(need, job), host_id))
     return min(found, key=lambda fetch: fetch.percent or 0.0, default=None)
+
+
+def _told_of(progress: ImageProgress, began_at: float, what: str, host_id: str) -> _Fetch:
+    left = seconds_left(progress.percent, time.time() - began_at)
+    how_long = "it is too early to tell how long that takes" if left is None else f"about {_words(left)} left"
+    return _Fetch(float(int(progress.percent)), f"Fetching {what} on {host_id}: {progress.message}; {how_long}.")
+
+
+def _name_of(need: str, job: Job) -> str:
+    """The image as the job names it, data by where it will be."""
+    key = key_of_need(need)
+    return job.container_image if key is None else next(path for path, each in job.inputs.items() if each == key)
 
 
 def _words(seconds: float) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 from typing_extensions import TypeVar
 
+from schedulearn.scheduler.control.submission.inputs import has_inputs, pinned, settle_inputs
 from schedulearn.scheduler.control.submission.queue import JobValues, SubmissionQueue, insert_jobs
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
@@ -26,6 +27,7 @@ from schedulearn.scheduler.policies.registry import canonical_name, make_policy,
 from schedulearn.scheduler.specs.env_masking import check_no_mask
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.data.versions import check_may_change
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
@@ -122,7 +124,7 @@ class Service:
         for user, jobs in sent.items():
             self.quotas.note_submission(user, jobs)
         bounded = any(self.quotas.of(user).waiting is not None for user in sent)
-        if idempotency_key is None and not bounded and not any(spec.after for spec in specs):
+        if idempotency_key is None and not bounded and not any(map(has_inputs, specs)):
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
         for index, row in enumerate(rows) if idempotency_key is not None else ():
@@ -133,6 +135,7 @@ class Service:
             found = self._submitted_before(conn, idempotency_key, digest, len(rows)) if idempotency_key else []
             if not found:
                 check_predecessors(conn, specs)
+                settle_inputs(conn, rows, specs)
                 for user, jobs in sent.items():
                     self.quotas.check_waiting(conn, user, jobs)
                 insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
@@ -153,6 +156,11 @@ class Service:
                 else "each run of a sweep has the same code: name it in the sweep's job",
                 field="code",
             )
+        if spec.data or spec.keep:
+            with self.db.read() as conn:
+                pinned(conn, spec.data)
+                for name in spec.keep:
+                    check_may_change(conn, name, spec.user, is_admin=False)
         if isinstance(spec.requirements, str):
             raise InvalidError("requirements of a run must be a list: only the sweep's job may name a file")
         if self.max_gpus_per_job is not None and spec.required_gpus > self.max_gpus_per_job:
@@ -338,6 +346,8 @@ def job_row(spec: JobSpec, now: float) -> dict[str, object]:
         "pull_percent": None,
         "not_before": None,
         "fetch_hosts": [],
+        "inputs": {},
+        "keep_state": "pending" if spec.keep else "",
         "run_seconds": 0.0,
         "gpu_seconds": 0.0,
         "generation": 0,

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from typing_extensions import TypeVar
 
 from schedulearn.scheduler.control.service import cancel_job, check_predecessors, job_row
+from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
 from schedulearn.scheduler.control.submission.queue import insert_jobs
 from schedulearn.scheduler.core.sweeps import ChangeStatus, StartRuns, SweepReason, SweepStatus, next_step
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
@@ -85,6 +86,8 @@ class Sweeps:
             found = store.sweep_by_key(conn, idempotency_key) if idempotency_key is not None else None
             if found is None:
                 check_predecessors(conn, [first])
+                if first.data:  # each run has the same versions, whatever is pushed meanwhile
+                    values["spec"] = {**given, "job": {**given["job"], "data": pinned(conn, first.data)}}
                 store.add_sweep(conn, values, runs)
                 found = store.get_sweep(conn, str(values["id"]))
                 store.add_sweep_event(conn, found.id, found.status, found.reason, found.message, now)
@@ -176,6 +179,7 @@ def _start_runs(conn: Connection, sweep_id: str, count: int, now: float) -> None
     jobs = [
         {**job_row(spec, now), "sweep": sweep_id, "params": run.params} for run, spec in zip(runs, specs, strict=True)
     ]
+    settle_inputs(conn, jobs, specs)
     insert_jobs(conn, [(job, sweep.user) for job in jobs])
     store.give_jobs(conn, [(run, str(job["id"])) for run, job in zip(runs, jobs, strict=True)])
 

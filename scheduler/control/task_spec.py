@@ -22,6 +22,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import NamesImage
 from schedulearn.scheduler.core.outcomes.in_place import members
 from schedulearn.scheduler.core.planning.limits import data_variables, limits, sources
+from schedulearn.scheduler.core.planning.shared_data import input_variables
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.runtimes.recipes import recipe_path
 
@@ -36,6 +37,8 @@ class HostResources:
     """Name -> folder there."""
     image_of: Callable[[NamesImage], str]
     """What a job runs in there."""
+    data_seen_at: Callable[[str, str], str]
+    """Key of data that jobs share, path in the container -> path as the task sees it."""
     code_path: Callable[[str], Path]
     """Where the archive of such a digest is, on the service's machine."""
 
@@ -67,6 +70,7 @@ def task_spec(
     mounts = sources(start.mounts, host.data_sets)
     seen = mounts if host.facts is not None and not host.facts.isolates else {target: target for target in mounts}
     data = data_variables({name: seen[target] for name, target in start.mounts.items()})
+    data |= input_variables(start.data, job.inputs, host.data_seen_at)
     env = {
         **launcher_env(job.launcher, start.command),
         **start.env,
@@ -95,6 +99,7 @@ def task_spec(
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         mounts=mounts,
+        data=job.inputs,
         code=str(host.code_path(start.code)) if start.code else "",
         host_network=several_hosts,
         simulated_gpus=all(uuid in simulated for uuid in task.gpu_uuids),

@@ -51,6 +51,8 @@ class Job(NamedTuple):
     pull_percent: float | None
     not_before: float | None
     fetch_hosts: Sequence[str]
+    inputs: Mapping[str, str]
+    """Path in the container -> key of data that jobs share."""
     checkpoint_host: str | None
     generation: int
     trained: int
@@ -78,6 +80,8 @@ class StartDetails(NamedTuple):
     env: Mapping[str, str]
     mounts: Mapping[str, str]
     """Data set -> path in the container."""
+    data: Mapping[str, str]
+    """`NAME@3`, a version of a data set or model -> path in the container."""
     shm_bytes: int
     cpus: float | None
     memory_bytes: int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 _OVER = "+"
@@ -18,6 +18,13 @@ class NamesImage(Protocol):
     @property
     def layer(self) -> str:
         """Digest of the requirements that are installed over the image; empty: none."""
+        ...
+
+
+class NeedsData(NamesImage, Protocol):
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Path in the container -> key of data that jobs share."""
         ...
 
 

@@ -32,6 +32,8 @@ class TaskSpec:
     """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Path in the container -> key of data that jobs share, which the host has, read-only."""
     code: str = ""
     """Path of an archive of this service, unpacked as the command's directory before it starts; empty: none."""
     host_network: bool = False

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage, layered
+from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, layered
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -31,6 +32,7 @@ from schedulearn.scheduler.core.planning.reconcile import (
     action_key,
     goal_of,
 )
+from schedulearn.scheduler.core.planning.shared_data import described, key_of_need, need_of, needs_of
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault, StartRefused
@@ -50,6 +52,29 @@ CheckpointSource = Callable[[str], Iterator[ImageProgress]]
 
 OnStrayFiles = Callable[[str, Sequence[StrayFile]], None]
 """Told of files that go with an ended task, by its id."""
+
+
+class DataSource(Protocol):
+    """How data that jobs share comes to a host, by its key."""
+
+    def is_there(self, key: str, runtime: Runtime) -> bool:
+        """Whether it is on that host, or can be at once."""
+        ...
+
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        """Makes it present there, and tells how far that is. Raises ImageUnavailable if it can't be had."""
+        ...
+
+
+class _OnlyThere:
+    """None comes."""
+
+    def is_there(self, key: str, runtime: Runtime) -> bool:
+        return runtime.data.has(key)
+
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        raise ImageUnavailable(f"{described(need_of(key))} can't be had here")
+
 
 _ACTIONS = 8  # at a time
 _FETCHES = 3  # at a time; further ones wait for their turn
@@ -72,6 +97,7 @@ class HostAgent:
         image_source: ImageSource | None = None,
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
         on_stray_files: OnStrayFiles = lambda task_id, files: None,
+        data_source: DataSource | None = None,
     ) -> None:
         self.host_id = host_id
         self.runtime = runtime
@@ -79,6 +105,7 @@ class HostAgent:
         self._image_source = image_source or runtime.images.fetch
         self._checkpoint_source = checkpoint_source
         self._on_stray_files = on_stray_files
+        self._data_source = data_source or _OnlyThere()
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
@@ -115,6 +142,14 @@ class HostAgent:
     def image_of(self, job: NamesImage) -> str:
         """The image, or local environment, that a job needs here."""
         return layered(self.runtime.images.name_for(job.container_image, job.launcher), job.layer)
+
+    def needs_of(self, job: NeedsData) -> tuple[str, ...]:
+        """The names of all that must be here before a job starts: its image, and data. All that is said of images
+        below goes for data too."""
+        return needs_of(self.image_of(job), job.inputs)
+
+    def data_seen_at(self, key: str, target: str) -> str:
+        return self.runtime.data.seen_at(key, target)
 
     def has_image(self, image: str) -> bool:
         """Whether tasks with this image can start at once, as far as is known."""
@@ -164,7 +199,8 @@ class HostAgent:
     def forget_image(self, image: str) -> None:
         """Removes an image, so that its next use fetches it again. What a container has stays."""
         self._images.forget(image)
-        self.runtime.images.remove(image)
+        key = key_of_need(image)
+        self.runtime.images.remove(image) if key is None else self.runtime.data.drop(key)
 
     # Checkpoints.
 
@@ -263,7 +299,7 @@ class HostAgent:
             log.warning("%s: what %s wrote to its own disk is not known: %s", self.host_id, task_id, fault)
 
     def _look_for(self, image: str, waiting: Sequence[str]) -> None:
-        there = self.runtime.images.has(image)
+        there = self._is_there(image)
         self._images.note(image, there)
         if not there:
             self._miss(image, waiting)
@@ -274,9 +310,17 @@ class HostAgent:
             self._images.note_progress(image, progress)
 
         self._images.check_wanted(image)
-        if anew or not self.runtime.images.has(image):
-            self._follow(self._image_source(image), note)
+        if anew or not self._is_there(image):
+            self._follow(self._source_of(image), note)
         self._images.arrive(image)
+
+    def _is_there(self, image: str) -> bool:
+        key = key_of_need(image)
+        return self.runtime.images.has(image) if key is None else self._data_source.is_there(key, self.runtime)
+
+    def _source_of(self, image: str) -> Iterator[ImageProgress]:
+        key = key_of_need(image)
+        return self._image_source(image) if key is None else self._data_source.fetch(key, self.runtime)
 
     def _bring_checkpoints(self, task_id: str, job_id: str) -> None:
         with self._checkpoints.bring(task_id, job_id):
@@ -299,15 +343,17 @@ class HostAgent:
         match action:
             case FetchImage(image, anew):
                 self._images.refuse(image, fault.detail, anew=anew)
-            case StartTask(TaskSpec(task_id=task_id, image=image)) if isinstance(fault, ImageUnavailable):
-                self._images.note(image, False)
-                self._miss(image, [task_id])
+            case StartTask(TaskSpec(task_id=task_id, image=image) as spec) if isinstance(fault, ImageUnavailable):
+                for need in needs_of(image, spec.data):
+                    self._images.note(need, False)  # a fetch looks again which of them it is
+                self._starts.refuse([task_id], Refusal(Reason.IMAGE_GONE, fault.detail))
             case StartTask(TaskSpec(task_id=task_id)):
                 self._starts.refuse([task_id], Refusal(Reason.START_REFUSED, fault.detail))
 
     def _miss(self, image: str, task_ids: Sequence[str]) -> None:
         """An image that tasks were given GPUs for has been removed."""
-        refusal = Refusal(Reason.IMAGE_GONE, f"The image {image} is no longer on {self.host_id}.")
+        what = described(image)
+        refusal = Refusal(Reason.IMAGE_GONE, f"{what[0].upper()}{what[1:]} is no longer on {self.host_id}.")
         self._starts.refuse(task_ids, refusal)
 
     def _try_later(self, action: Action, waiting: Sequence[str], fault: Exception) -> None:

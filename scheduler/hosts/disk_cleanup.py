@@ -1,5 +1,5 @@
-"""Room on disks: what nobody used for longest goes first, of images, checkpoints, outputs, logs and code; images wanted
-everywhere come.
+"""Room on disks: what nobody used for longest goes first, of images, checkpoints, outputs, data, logs and code;
+images wanted everywhere come.
 
 What goes was put there by jobs of this service and is used by none that is not over; what others keep on an engine is
 left alone.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,11 +20,13 @@ from sqlmodel import col
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.core.job_image import NamesImage, layer_tag
+from schedulearn.scheduler.core.planning.shared_data import described, need_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Disk, Stored
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
+from schedulearn.scheduler.store.data.needed import needed_outputs
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Task
 from schedulearn.scheduler.store.sweeps import Sweep
@@ -55,7 +57,7 @@ def surplus(items: Iterable[Item], total: int, room: int) -> list[str]:
 
 
 class Housekeeping:
-    """Looks at every host now and then, in a thread of its own, if a room is bounded or images are wanted."""
+    """Looks at every host now and then, in a thread of its own."""
 
     def __init__(
         self,
@@ -64,12 +66,14 @@ class Housekeeping:
         logs: LogStore,
         code: CodeStore,
         settings: ClusterSettings,
+        collect_data: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._db = db
         self._agents = agents
         self._logs = logs
         self._code = code
+        self._collect_data = collect_data
         self._settings = settings
         self._clock = clock
         self._thread = Background(
@@ -77,9 +81,7 @@ class Housekeeping:
         )
 
     def start(self) -> None:
-        chosen = self._settings
-        if chosen.images or chosen.log_room or chosen.code_room or self._bounds_hosts:
-            self._thread.start()
+        self._thread.start()
 
     def close(self) -> None:
         self._thread.close()
@@ -97,6 +99,8 @@ class Housekeeping:
                     self._tidy_host(agent)
                 except RuntimeFault as fault:
                     log.warning("%s is not tidied up: %s", agent.host_id, fault)
+        if freed := self._collect_data():
+            log.info("content of data sets that no version names is gone: %.0f MB", freed / 1e6)
         if self._settings.log_room:
             self._tidy_logs()
         for gone in self._code.prune(self._needed_code, self._settings.code_room, self._clock()):
@@ -105,7 +109,7 @@ class Housekeeping:
     @property
     def _bounds_hosts(self) -> bool:
         chosen = self._settings
-        return bool(chosen.image_room or chosen.checkpoint_room or chosen.output_room)
+        return bool(chosen.image_room or chosen.checkpoint_room or chosen.output_room or chosen.data_room)
 
     def of_host(self, agent: HostAgent) -> tuple[Disk, dict[str, float | None]]:
         """What takes room there, and when jobs last used each image (None: some still do, or may)."""
@@ -126,12 +130,24 @@ class Housekeeping:
         for job_id in self._jobs_to_drop(disk.checkpoints, self._settings.checkpoint_room):
             log.info("the checkpoints of job %s go from %s: checkpoint_room is full", job_id, agent.host_id)
             agent.drop_checkpoints(job_id, lambda: True)
-        for job_id in self._jobs_to_drop(disk.outputs, self._settings.output_room):
+        with self._db.read() as db:
+            needed = needed_outputs(db)
+        for job_id in self._jobs_to_drop(disk.outputs, self._settings.output_room, needed):
             log.info("the outputs of job %s go from %s: output_room is full", job_id, agent.host_id)
             agent.drop_outputs(job_id, lambda: True)
 
-    def _jobs_to_drop(self, kept: Sequence[Stored], room: int) -> list[str]:
-        over = self._finished([stored.name for stored in kept])
+        self._tidy_data(agent, disk.data)
+
+    def _tidy_data(self, agent: HostAgent, kept: Sequence[Stored]) -> None:
+        with self._db.read() as db:
+            used = data_of_jobs(db, agent.host_id, self._clock())
+        items = [Item(each.name, each.bytes, used.get(each.name, 0.0)) for each in kept]
+        for key in surplus(items, sum(each.bytes for each in kept), self._settings.data_room):
+            log.info("%s goes from %s: data_room is full", described(need_of(key)), agent.host_id)
+            agent.forget_image(need_of(key))
+
+    def _jobs_to_drop(self, kept: Sequence[Stored], room: int, needed: Set[str] = frozenset()) -> list[str]:
+        over = {**self._finished([stored.name for stored in kept]), **dict.fromkeys(needed)}
         items = [Item(stored.name, stored.bytes, over.get(stored.name)) for stored in kept]
         return surplus(items, sum(each.bytes for each in items), room)
 
@@ -200,6 +216,20 @@ def images_of_jobs(
             used[name] = max(at, used.get(name) or 0.0)
     unfinished = db.execute(select(*columns).where(col(Job.finished_at).is_(None)).distinct())
     return {**used, **{name: None for named in unfinished for name in _names_of(_Named(*named), image_of)}}
+
+
+def data_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | None]:
+    """Key of data that jobs share -> when a job last used it on this host; None for what a job needs that is not
+    over, wherever that may run. What no job used there is missing."""
+    last = func.max(func.coalesce(col(Task.finished_at), now))
+    there = select(col(Job.inputs), last).join(Task, col(Task.job_id) == col(Job.id))
+    used: dict[str, float | None] = {}
+    with_data = col(Job.inputs) != {}
+    for inputs, at in db.execute(there.where(col(Task.host_id) == host_id, with_data).group_by(col(Job.inputs))):
+        for key in inputs.values():
+            used[key] = max(at, used.get(key) or 0.0)
+    unfinished = db.execute(select(col(Job.inputs)).where(col(Job.finished_at).is_(None), with_data).distinct())
+    return {**used, **{key: None for (inputs,) in unfinished for key in inputs.values()}}
 
 
 def _names_of(named: _Named, image_of: Callable[[NamesImage], str]) -> list[str]:

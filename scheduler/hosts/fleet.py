@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import split_layered
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.errors import ConflictError, ImageUnavailable, RuntimeFault
-from schedulearn.scheduler.hosts.agent import HostAgent, ImageSource
+from schedulearn.scheduler.hosts.agent import DataSource, HostAgent, ImageSource
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost, simulated_gpus
 from schedulearn.scheduler.hosts.transfer import transfer
@@ -73,6 +73,7 @@ class Fleet:
         make_probe: MakeProbe | None,
         bring_checkpoints: BringCheckpoints,
         tell_stray_files: TellStrayFiles = lambda host_id, task_id, files: None,
+        data_source: Callable[[str], DataSource | None] = lambda host_id: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
@@ -81,6 +82,7 @@ class Fleet:
         self._make_probe = make_probe
         self._bring_checkpoints = bring_checkpoints
         self._tell_stray_files = tell_stray_files
+        self._data_source = data_source
         self.clock = clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
@@ -203,6 +205,7 @@ class Fleet:
             image_source=fetch,
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
             on_stray_files=partial(self._tell_stray_files, host_id),
+            data_source=self._data_source(host_id),
         )
         with self._lock:
             self._directory.replace({**self.agents, host_id: agent})

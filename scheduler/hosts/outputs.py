@@ -25,6 +25,7 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime, Stra
 from schedulearn.scheduler.runtimes.stray import told
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.data.needed import needed_outputs
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.moved_outputs import are_left_over, note_moved
@@ -116,7 +117,7 @@ class Outputs:
             if row is None:
                 return True
             if row.finished_at is not None and row.finished_at + self._keep_s < self._clock():
-                return True
+                return job_id not in needed_outputs(db)
             here = any(task.host_id == host_id for task in tasks_of(db, [job_id], live=True))
             return not here and are_left_over(db, job_id, host_id)
 

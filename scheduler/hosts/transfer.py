@@ -9,8 +9,11 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
-def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str) -> Iterator[ImageProgress]:
-    """Gives `chunks` to `load`, and yields every second how much went. `what`: "copying ... from gpu1". Raises what
+def transfer(
+    chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str, total: int = 0
+) -> Iterator[ImageProgress]:
+    """Gives `chunks` to `load`, and yields every second how much went. `what`: "copying ... from gpu1".
+    `total`: how many bytes come, about; 0: nobody knows. Raises what
     either side raises, as a RuntimeFault. Closing the generator breaks the transfer off."""
     sent = 0
     stopped = False
@@ -36,8 +39,8 @@ def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], w
     threading.Thread(target=move, name="transfer", daemon=True).start()
     try:
         while not done.wait(1.0):
-            # How much it will be is not known before the end.
-            yield ImageProgress(0.0, f"{what} ({sent / 1e6:,.0f} MB)")
+            share = f"{sent / 1e6:,.0f} of {total / 1e6:,.0f} MB" if total else f"{sent / 1e6:,.0f} MB"
+            yield ImageProgress(min(99.0, 100.0 * sent / total) if total else 0.0, f"{what} ({share})")
     finally:
         stopped = True
     if failure:

@@ -1,6 +1,7 @@
 """What the service needs of an execution engine, and the values that cross that seam.
 
-Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images` and `JobFolders`. One
+Docker Engine, local processes and the fake of the tests implement `Runtime` with its `Images`, `JobFolders` and
+`SharedData`. One
 conformance suite (tests/runtimes/) holds them to the contract below. A runtime speaks for one host. It keeps no state
 that can't be found again: after a crash of the service, `observe` says what is there.
 """
@@ -51,6 +52,8 @@ class Disk:
     """By job, of this service."""
     outputs: tuple[Stored, ...] = ()
     """By job, of this service."""
+    data: tuple[Stored, ...] = ()
+    """By key, of this service; 0 bytes for what is linked."""
 
 
 class FileKind(StrEnum):
@@ -177,6 +180,36 @@ class JobFolders(Protocol):
         ...
 
 
+class SharedData(Protocol):
+    """Data on one host that jobs of this service share, read-only, by key (`core.planning.shared_data`). It is there
+    whole or not at all, also after a service was killed at any moment."""
+
+    def all_keys(self) -> Sequence[str]:
+        """What is there."""
+        ...
+
+    def has(self, key: str) -> bool:
+        """Whether a task with it could start at once. Cheap."""
+        ...
+
+    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+        """Makes it what these tar archives hold, later ones over earlier ones; without one it is empty. Is it there
+        already, nothing happens. If one breaks off, it is not there."""
+        ...
+
+    def link(self, key: str, job_id: str) -> None:
+        """Makes it the outputs that a job has on this host, as they are there."""
+        ...
+
+    def drop(self, key: str) -> None:
+        """Forgets it, if no task has it; what is linked stays. Unknown key: nothing happens."""
+        ...
+
+    def seen_at(self, key: str, target: str) -> str:
+        """Where a task sees it that wants it at `target`."""
+        ...
+
+
 class Runtime(Protocol):
     """Every call is idempotent: start twice = once; stop or remove unknown = fine. Failures are `RuntimeFault`:
     `StartRefused` (and its child `ImageUnavailable`) where trying again can't help."""
@@ -192,6 +225,9 @@ class Runtime(Protocol):
 
     @property
     def terminals(self) -> Terminals: ...
+
+    @property
+    def data(self) -> SharedData: ...
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""
@@ -214,7 +250,7 @@ class Runtime(Protocol):
         found, 126 when it is not executable, and `error` says which. `start` raises nothing then; it raises
         StartRefused for a task that no try can start (bad words, a name that is taken, GPUs the host can't give, code
         that is gone),
-        ImageUnavailable without its image, and leaves nothing behind in both cases."""
+        ImageUnavailable without its image or its data, and leaves nothing behind in both cases."""
         ...
 
     def stop(self, task_id: str, grace_s: float) -> None:

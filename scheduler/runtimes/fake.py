@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
-from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
+from schedulearn.scheduler.runtimes.fake_folders import FakeData, FakeFolders
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
 from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
@@ -117,6 +117,7 @@ class FakeRuntime(Runtime):
         self._checkpoints = FakeFolders(self, "checkpoints", clock)
         self._outputs = FakeFolders(self, "outputs", clock)
         self._terminals = FakeTerminals(self._takes_commands)
+        self._data = FakeData(self, self._outputs)
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -149,6 +150,10 @@ class FakeRuntime(Runtime):
     def terminals(self) -> FakeTerminals:
         return self._terminals
 
+    @property
+    def data(self) -> FakeData:
+        return self._data
+
     def survey(self) -> HostFacts:
         with self._changed:
             self._enter("survey")
@@ -163,7 +168,7 @@ class FakeRuntime(Runtime):
         with self._changed:
             self._enter("disk")
             images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images.present or ()))
-            return Disk(images, len(images) * GIB, self.checkpoints.sizes(), self.outputs.sizes())
+            return Disk(images, len(images) * GIB, self.checkpoints.sizes(), self.outputs.sizes(), self.data.sizes())
 
     def start(self, task: TaskSpec) -> None:
         with self._changed:
@@ -175,6 +180,8 @@ class FakeRuntime(Runtime):
                 return
             if not self.images.holds(task.image):
                 raise ImageUnavailable(f"image {task.image!r} is not there: fetch it first")
+            if not all(map(self.data.holds, task.data.values())):
+                raise ImageUnavailable("data that it needs is not there: fetch it first")
             self._starts[task.task_id] = self._starts.get(task.task_id, 0) + 1
             for folders in (self.checkpoints, self.outputs):
                 folders.make(task.job_id)
@@ -344,7 +351,7 @@ class FakeRuntime(Runtime):
     def _enter(self, method: str, argument: str = "") -> None:
         if self.silent:
             raise RuntimeFault(f"{self.host_id} does not answer")
-        if method not in ("survey", "observe", "images.has"):
+        if method not in ("survey", "observe", "images.has", "data.has"):
             self.calls.append((method, argument))
         if self._failures.get(method):
             raise self._failures[method].popleft()

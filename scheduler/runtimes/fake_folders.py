@@ -11,7 +11,7 @@ from typing import Protocol
 
 from schedulearn.scheduler.core.task import TaskSpec, TaskState
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.archives import CHUNK, reading
+from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
 from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored
 
 
@@ -92,6 +92,9 @@ class FakeFolders:
 
     # What a test, or the runtime, does to them.
 
+    def is_there(self, job_id: str) -> bool:
+        return job_id in self._kept
+
     def make(self, job_id: str) -> None:
         self._kept.setdefault(job_id, _Folder(self._clock()))
 
@@ -157,3 +160,69 @@ class FakeView:
                     info.size, info.mtime = len(file.content), file.modified_at
                     tar.addfile(info, io.BytesIO(file.content))
         yield buffer.getvalue()
+
+
+class FakeData:
+    """The `SharedData` of the fake runtime."""
+
+    def __init__(self, runtime: Owner, outputs: FakeFolders) -> None:
+        self._runtime = runtime
+        self._outputs = outputs
+        self._kept: dict[str, dict[str, _File] | str] = {}
+        """Files, or the id of the job whose outputs it is."""
+
+    def all_keys(self) -> Sequence[str]:
+        with self._called("all_keys"):
+            return sorted(self._kept)
+
+    def has(self, key: str) -> bool:
+        with self._called("has", key):
+            return self.holds(key)
+
+    def seen_at(self, key: str, target: str) -> str:
+        return target
+
+    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+        with self._called("load", key):
+            if self.holds(key):
+                return
+        files: dict[str, _File] = {}
+        try:
+            for archive in archives:
+                with reading(to_the_end(archive)) as tar:
+                    for member in tar:
+                        if (content := tar.extractfile(member)) is not None:
+                            files[member.name.removeprefix("./")] = _File(content.read(), float(member.mtime))
+        except tarfile.TarError as error:
+            raise RuntimeFault(f"{key} can't be unpacked: {error}") from error
+        self._kept[key] = files
+
+    def link(self, key: str, job_id: str) -> None:
+        with self._called("link", key):
+            self._kept.setdefault(key, job_id)
+
+    def drop(self, key: str) -> None:
+        with self._called("drop", key):
+            if not any(key in task.data.values() for task in self._runtime.tasks()):
+                self._kept.pop(key, None)
+
+    # What a test, or the runtime, does to them.
+
+    def holds(self, key: str) -> bool:
+        kept = self._kept.get(key)
+        return kept is not None and (not isinstance(kept, str) or self._outputs.is_there(kept))
+
+    def content(self, key: str, name: str) -> bytes | None:
+        kept = self._kept.get(key)
+        if isinstance(kept, str):
+            return self._outputs.content(kept, name)
+        return kept[name].content if kept and name in kept else None
+
+    def sizes(self) -> tuple[Stored, ...]:
+        return tuple(
+            Stored(key, 0 if isinstance(kept, str) else sum(len(file.content) for file in kept.values()))
+            for key, kept in sorted(self._kept.items())
+        )
+
+    def _called(self, method: str, argument: str = "") -> AbstractContextManager[None]:
+        return self._runtime.called(f"data.{method}", argument)

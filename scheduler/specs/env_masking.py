@@ -26,7 +26,7 @@ _HARMLESS = re.compile(
 )
 _SECRET = re.compile(r"TOKEN(?!IZERS_)|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH")
 
-_SAME_PROGRAM = ("container_image", "command", "launcher", "mounts", "setup", "requirements")
+_SAME_PROGRAM = ("container_image", "command", "launcher", "mounts", "data", "setup", "requirements")
 
 
 def masked(env: Mapping[str, str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ from schedulearn.scheduler.core.command import names_launcher, reserved_env, spl
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
-from schedulearn.scheduler.core.planning.limits import check_target
+from schedulearn.scheduler.core.planning.limits import check_target, nested_target
 from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
 from schedulearn.scheduler.specs.requirements import Requirements
@@ -52,6 +53,15 @@ def _as_targets(value: Any) -> Any:
         if not all(isinstance(name, str) for name in value):
             raise ValueError("must be a list of the names of data sets, or name -> path in the container")
         return {name: f"/data/{name}" for name in value}
+    return value
+
+
+def _as_data_targets(value: Any) -> Any:
+    """A list of data sets means each below /data, by its name without a version."""
+    if isinstance(value, list):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("must be a list of NAME or NAME@VERSION, or that -> path in the container")
+        return {name: f"/data/{name.partition('@')[0]}" for name in value}
     return value
 
 
@@ -150,6 +160,17 @@ class JobFields(BaseModel):
         description="data sets that the operator declared, read-only: a list of names, which appear below /data, or "
         "name -> path in the container",
     )
+    data: Annotated[Pairs, BeforeValidator(_as_data_targets)] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that "
+        "-> path in the container. A name alone means its newest version when the job is submitted",
+    )
+    keep: Pairs = Field(
+        default_factory=dict,
+        max_length=20,
+        description="data sets or models that are made when it succeeds: name -> file or folder below /outputs",
+    )
     code: Code | None = Field(
         default=None,
         description="what is unpacked as the command's directory: the digest that POST /code answered, or a git "
@@ -188,6 +209,11 @@ class JobSpec(JobFields):
     def layer(self) -> str:
         return layer_of(self.requirements) if isinstance(self.requirements, list) else ""
 
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What the hosts of a stored job have for it is not settled yet."""
+        return {}
+
     @field_validator("command", "setup")
     @classmethod
     def _splits(cls, command: str | None) -> str | None:
@@ -218,10 +244,29 @@ class JobSpec(JobFields):
             raise ValueError("two data sets can't be at one path")
         return found
 
+    @field_validator("data")
+    @classmethod
+    def _data_targets(cls, data: dict[str, str]) -> dict[str, str]:
+        try:
+            for reference in data:
+                split_reference(reference)
+        except InvalidError as error:
+            raise ValueError(error.detail) from error
+        return {reference: check_target(target) for reference, target in data.items()}
+
+    @field_validator("keep")
+    @classmethod
+    def _kept(cls, keep: dict[str, str]) -> dict[str, str]:
+        try:
+            return {check_name(name): kept_path(path) for name, path in keep.items()}
+        except InvalidError as error:
+            raise ValueError(error.detail) from error
+
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         if _size(self) > MAX_SPEC:
             raise ValueError(f"the job is larger than {MAX_SPEC >> 20} MiB: shorten env, labels or the command")
+        self._check_targets()
         if both := self.env.keys() & self.secrets.keys():
             raise ValueError(f"{min(both)} is in env and in secrets: it can have one value")
         if not self.required_gpus or 0 in (self.min_gpus, self.max_gpus):
@@ -246,6 +291,11 @@ class JobSpec(JobFields):
                     f"required_gpus ({self.required_gpus}) must lie between min_gpus ({least}) and max_gpus ({most})"
                 )
         return self
+
+    def _check_targets(self) -> None:
+        nested = nested_target([*self.mounts.values(), *self.data.values()]) if self.data else None
+        if nested is not None:
+            raise ValueError(f"{nested} would hold two data sets, or one inside another: choose another folder")
 
     def _check_in_place(self) -> None:
         if not self.elastic:
@@ -277,7 +327,7 @@ def without_bounds(shown: type[JobFields]) -> None:
 def _size(spec: JobSpec) -> int:
     """Bytes of its text, at most: four for each character, where it could matter at all."""
     texts = [spec.command, spec.setup or ""]
-    for pairs in (spec.env, spec.secrets, spec.labels, spec.mounts):
+    for pairs in (spec.env, spec.secrets, spec.labels, spec.mounts, spec.data, spec.keep):
         texts += [*pairs, *pairs.values()]
     if sum(map(len, texts)) <= MAX_SPEC // 4:
         return 0

@@ -26,16 +26,17 @@ from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models, moved_outputs, sweeps, usage, webhooks
 from schedulearn.scheduler.store.columns import read_json
+from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.mending import mend_instants
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0028"
+HEAD = "0025"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
-TABLES = (models, moved_outputs, sweeps, usage, webhooks)
+TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables)
 """The modules that have tables: those of each are known once it is imported."""
 
 _GROUP = 512  # changes that share one commit, at most

@@ -48,6 +48,8 @@ class Job(SQLModel, table=True):
         Index("job_by_status", "status", "submitted_at"),
         Index("job_by_family", "family", "finished_at"),
         Index("job_by_time", "submitted_at", "id"),
+        Index("job_by_keeping", "keep_state", sqlite_where=text("keep_state = 'pending'"),
+              postgresql_where=text("keep_state = 'pending'")),
         Index("job_by_sweep", "sweep", sqlite_where=text("sweep IS NOT NULL"),
               postgresql_where=text("sweep IS NOT NULL")),
     )  # fmt: skip
@@ -76,6 +78,14 @@ class Job(SQLModel, table=True):
     memory_bytes: int | None = Field(default=None, sa_type=BigInteger)
     mounts: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
     """Data set -> path in the container."""
+    data: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """`NAME@3`, a version of a data set or model -> path in the container."""
+    inputs: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Path in the container -> what its hosts have there: a version by its digest, or the outputs of a job."""
+    keep: dict[str, str] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Data set or model that it makes -> path below its outputs."""
+    keep_state: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """`pending` until they are made or can't be, then `done`; empty: there are none."""
     code: str | None = None
     """Digest of the archive that is its directory."""
     code_source: dict[str, str | bool | None] | None = Field(default=None, sa_column=json_or_none_column())

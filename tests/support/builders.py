@@ -46,7 +46,8 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
         "reason": "container_running", "message": "", "version": 0, "attempt": 1, "restarts": 0, "retries": 0,
         "losses": 0, "submitted_at": 0.0,
         "started_at": 1.0, "run_seconds": 0.0, "gpu_seconds": 0.0, "pull_percent": None, "not_before": None,
-        "fetch_hosts": [], "checkpoint_host": None, "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
+        "fetch_hosts": [], "inputs": {}, "checkpoint_host": None,
+        "generation": 0, "trained": 0, "meeting": "", "forming_at": None,
         "target": None, "resized_at": None, "resized_from": None, "after": None,
     }  # fmt: skip
     return Job(**{**defaults, **fields, "id": id, "status": JobStatus(status)})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
@@ -15,7 +16,7 @@ SHARES_A_GPU = 1024
 """Docker's own default for a container: so much weight, for each GPU."""
 _SPARE = 0.05  # of the memory, for the system and the engine
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_OURS = ("/schedulearn", "/proc", "/sys", "/dev", "/etc")
+_OURS = ("/schedulearn", "/proc", "/sys", "/dev", "/etc", "/inputs", "/outputs")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,12 @@ def check_target(target: str) -> str:
     if any(target == place or target.startswith(f"{place}/") for place in _OURS):
         raise ValueError(f"{target!r} is not free for data sets: choose another folder, e.g. /data/...")
     return target.rstrip("/")
+
+
+def nested_target(targets: Sequence[str]) -> str | None:
+    """A path that stands twice, or has another one inside; None: there is none."""
+    ordered = sorted(f"{target}/" for target in targets)
+    return next((one.rstrip("/") for one, other in pairwise(ordered) if other.startswith(one)), None)
 
 
 def sources(mounts: Mapping[str, str], data_sets: Mapping[str, str]) -> dict[str, str]:

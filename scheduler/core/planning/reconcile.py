@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from schedulearn.scheduler.core.planning.shared_data import needs_of
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 
 
@@ -17,6 +18,7 @@ class DesiredTask:
     """A task that has not ended as far as the cluster state says."""
 
     spec: TaskSpec
+
     stop: bool = False
     """It should end: cancelled, out of time, or to be resized."""
     ran: bool = False
@@ -31,10 +33,15 @@ class DesiredTask:
     checkpoints_elsewhere: bool = False
     """They are on another host, or with the service: it does not start before they were brought here."""
 
+    @property
+    def needs(self) -> Sequence[str]:
+        """What its host must have before it starts: its image, and data."""
+        return needs_of(self.spec.image, self.spec.data)
+
 
 @dataclass(frozen=True)
 class LookForImage:
-    """Finds out whether an image is there."""
+    """Finds out whether an image is there, or data that jobs share, which has a name like an image's."""
 
     image: str
 
@@ -155,8 +162,8 @@ def diff(
     now: float,
     orphan_grace_s: float = 10.0,
 ) -> list[Action]:
-    """Actions for one host. `images` are those that are known to be there; `desired` holds tasks that have not ended
-    in the cluster state.
+    """Actions for one host. `images`: the names of images and data that are known to be there; `desired` holds
+    tasks that have not ended in the cluster state.
 
     A task that the engine shows and the cluster state does not want is stopped, then removed: its end was recorded
     before, or nobody knows it. A task that ran is never started again: what became of it is recorded elsewhere.
@@ -198,7 +205,7 @@ def _gpu_turns(desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTa
     awake = [want for task_id, want in desired.items() if task_id in running]
     blocked = [
         want for want in desired.values()
-        if not (want.suspended or want.stop or want.ran) and want.spec.image not in images
+        if not (want.suspended or want.stop or want.ran) and not set(want.needs) <= images
     ]  # fmt: skip
     return _GpuTurns(
         running & desired.keys(),
@@ -243,8 +250,8 @@ def _take_turn(task_id: str, want: DesiredTask, gpus: _GpuTurns) -> Action | Non
 
 
 def _begin(task_id: str, want: DesiredTask, gpus: _GpuTurns, images: Set[str]) -> Action | None:
-    if want.spec.image not in images:
-        return LookForImage(want.spec.image)
+    if (lacking := next((need for need in want.needs if need not in images), None)) is not None:
+        return LookForImage(lacking)
     if want.checkpoints_elsewhere:
         return FetchCheckpoints(task_id, want.spec.job_id)
     if want.hold or want.suspended or not gpus.to_be_freed.isdisjoint(want.spec.gpu_uuids):

@@ -10,7 +10,14 @@ from typing import Any
 from docker.types import DeviceRequest, LogConfig
 
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
-from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS_PATH, OUTPUTS_PATH, SDK_PATH, data_sets, mounts
+from schedulearn.scheduler.runtimes.docker.volumes import (
+    CHECKPOINTS_PATH,
+    OUTPUTS_PATH,
+    SDK_PATH,
+    data_sets,
+    mounts,
+    shared_data,
+)
 from schedulearn.scheduler.runtimes.pinning import complete_env
 
 LABEL = "schedulearn.cluster"
@@ -37,10 +44,16 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 
 def create_arguments(
-    api: Any, task: TaskSpec, cluster_id: str, info: Mapping[str, Any], python_path: str = ""
+    api: Any,
+    task: TaskSpec,
+    cluster_id: str,
+    info: Mapping[str, Any],
+    python_path: str = "",
+    volumes: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The arguments of `APIClient.create_container`. `info` is what the engine says of itself, `python_path` what the
-    image has as PYTHONPATH."""
+    image has as PYTHONPATH,
+    `volumes` the data that jobs share: path in the container -> volume."""
     base = {**BASE_ENV, "PYTHONPATH": python_path}
     return {
         "image": task.image,
@@ -60,7 +73,7 @@ def create_arguments(
         **({"working_dir": WORKSPACE} if task.code else {}),
         "host_config": api.create_host_config(
             init=True,
-            mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts)],
+            mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts), *shared_data(volumes or {})],
             shm_size=task.shm_bytes,
             cpu_shares=task.cpu_shares or None,
             nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from schedulearn.scheduler.core.planning.shared_data import key_of
 from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
 from schedulearn.scheduler.runtimes.docker.api import Engine
-from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, OUTPUTS, VolumeKind
+from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, DATA, OUTPUTS, VolumeKind
 
 _QUERY_S = 300.0  # an engine adds up the files of all volumes
 
@@ -40,7 +41,14 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
         images_bytes=int(found.get("LayersSize") or image_usage.get("TotalSize") or 0),
         checkpoints=_stored(volumes, CHECKPOINTS),
         outputs=_stored(volumes, OUTPUTS),
+        data=_data(_stored(volumes, DATA)),
     )
+
+
+def _data(volumes: Iterable[Stored]) -> tuple[Stored, ...]:
+    """By key: the names of such volumes begin with the service that they are of."""
+    named = ((key_of(each.name.partition("-")[2]), each.bytes) for each in volumes)
+    return tuple(Stored(key, size) for key, size in named if key is not None)
 
 
 def _stored(volumes: Iterable[Mapping[str, Any]], kind: VolumeKind) -> tuple[Stored, ...]:

@@ -30,6 +30,7 @@ from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
 from schedulearn.scheduler.runtimes.docker.states import ContainerStates
 from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
+from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
 from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_files
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
@@ -80,6 +81,7 @@ class DockerRuntime:
         self.checkpoints = JobVolumes(self._engine, docker_volumes.CHECKPOINTS, LABEL, cluster_id)
         self.outputs = JobVolumes(self._engine, docker_volumes.OUTPUTS, LABEL, cluster_id)
         self.terminals = DockerTerminals(self._engine, self._find, f"{LABEL}={cluster_id}")
+        self.data = DataVolumes(self._engine, LABEL, cluster_id)
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}
@@ -262,8 +264,10 @@ class DockerRuntime:
         try:
             python_path, user = docker_volumes.image_settings(api.inspect_image(task.image))
             self._sdk.ensure(api, task.image)
-            arguments = create_arguments(api, task, self._cluster_id, self._info or {}, python_path)
+            volumes = self._data_of(task)
+            arguments = create_arguments(api, task, self._cluster_id, self._info or {}, python_path, volumes)
             container = str(api.create_container(**arguments)["Id"])
+            self._check_data(task, container)
             if user not in ("", "0", "root"):
                 docker_volumes.open_to_all(api, container)
             return container
@@ -275,6 +279,22 @@ class DockerRuntime:
                     return self._adopt(task)
                 case 400:
                     raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
+            raise
+
+    def _data_of(self, task: TaskSpec) -> dict[str, str]:
+        """Path in the container -> volume. Raises ImageUnavailable."""
+        found = {target: self.data.volume_of(key) for target, key in task.data.items()}
+        for target, volume in found.items():
+            if volume is None:
+                raise ImageUnavailable(f"the data for {target} is not on {self.host_id}: fetch it first")
+        return {target: volume for target, volume in found.items() if volume is not None}
+
+    def _check_data(self, task: TaskSpec, container: str) -> None:
+        """Data that was removed at this moment would be an empty volume; what a container has is not removed."""
+        try:
+            self._data_of(task)
+        except ImageUnavailable:
+            self._engine.api.remove_container(container, v=True, force=True)
             raise
 
     def _adopt(self, task: TaskSpec) -> str | None:

@@ -46,6 +46,8 @@ class VolumeKind:
 
 CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
 OUTPUTS = VolumeKind("outputs", OUTPUTS_PATH)
+DATA = VolumeKind("data", "/data")
+"""Shared by jobs: in place of a job's id it has the name of its content, and jobs say where it appears."""
 
 
 def sdk_volume() -> str:
@@ -65,6 +67,11 @@ def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
 def data_sets(folders: Mapping[str, str]) -> list[Any]:
     """Path in the container -> folder of the host, which must be there: an engine refuses what is not."""
     return [Mount(target, source, type="bind", read_only=True) for target, source in folders.items()]
+
+
+def shared_data(volumes: Mapping[str, str]) -> list[Any]:
+    """Path in the container -> volume with data that jobs share."""
+    return [Mount(target, volume, type="volume", read_only=True, no_copy=True) for target, volume in volumes.items()]
 
 
 class SdkVolume:

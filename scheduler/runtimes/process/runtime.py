@@ -33,6 +33,7 @@ from schedulearn.scheduler.runtimes.process.environments import Environments
 from schedulearn.scheduler.runtimes.process.job_folders import JobsOnDisk, stray_files
 from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.layers import Layers
+from schedulearn.scheduler.runtimes.process.shared_data import DataOnDisk
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.scheduler.runtimes.terminals.process import LocalTerminals
@@ -73,6 +74,7 @@ class ProcessRuntime:
             JobsOnDisk(data_dir.absolute() / kind, self._has_tasks, self._remove_created)
             for kind in ("checkpoints", "outputs")
         )
+        self.data = DataOnDisk(data_dir.absolute() / "shared-data", data_dir.absolute() / "outputs")
         self._sdk = data_dir.absolute() / "sdk"
         self._layers = Layers(data_dir.absolute() / "layers")
         self.images = Environments(self._tasks, environments or {}, self._layers)
@@ -99,6 +101,7 @@ class ProcessRuntime:
             images_bytes=sum(each.bytes for each in layers),
             checkpoints=self.checkpoints.sizes(),
             outputs=self.outputs.sizes(),
+            data=self.data.sizes(),
         )
 
     def start(self, task: TaskSpec) -> None:
@@ -222,6 +225,8 @@ class ProcessRuntime:
         prefix = self.images.find(task.image)
         if prefix is None:
             raise ImageUnavailable(f"the local environment for image {task.image!r} is not there: fetch it first")
+        if lacking := next((target for target, key in task.data.items() if not self.data.has(key)), None):
+            raise ImageUnavailable(f"the data for {lacking} is not on {self.host_id}: fetch it first")
         directory = self._directory(task.task_id)
         try:
             self._prepare(task, directory, prefix)

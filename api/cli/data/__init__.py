@@ -1,0 +1,1 @@
+"""The commands for data sets and models."""

@@ -1,0 +1,1 @@
+"""Data sets and models: pushed, listed, brought here, removed."""

@@ -1,0 +1,73 @@
+"""What jobs get of others: versions of data sets, which names mean when a job is submitted, and the outputs of jobs
+before it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.planning.shared_data import INPUTS, outputs_key
+from schedulearn.scheduler.data.manifest import split_reference
+from schedulearn.scheduler.errors import InvalidError, NotFoundError
+from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.store.data import versions
+from schedulearn.scheduler.store.models import Job
+
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+def has_inputs(spec: JobSpec) -> bool:
+    return bool(spec.data or spec.after)
+
+
+def pinned(conn: Connection, data: Mapping[str, str]) -> dict[str, str]:
+    """The same with the version of each name. Raises InvalidError for what there is not."""
+    return {found.reference: target for found, target in _versions(conn, data)}
+
+
+def settle_inputs(conn: Connection, rows: Sequence[dict[str, object]], specs: Sequence[JobSpec]) -> None:
+    """Writes into each row of a job what its names mean now. Raises InvalidError."""
+    for index, (row, spec) in enumerate(zip(rows, specs, strict=True)):
+        try:
+            found = _versions(conn, spec.data)
+        except InvalidError as error:
+            raise InvalidError(error.detail, field="data" if len(specs) == 1 else f"{index}.data") from error
+        row["data"] = {version.reference: target for version, target in found}
+        row["inputs"] = {
+            **{target: version.digest for version, target in found},
+            **(_outputs_of(conn, spec.after.jobs) if spec.after else {}),
+        }
+
+
+def _versions(conn: Connection, data: Mapping[str, str]) -> list[tuple[versions.Version, str]]:
+    found = []
+    for reference, target in data.items():
+        try:
+            found.append((versions.find(conn, *split_reference(reference)), target))
+        except NotFoundError as error:
+            raise InvalidError(error.detail, field="data") from error
+    doubled = [name for name, count in Counter(version.reference for version, _ in found).items() if count > 1]
+    if doubled:
+        raise InvalidError(f"{doubled[0]} is named twice: a job has each version at one place", field="data")
+    return found
+
+
+def _outputs_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, str]:
+    """Path in the container -> key. A job's folder has its name where that is a plain one and no other's, else its
+    id."""
+    wanted = list(dict.fromkeys(job_ids))
+    names = {
+        row.id: row.name for row in conn.execute(select(col(Job.id), col(Job.name)).where(col(Job.id).in_(wanted)))
+    }
+    count = Counter(names.values())
+    folders = {}
+    for job_id in wanted:
+        name = names.get(job_id, "")
+        plain = _FOLDER.fullmatch(name) and count[name] == 1 and name not in wanted
+        folders[f"{INPUTS}/{name if plain else job_id}"] = outputs_key(job_id)
+    return folders

@@ -1,0 +1,135 @@
+"""What a version of a data set holds: a list of its files by their content, so that equal content has one digest."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from schedulearn.scheduler.code.archive import DIGEST, Entry, Kind, check_entries
+from schedulearn.scheduler.errors import InvalidError
+
+BLOB = r"[0-9a-f]{64}"
+MAX_BYTES = 200 << 30
+"""Of one version, unless an operator says otherwise."""
+MAX_FILES = 200_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_REFERENCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})(?:@([1-9][0-9]{0,8}))?")
+REFERENCE = rf"^{_REFERENCE.pattern}$"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file, folder or symbolic link. `blob`: SHA-256 of a file's content, as hexadecimal digits."""
+
+    path: str
+    kind: Kind
+    size: int = 0
+    executable: bool = False
+    target: str = ""
+    blob: str = ""
+
+
+@dataclass(frozen=True)
+class Blob:
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Checked and sorted by path: make one by `manifest_of` or `read_manifest`."""
+
+    items: Sequence[Item]
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.size for item in self.items)
+
+    @property
+    def files(self) -> int:
+        return sum(item.kind is Kind.FILE for item in self.items)
+
+    @property
+    def blobs(self) -> Iterator[Blob]:
+        """Each content once."""
+        seen = set()
+        for item in self.items:
+            if item.kind is Kind.FILE and item.blob not in seen:
+                seen.add(item.blob)
+                yield Blob(item.blob, item.size)
+
+    def text(self) -> builtins.bytes:
+        """The one form that it has: its digest is that of these bytes."""
+        rows = [[i.path, i.kind.value, i.size, i.executable, i.target, i.blob] for i in self.items]
+        return json.dumps(rows, separators=(",", ":")).encode()
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{hashlib.sha256(self.text()).hexdigest()}"
+
+
+def manifest_of(items: Iterable[Item], max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> Manifest:
+    """Raises InvalidError for what no data set may hold, naming it."""
+    found = {item.path: item for item in items}
+    sizes: dict[str, int] = {}
+    for item in found.values():
+        if item.kind is not Kind.FILE:
+            continue
+        if not re.fullmatch(BLOB, item.blob):
+            raise InvalidError(f"{item.path!a} has no SHA-256 of 64 hexadecimal digits", field="files")
+        if item.size < 0 or sizes.setdefault(item.blob, item.size) != item.size:
+            raise InvalidError(f"{item.path!a} has the content of another file, and another size", field="files")
+    entries = [Entry(i.path, i.kind, i.size, i.executable, i.target) for i in found.values()]
+    return Manifest(tuple(found[entry.path] for entry in check_entries(entries, max_bytes, max_files)))
+
+
+def read_manifest(text: bytes) -> Manifest:
+    """What `Manifest.text` made."""
+    rows = json.loads(text)
+    return Manifest(tuple(Item(path, Kind(kind), *rest) for path, kind, *rest in rows))
+
+
+def check_name(name: str) -> str:
+    """Raises InvalidError for what can't name a data set."""
+    if not _NAME.fullmatch(name):
+        raise InvalidError(
+            f"{name[:120]!r} can't name a data set: 100 letters, digits, '_', '.' and '-' at most, not first '.'",
+            field="name",
+        )
+    return name
+
+
+def split_reference(reference: str) -> tuple[str, int | None]:
+    """(name, version) of `NAME` or `NAME@3`; without a version the newest one is meant. Raises InvalidError."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise InvalidError(f"{reference[:120]!r} is neither NAME nor NAME@3, a name and a version of it", field="data")
+    return match[1], int(match[2]) if match[2] else None
+
+
+def reference(name: str, version: int) -> str:
+    return f"{name}@{version}"
+
+
+def kept_path(path: str) -> str:
+    """Of what is to be kept, below a job's outputs, which it may name first; empty: all of them. Raises
+    InvalidError."""
+    inner = path.strip("/")
+    if path.startswith("/"):
+        if inner != "outputs" and not inner.startswith("outputs/"):
+            raise InvalidError(f"{path[:200]!r} is not below /outputs, where a job writes what stays", field="keep")
+        inner = inner.removeprefix("outputs").lstrip("/")
+    parts = inner.split("/") if inner else []
+    if any(part in ("", ".", "..") for part in parts) or "\0" in inner or len(inner) > 1024:
+        raise InvalidError(f"{path[:200]!r} is no path below /outputs", field="keep")
+    return inner
+
+
+def check_digest(digest: str) -> str:
+    if not re.fullmatch(DIGEST, digest):
+        raise InvalidError("a digest is sha256: and 64 hexadecimal digits", field="digest")
+    return digest

@@ -1,0 +1,345 @@
+"""Where the content of data sets is kept: each file once, named by its digest, and a manifest for each version.
+
+A file has its name only when all of it is there and its digest was found to be right; a manifest is written once all
+of its files are. What was sent in part stays for a day, so that an upload goes on where it was cut, also after the
+service was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from schedulearn.scheduler.code.archive import Kind, read_entries, show_bytes
+from schedulearn.scheduler.code.store import full_disk_told
+from schedulearn.scheduler.data.manifest import (
+    BLOB,
+    MAX_BYTES,
+    MAX_FILES,
+    Blob,
+    Manifest,
+    check_digest,
+    read_manifest,
+)
+from schedulearn.scheduler.errors import ConflictError, InvalidError, NoSpaceError, NotFoundError
+
+BATCH_BYTES, BATCH_FILES = 64 << 20, 2000
+"""Of one request that sends many small files."""
+FRESH_S = 86_400.0
+"""So long content stays that no version names: an upload may go on."""
+_PIECE = 1 << 20
+_WHEN = 315_619_200  # as in archives of code
+
+
+@dataclass(frozen=True)
+class MissingBlob:
+    """Content that must be sent; `received` bytes of it are here."""
+
+    name: str
+    size: int
+    received: int
+
+
+class DataStore:
+    """Thread-safe. `room` bounds all content together; 0: as much as the disk holds."""
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES, room: int = 0) -> None:
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.max_files = max_files
+        self.room = room
+        self._blobs, self._versions, self._incoming = folder / "blobs", folder / "versions", folder / "incoming"
+        self._lock = threading.Lock()  # between the end of an upload, a new version and a removal
+        self._open: set[str] = set()
+        """Content that is just being sent."""
+        for each in (self._blobs, self._versions, self._incoming):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    # Sent in.
+
+    def missing(self, manifest: Manifest) -> list[MissingBlob]:
+        """What of it is not here yet. What is here stays for a day, whether or not a version names it. Raises
+        NoSpaceError where all of it would not fit into `room`."""
+        found = []
+        for blob in manifest.blobs:
+            if not self._touch(blob):
+                found.append(MissingBlob(blob.name, blob.size, self._received(blob.name)))
+        needed = sum(each.size for each in found)
+        if self.room and needed and self.used() + needed > self.room:
+            raise NoSpaceError(
+                f"the data needs {show_bytes(needed)} more, and the service keeps {show_bytes(self.room)} at most "
+                "(setting data_store): remove versions that nobody needs with `schedulearn data rm`"
+            )
+        return found
+
+    def append(self, name: str, size: int, offset: int) -> BlobUpload:
+        """To send the content `name` from `offset` on, in a `with`. Raises ConflictError where so much is not here, or
+        another one sends it just now."""
+        _check_blob(name)
+        if not 0 <= size <= self.max_bytes:
+            raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)", field="size")
+        return BlobUpload(self, name, size, offset)
+
+    def put_many(self, source: IO[bytes]) -> int:
+        """Takes a tar file of which each file is named by its digest. The number of them. Raises InvalidError; what is
+        right before the fault is kept."""
+        ready: list[tuple[Path, str]] = []
+        with tempfile.TemporaryDirectory(prefix="batch-", dir=self._incoming) as folder, full_disk_told(self.folder):
+            for entry in read_entries(source, BATCH_FILES):
+                _check_blob(entry.path)
+                if entry.open is None:
+                    raise InvalidError(f"{entry.path} is no file")
+                path = Path(folder, entry.path)
+                with closing(entry.open()) as content, path.open("xb") as target:
+                    if _copy(content.read, target) != entry.path:
+                        raise InvalidError(f"the content of {entry.path} has another digest: it changed on its way")
+                ready.append((path, entry.path))
+            os.sync()  # one for all of them: a flush for each file would take most of the time
+            for path, name in ready:
+                self._commit(path, name)
+        return len(ready)
+
+    def add(self, pieces: Iterator[bytes]) -> Blob:
+        """Stores content that is read here, whatever it is. Raises NoSpaceError."""
+        size = 0
+        digest = hashlib.sha256()
+        with full_disk_told(self.folder), tempfile.TemporaryDirectory(prefix="batch-", dir=self._incoming) as folder:
+            path = Path(folder, "content")
+            with path.open("xb") as target:
+                for piece in pieces:
+                    size += len(piece)
+                    if size > self.max_bytes:
+                        raise InvalidError(f"a file has {show_bytes(self.max_bytes)} at most (setting data_limit)")
+                    digest.update(piece)
+                    target.write(piece)
+                target.flush()
+                os.fsync(target.fileno())
+            self._commit(path, digest.hexdigest())
+        return Blob(digest.hexdigest(), size)
+
+    def keep(self, manifest: Manifest) -> str:
+        """The digest of the version, all of whose content is here. Raises ConflictError where some is not."""
+        digest = manifest.digest
+        with self._lock, full_disk_told(self.folder):
+            lacking = next((blob for blob in manifest.blobs if not self._touch(blob)), None)
+            if lacking is not None:
+                raise ConflictError(f"the content {lacking.name} is not here, or not any more: send it again")
+            path = self._version(digest)
+            if path.exists():
+                os.utime(path)
+                return digest
+            with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
+                file.write(manifest.text())
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(file.name, path)
+            _flush_folder(self._versions)
+        return digest
+
+    # Read.
+
+    def manifest(self, digest: str) -> Manifest:
+        """Raises NotFoundError."""
+        try:
+            return read_manifest(self._version(digest).read_bytes())
+        except FileNotFoundError:
+            raise NotFoundError(f"the content {digest} is not stored here, or not any more") from None
+
+    def pack(self, digest: str) -> Iterator[bytes]:
+        """The version as a tar archive. Raises NotFoundError at once, and OSError while it is read."""
+        return _packed(self.manifest(digest), self._blob)
+
+    def used(self) -> int:
+        """Bytes of all content, with what was sent in part."""
+        return sum(entry.stat().st_size for folder in (self._blobs, self._incoming) for entry in _files_below(folder))
+
+    # Removed.
+
+    def collect(self, needed: Callable[[], Collection[str]], now: float) -> int:
+        """Removes what no version in `needed` names and nobody sent within a day. Bytes that are free then."""
+        freed = 0
+        with self._lock:
+            wanted, named = needed(), set[str]()
+            for path in self._versions.iterdir():
+                if f"sha256:{path.stem}" in wanted or now - path.stat().st_mtime < FRESH_S:
+                    named.update(blob.name for blob in read_manifest(path.read_bytes()).blobs)
+                else:
+                    path.unlink()
+            for entry in _files_below(self._blobs):
+                if entry.name not in named:
+                    freed += _remove_old(entry, now)
+            for entry in _files_below(self._incoming):
+                if entry.name not in self._open:
+                    freed += _remove_old(entry, now)
+        return freed
+
+    # Files.
+
+    def _blob(self, name: str) -> Path:
+        return self._blobs / name[:2] / name
+
+    def _version(self, digest: str) -> Path:
+        return self._versions / f"{check_digest(digest).removeprefix('sha256:')}.json"
+
+    def _received(self, name: str) -> int:
+        try:
+            return (self._incoming / name).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _touch(self, blob: Blob) -> bool:
+        """Whether it is here, whole; it then counts as just sent."""
+        path = self._blob(blob.name)
+        try:
+            if path.stat().st_size != blob.size:
+                return False
+            os.utime(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _commit(self, path: Path, name: str) -> None:
+        with self._lock:
+            target = self._blob(name)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            os.utime(path)
+            os.rename(path, target)
+
+
+class BlobUpload:
+    """Content that is just being sent. What came stays when it is left before its end."""
+
+    def __init__(self, store: DataStore, name: str, size: int, offset: int) -> None:
+        self._store = store
+        self._name = name
+        self._size = size
+        self._offset = offset
+        self._path = store._incoming / name
+
+    def __enter__(self) -> BlobUpload:
+        store = self._store
+        with store._lock:
+            if self._name in store._open:
+                raise ConflictError(f"the content {self._name} is being sent by somebody else: try again in a moment")
+            if store._received(self._name) != self._offset:
+                raise ConflictError(f"{store._received(self._name)} bytes of {self._name} are here: go on from there")
+            store._open.add(self._name)
+        try:
+            self._file = self._path.open("ab")
+        except OSError:
+            store._open.discard(self._name)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._store._open.discard(self._name)
+
+    @property
+    def received(self) -> int:
+        return self._file.tell()
+
+    def write(self, data: bytes) -> None:
+        """Raises InvalidError for more than the content has, and NoSpaceError."""
+        if self.received + len(data) > self._size:
+            raise InvalidError(f"more than the {self._size} bytes of {self._name} came")
+        with full_disk_told(self._store.folder):
+            self._file.write(data)
+            self._file.flush()
+
+    def finish(self) -> int:
+        """The bytes that are here. Content that is whole gets its name; raises InvalidError, and forgets all of it,
+        where its digest is another."""
+        if self.received == self._size:
+            with full_disk_told(self._store.folder):
+                os.fsync(self._file.fileno())
+            with self._path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest != self._name:
+                self._path.unlink(missing_ok=True)
+                raise InvalidError(f"the content of {self._name} has another digest: it changed on its way")
+            self._store._commit(self._path, self._name)
+        return self.received
+
+
+def blob_of(read: Callable[[int], bytes]) -> str:
+    """The name of content that is read to its end."""
+    digest = hashlib.sha256()
+    while piece := read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _copy(read: Callable[[int], bytes], target: IO[bytes]) -> str:
+    """The name of what was copied."""
+
+    def taken(size: int) -> bytes:
+        piece = read(size)
+        target.write(piece)
+        return piece
+
+    return blob_of(taken)
+
+
+def _packed(manifest: Manifest, path_of: Callable[[str], Path]) -> Iterator[bytes]:
+    for item in manifest.items:
+        info = tarfile.TarInfo(f"./{item.path}")
+        info.mtime, info.mode, info.size = _WHEN, 0o755 if item.executable else 0o644, item.size
+        match item.kind:
+            case Kind.FOLDER:
+                info.type, info.mode = tarfile.DIRTYPE, 0o755
+            case Kind.LINK:
+                info.type, info.linkname, info.mode = tarfile.SYMTYPE, item.target, 0o777
+        yield info.tobuf(tarfile.PAX_FORMAT)
+        if item.kind is Kind.FILE:
+            with path_of(item.blob).open("rb") as file:
+                while piece := file.read(_PIECE):
+                    yield piece
+            if padding := -item.size % tarfile.BLOCKSIZE:
+                yield bytes(padding)
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _check_blob(name: str) -> None:
+    if not re.fullmatch(BLOB, name):
+        raise InvalidError("content is named by its SHA-256, 64 hexadecimal digits")
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path, _, names in os.walk(folder):
+        for name in names:
+            yield Path(path, name)
+
+
+def _remove_old(path: Path, now: float) -> int:
+    try:
+        found = path.stat()
+        if now - found.st_mtime < FRESH_S:
+            return 0
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    return found.st_size
+
+
+@contextmanager
+def _opened_folder(folder: Path) -> Iterator[int]:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _flush_folder(folder: Path) -> None:
+    with _opened_folder(folder) as fd:
+        os.fsync(fd)

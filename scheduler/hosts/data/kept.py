@@ -1,0 +1,168 @@
+"""Outputs that end as data sets and models: brought into the service when their job has succeeded.
+
+A job says by a column that it still has some to make. So a service that was killed makes them when it is back, and one
+of a host that does not answer is made once it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from sqlalchemy import select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.code.archive import Kind, link_stays_inside
+from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+from schedulearn.scheduler.data.manifest import Item, Manifest, manifest_of
+from schedulearn.scheduler.data.store import DataStore
+from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError
+from schedulearn.scheduler.hosts.job_files import OUTPUTS, JobFiles
+from schedulearn.scheduler.runtimes.archives import reading
+from schedulearn.scheduler.runtimes.contract import FileKind
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.data import versions
+from schedulearn.scheduler.store.data.versions import Version
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 2.0
+_AT_ONCE = 20
+
+
+class _Ended(NamedTuple):
+    id: str
+    user: str
+    status: JobStatus
+    keep: dict[str, str]
+
+
+class KeptOutputs:
+    """In a thread of its own."""
+
+    def __init__(self, db: Database, store: DataStore, files: JobFiles, clock: Callable[[], float] = time.time) -> None:
+        self._db = db
+        self._store = store
+        self._files = files
+        self._clock = clock
+        self._thread = Background(
+            "kept-outputs", self._run, first_s=_EVERY_S, trouble="outputs could not be kept", trouble_s=_EVERY_S
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def make(self) -> None:
+        """What jobs that have ended are still to make."""
+        pending = select(*(col(getattr(Job, name)) for name in _Ended._fields)).where(
+            col(Job.keep_state) == "pending", col(Job.status).in_([*TERMINAL])
+        )
+        with self._db.read() as conn:
+            found = [_Ended._make(row) for row in conn.execute(pending.order_by(col(Job.finished_at)).limit(_AT_ONCE))]
+        for job in found:
+            if self._thread.stopping:
+                return
+            try:
+                self._make_all(job)
+            except RuntimeFault as fault:
+                log.info("the outputs of job %s are kept later: %s", job.id, fault)
+
+    def _make_all(self, job: _Ended) -> None:
+        wanted = job.keep.items() if job.status is JobStatus.SUCCEEDED else ()
+        told = []
+        for name, path in wanted:
+            try:
+                told.append(self._make_one(job, name, path))
+            except RuntimeFault:
+                raise  # a host that does not answer will do so again
+            except SchedulearnError as error:
+                told.append(partial(_tell, job=job, message=f"{name} was not made: {error.detail}", now=self._clock()))
+
+        def change(conn: Connection) -> None:
+            for each in told:
+                each(conn)
+            conn.execute(update(Job).where(col(Job.id) == job.id).values(keep_state="done"))
+
+        self._db.write(change)
+
+    def _make_one(self, job: _Ended, name: str, path: str) -> Callable[[Connection], object]:
+        """What writes down that it is there."""
+        manifest = manifest_of(self._items(job.id, path), self._store.max_bytes, self._store.max_files)
+        self._store.missing(manifest)
+        digest = self._store.keep(manifest)
+        with self._db.read() as conn:
+            versions.check_may_change(conn, name, job.user, is_admin=False)
+        return partial(_add, made=_version(job, name, digest, manifest, self._clock()))
+
+    def _items(self, job_id: str, path: str) -> Iterator[Item]:
+        """Of all hosts that have some; of files with one name that of the first host."""
+        where = f"{OUTPUTS}/{path}".rstrip("/")
+        found = self._files.listing(job_id, where, host=None, after="", limit=0)
+        if found.away:
+            raise RuntimeFault(f"{', '.join(found.away)} may have outputs of job {job_id}, and does not answer")
+        if found.of_file:
+            yield self._file(job_id, where, found.hosts[0])
+            return
+        taken: set[str] = set()
+        for host in found.hosts:
+            opened = self._files.open(job_id, where, host=host)
+            try:
+                for item in self._folder(opened.pack()):
+                    if item.path not in taken:
+                        taken.add(item.path)
+                        yield item
+            except tarfile.TarError as error:
+                raise RuntimeFault(f"the outputs of job {job_id} on {host} were cut off: {error}") from error
+            finally:
+                opened.close()
+
+    def _file(self, job_id: str, path: str, host: str) -> Item:
+        opened = self._files.open(job_id, path, host=host)
+        try:
+            if opened.entry.kind is not FileKind.FILE:
+                raise RuntimeFault(f"{path} of job {job_id} has changed while it was read")
+            blob = self._store.add(opened.read(0, opened.entry.bytes))
+            return Item(path.rpartition("/")[2], Kind.FILE, blob.size, blob=blob.name)
+        finally:
+            opened.close()
+
+    def _folder(self, archive: Iterator[bytes]) -> Iterator[Item]:
+        with reading(archive) as tar:
+            for member in tar:
+                path = member.name.removeprefix("./").strip("/")
+                if path in ("", "."):
+                    continue
+                if member.isdir():
+                    yield Item(path, Kind.FOLDER)
+                elif member.issym() and link_stays_inside(path, member.linkname):
+                    yield Item(path, Kind.LINK, target=member.linkname)
+                elif member.isreg() and (content := tar.extractfile(member)) is not None:
+                    blob = self._store.add(iter(partial(content.read, 1 << 20), b""))
+                    yield Item(path, Kind.FILE, blob.size, bool(member.mode & 0o111), blob=blob.name)
+
+    def _run(self) -> float:
+        self.make()
+        return _EVERY_S
+
+
+def _version(job: _Ended, name: str, digest: str, manifest: Manifest, now: float) -> Version:
+    return Version(name, 0, digest, manifest.bytes, manifest.files, job.user, job.id, now)
+
+
+def _add(conn: Connection, *, made: Version) -> None:
+    versions.add(conn, made)
+
+
+def _tell(conn: Connection, *, job: _Ended, message: str, now: float) -> None:
+    repository.add_event(conn, now, "job.not_kept", code="not_kept", message=message, job_id=job.id)

@@ -1,0 +1,102 @@
+"""How data that jobs share comes to a host: a version of a data set from the service, the outputs of an earlier job
+from the hosts on which it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from schedulearn.scheduler.core.planning.shared_data import job_of_key
+from schedulearn.scheduler.data.store import DataStore
+from schedulearn.scheduler.errors import ImageUnavailable, NotFoundError, RuntimeFault
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.transfer import transfer
+from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.moved_outputs import hosts_with_outputs
+
+
+class HostData:
+    """The `DataSource` of one host."""
+
+    def __init__(
+        self, host_id: str, db: Database, store: DataStore, agents: Callable[[], Mapping[str, HostAgent]]
+    ) -> None:
+        self._host_id = host_id
+        self._db = db
+        self._store = store
+        self._agents = agents
+
+    def is_there(self, key: str, runtime: Runtime) -> bool:
+        """The outputs of a job that ran only here need not be brought: they are made known by their key."""
+        if runtime.data.has(key):
+            return True
+        job_id = job_of_key(key)
+        if job_id is None or self._homes(job_id) != [self._host_id] or runtime.outputs.changed_at(job_id) is None:
+            return False
+        runtime.data.link(key, job_id)
+        return runtime.data.has(key)
+
+    def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        job_id = job_of_key(key)
+        if job_id is None:
+            yield from self._bring_version(key, runtime)
+        else:
+            yield from self._bring_outputs(key, job_id, runtime)
+        if not runtime.data.has(key):
+            raise RuntimeFault(f"{key[:19]} was brought, and is not there all the same")
+
+    def _bring_version(self, digest: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        try:
+            manifest = self._store.manifest(digest)
+        except NotFoundError as error:
+            raise ImageUnavailable(f"{error.detail}: push it again") from error
+        chunks = self._store.pack(digest)
+        yield from transfer(
+            chunks, lambda pieces: runtime.data.load(digest, [pieces]), "copying from the service", manifest.bytes
+        )
+
+    def _bring_outputs(self, key: str, job_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
+        """From all hosts that have some; where two have a file of one name, that of the first host counts."""
+        homes = self._homes(job_id)
+        agents = self._agents()
+        for home in homes:
+            if home not in agents or agents[home].status.observation is None:
+                raise RuntimeFault(f"{home} has outputs of job {job_id}, and does not answer")
+        gone = [home for home in homes if agents[home].runtime.outputs.changed_at(job_id) is None]
+        if homes and len(gone) == len(homes):
+            raise ImageUnavailable(f"the outputs of job {job_id} are gone: keep_outputs and output_room say how long")
+        what = f"bringing the outputs of job {job_id}"
+        found = [agents[home].runtime.outputs.save(job_id) for home in reversed(homes) if home not in gone]
+        yield from _transfer_all(found, lambda archives: runtime.data.load(key, archives), what)
+
+    def _homes(self, job_id: str) -> list[str]:
+        """Raises ImageUnavailable for a job that nobody knows."""
+        with self._db.read() as conn:
+            if job_id not in repository.job_states(conn, {job_id}):
+                raise ImageUnavailable(f"job {job_id} was deleted, and its outputs with it")
+            return hosts_with_outputs(conn, job_id)
+
+
+def _transfer_all(
+    archives: list[Iterator[bytes]], load: Callable[[Iterable[Iterable[bytes]]], None], what: str
+) -> Iterator[ImageProgress]:
+    """Streams them one after another, as `transfer` does one."""
+
+    def joined() -> Iterator[bytes]:
+        for archive in archives:
+            yield from filter(None, archive)
+            yield b""  # between two: no archive yields nothing
+
+    def split(pieces: Iterable[bytes]) -> None:
+        rest = iter(pieces)
+
+        def one() -> Iterator[bytes]:
+            for piece in rest:
+                if not piece:
+                    return
+                yield piece
+
+        load(one() for _ in archives)
+
+    yield from transfer(joined(), split, what)

@@ -1,0 +1,114 @@
+"""Data that jobs share, as volumes of one engine.
+
+A volume counts only together with a second, empty one, its mark, which is made once all of the content is there and
+says which volume it means. An engine makes a volume that a container names and that is not there: such an empty one is
+another one than the mark says, by the time at which it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import docker.errors
+
+from schedulearn.scheduler.core.planning.shared_data import folder_name
+from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
+from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
+from schedulearn.scheduler.runtimes.docker.volumes import DATA, OUTPUTS
+
+_MARK = "schedulearn.data.mark"
+"""Label of a mark; its value is the key."""
+_VOLUME, _MADE = "schedulearn.data.volume", "schedulearn.data.made"
+_EMPTY = bytes(1024)
+"""An archive of nothing."""
+
+
+class DataVolumes:
+    """The `SharedData` of one engine, of the service with this `label` and `cluster_id`."""
+
+    def __init__(self, engine: Engine, label: str, cluster_id: str) -> None:
+        self._engine = engine
+        self._service = hashlib.sha256(cluster_id.encode()).hexdigest()[:8]
+        self._content = JobVolumes(engine, DATA, label, cluster_id)
+        self._labels = {label: cluster_id}
+        self._filter = f"{label}={cluster_id}"
+
+    def all_keys(self) -> Sequence[str]:
+        with self._engine.errors("list its data"):
+            found = self._engine.api.volumes(filters={"label": [self._filter, _MARK]})["Volumes"] or []
+        return sorted(str(mark["Labels"][_MARK]) for mark in found)
+
+    def has(self, key: str) -> bool:
+        return self.volume_of(key) is not None
+
+    def seen_at(self, key: str, target: str) -> str:
+        return target
+
+    def volume_of(self, key: str) -> str | None:
+        """The volume with the content, all of it; None: it is not there."""
+        with self._engine.errors("look for data"):
+            mark = self._inspect(self._mark(key))
+            if mark is None:
+                return None
+            labels = mark.get("Labels") or {}
+            volume = str(labels.get(_VOLUME, ""))
+            found = self._inspect(volume)
+            return volume if found is not None and found.get("CreatedAt") == labels.get(_MADE) else None
+
+    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+        if self.has(key):
+            return
+        with self._engine.errors("take data"):
+            self._remove(self._mark(key))
+            name = self._name(key)
+            self._content.load(name, [_EMPTY])  # in place of what another service left unfinished
+            try:
+                for archive in archives:
+                    self._content.load(name, archive, keep=True)
+                self._set_mark(key, DATA.volume(name))
+            except BaseException:
+                self._content.drop(name)
+                raise
+
+    def link(self, key: str, job_id: str) -> None:
+        if self.has(key):
+            return
+        with self._engine.errors("take data"):
+            self._remove(self._mark(key))
+            self._set_mark(key, OUTPUTS.volume(job_id))
+
+    def drop(self, key: str) -> None:
+        with self._engine.errors("remove data"):
+            self._content.drop(self._name(key))
+            if self._inspect(DATA.volume(self._name(key))) is None:  # else a container has it
+                self._remove(self._mark(key))
+
+    def _set_mark(self, key: str, volume: str) -> None:
+        found = self._inspect(volume)
+        if found is None:
+            raise RuntimeFault(f"the volume {volume} was removed from the engine at {self._engine.url}")
+        labels = {**self._labels, _MARK: key, _VOLUME: volume, _MADE: str(found["CreatedAt"])}
+        self._engine.api.create_volume(self._mark(key), labels=labels)
+
+    def _name(self, key: str) -> str:
+        """Services on one engine don't share: each removes what its own jobs need no more."""
+        return f"{self._service}-{folder_name(key)}"
+
+    def _mark(self, key: str) -> str:
+        return f"{DATA.volume(self._name(key))}-whole"
+
+    def _inspect(self, volume: str) -> Any | None:
+        try:
+            return self._engine.api.inspect_volume(volume)
+        except docker.errors.NotFound:
+            return None
+
+    def _remove(self, volume: str) -> None:
+        try:
+            self._engine.api.remove_volume(volume)
+        except docker.errors.APIError as error:
+            if status_of(error) not in (404, 409):
+                raise

@@ -1,0 +1,1 @@
+"""Versions of data sets and models, and which of them jobs have."""

@@ -1,0 +1,162 @@
+"""Versions by name: added, found, listed, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Select, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.states import TERMINAL
+from schedulearn.scheduler.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.data.tables import DataVersion
+from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.sweeps import Sweep
+
+_ALL = 1 << 31
+
+
+class Version(NamedTuple):
+    name: str
+    version: int
+    digest: str
+    bytes: int
+    files: int
+    user: str
+    job_id: str | None
+    created_at: float
+
+    @property
+    def reference(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+def _versions() -> Select[tuple[object, ...]]:
+    columns = (col(getattr(DataVersion, name)) for name in Version._fields)
+    return select(*columns).where(col(DataVersion.removed_at).is_(None))
+
+
+def newest(conn: Connection, limit: int, after: str = "") -> list[Version]:
+    """The newest version of each name that comes after `after`, by name."""
+    last = (
+        select(col(DataVersion.name), func.max(col(DataVersion.version)).label("version"))
+        .where(col(DataVersion.removed_at).is_(None), col(DataVersion.name) > after)
+        .group_by(col(DataVersion.name))
+        .order_by(col(DataVersion.name))
+        .limit(limit)
+        .subquery()
+    )
+    joined = (col(DataVersion.name) == last.c.name) & (col(DataVersion.version) == last.c.version)
+    query = _versions().join(last, joined).order_by(col(DataVersion.name))
+    return [Version._make(row) for row in conn.execute(query)]
+
+
+def counts(conn: Connection, names: Sequence[str]) -> Mapping[str, int]:
+    """How many versions each of these names has."""
+    query = select(col(DataVersion.name), func.count()).where(
+        col(DataVersion.removed_at).is_(None), col(DataVersion.name).in_(names)
+    )
+    return {name: count for name, count in conn.execute(query.group_by(col(DataVersion.name)))}  # noqa: C416
+
+
+def versions_of(conn: Connection, name: str, limit: int = 1000) -> list[Version]:
+    """The newest first. Raises NotFoundError where there is none."""
+    query = _versions().where(col(DataVersion.name) == name).order_by(col(DataVersion.version).desc()).limit(limit)
+    found = [Version._make(row) for row in conn.execute(query)]
+    if not found:
+        raise NotFoundError(f"there is no data set or model {name!r}: `schedulearn data ls` lists them")
+    return found
+
+
+def find(conn: Connection, name: str, version: int | None) -> Version:
+    """`version`: None for the newest one. Raises NotFoundError."""
+    if version is None:
+        return versions_of(conn, name, 1)[0]
+    query = _versions().where(col(DataVersion.name) == name, col(DataVersion.version) == version)
+    row = conn.execute(query).one_or_none()
+    if row is None:
+        last = versions_of(conn, name, 1)[0].version
+        raise NotFoundError(f"there is no {name}@{version}, or not any more: the newest version is {last}")
+    return Version._make(row)
+
+
+def of_job(conn: Connection, job_id: str) -> list[Version]:
+    """What was made of a job's outputs."""
+    query = _versions().where(col(DataVersion.job_id) == job_id).order_by(col(DataVersion.name))
+    return [Version._make(row) for row in conn.execute(query)]
+
+
+def digests(conn: Connection) -> set[str]:
+    """Of all versions that there are."""
+    return set(conn.execute(select(col(DataVersion.digest)).where(col(DataVersion.removed_at).is_(None))).scalars())
+
+
+def check_may_change(conn: Connection, name: str, user: str, *, is_admin: bool) -> None:
+    """A name belongs to whoever made its first version. Raises ForbiddenError."""
+    query = select(col(DataVersion.user)).where(col(DataVersion.name) == name, col(DataVersion.removed_at).is_(None))
+    owner = conn.execute(query.order_by(col(DataVersion.version)).limit(1)).scalar()
+    if owner is not None and owner != user and not is_admin:
+        raise ForbiddenError(f"{name} belongs to {owner or 'an admin'}: choose another name, or ask them or an admin")
+
+
+def add(conn: Connection, made: Version) -> Version:
+    """The version as it is stored; its number is chosen here. What the newest version holds already makes no new
+    one."""
+    current = _versions().where(col(DataVersion.name) == made.name).order_by(col(DataVersion.version).desc()).limit(1)
+    row = conn.execute(current).one_or_none()
+    if row is not None and Version._make(row).digest == made.digest:
+        return Version._make(row)
+    highest = conn.execute(
+        select(func.max(col(DataVersion.version))).where(col(DataVersion.name) == made.name)
+    ).scalar()
+    stored = made._replace(version=(highest or 0) + 1)
+    conn.execute(insert(DataVersion).values(**stored._asdict()))
+    came = f"job {stored.job_id}" if stored.job_id else stored.user or "an admin"
+    message = f"{stored.reference} is there: {stored.files} files, {stored.bytes / 1e6:,.1f} MB, from {came}."
+    repository.add_event(conn, stored.created_at, "data.added", message=message, job_id=stored.job_id)
+    return stored
+
+
+def remove(conn: Connection, name: str, version: int | None, now: float) -> list[Version]:
+    """One version, or all of a name. Raises NotFoundError, and ConflictError where a job that has not ended needs
+    one."""
+    gone = versions_of(conn, name, _ALL) if version is None else [find(conn, name, version)]
+    needed = _needed_by(conn, {each.reference for each in gone})
+    if needed:
+        raise ConflictError(needed)
+    numbers = [each.version for each in gone]
+    where = (
+        col(DataVersion.name) == name,
+        col(DataVersion.version).in_(numbers),
+    )
+    conn.execute(update(DataVersion).where(*where).values(removed_at=now))
+    what = ", ".join(each.reference for each in gone[:5]) + (" and more" if len(gone) > 5 else "")
+    repository.add_event(conn, now, "data.removed", message=f"Removed {what}.")
+    return gone
+
+
+def _needed_by(conn: Connection, references: set[str]) -> str:
+    unfinished = select(col(Job.id), col(Job.data)).where(col(Job.status).not_in([state.value for state in TERMINAL]))
+    for job_id, data in conn.execute(unfinished):
+        if used := references & data.keys():
+            return f"job {job_id} needs {min(used)}: wait for its end or cancel it first"
+    for sweep_id, spec in conn.execute(select(col(Sweep.id), col(Sweep.spec)).where(col(Sweep.finished_at).is_(None))):
+        if used := references & (spec["job"].get("data") or {}).keys():
+            return f"sweep {sweep_id} needs {min(used)}: wait for its end or cancel it first"
+    return ""
+
+
+def resolved(
+    conn: Connection, data: Mapping[str, str], named: Mapping[str, tuple[str, int | None]]
+) -> dict[str, Version]:
+    """Path in the container -> version, of what a job names. `named`: its references, split. Raises InvalidError."""
+    found = {}
+    for given, target in data.items():
+        try:
+            found[target] = find(conn, *named[given])
+        except NotFoundError as error:
+            raise InvalidError(error.detail, field="data") from error
+    return found

@@ -1,4 +1,4 @@
-"""The commands for data sets, against a service; and jobs that name them."""
+"""The commands for data sets as users run them, with jobs that are local processes: data in, a model out."""
 
 from __future__ import annotations
 
@@ -7,89 +7,88 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apis import Api, serve_api
-from click.testing import CliRunner, Result
 from clusters import wait_for
-
-from schedulearn.api.cli import cli
-from schedulearn.api.client.client import ClientError
+from services import IMAGE, Service
 
 
-@pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    with serve_api(tmp_path / "service") as served:
-        monkeypatch.setenv("SCHEDULEARN_URL", str(served.http.base_url))
-        monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("data") / "data") as served:
         yield served
 
 
-def call(*words: str) -> Result:
-    result = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
+@pytest.fixture
+def faces(tmp_path: Path) -> Path:
+    folder = tmp_path / "faces"
+    folder.mkdir()
+    (folder / "a.txt").write_text("1")
+    return folder
 
 
-def test_a_folder_is_pushed_listed_brought_back_and_removed(api: Api) -> None:
-    Path("faces").mkdir()
-    Path("faces/a.txt").write_text("1")
-    Path("faces/out").symlink_to("/etc/passwd")
-    pushed = call("data", "push", "faces", "faces")
-    assert (pushed.stdout, pushed.stderr) == ("faces@1: 1 file, 1 B\n", "left out out (a link that leads outside)\n")
-    Path("faces/a.txt").write_text("22")
-    assert json.loads(call("data", "push", "faces", "faces", "--json").stdout)["reference"] == "faces@2"
-    [header, line] = call("data", "ls").stdout.splitlines()
+def test_a_folder_is_pushed_listed_brought_back_and_removed(service: Service, faces: Path, tmp_path: Path) -> None:
+    (faces / "out").symlink_to("/etc/passwd")
+    pushed = service.run("data", "push", "faces", str(faces))
+    assert pushed.out == "faces@1: 1 file, 1 B\n"
+    assert "left out out (a link that leads outside)" in pushed.err
+    (faces / "a.txt").write_text("22")
+    assert json.loads(service.run("data", "push", "faces", str(faces), "--json").out)["reference"] == "faces@2"
+    [header, line] = service.run("data", "ls").out.splitlines()
     assert header.split() == ["NAME", "SIZE", "FILES", "MADE", "BY", "FROM", "JOB"]
     assert line.split()[:4] == ["faces@2", "2", "B", "1"]
-    assert len(call("data", "ls", "faces").stdout.splitlines()) == 3
-    assert call("data", "get", "faces@1", "back").stdout == "back\n"
-    assert Path("back/a.txt").read_text() == "1"
-    assert call("data", "rm", "faces@1").stdout == "faces@1 removed (1 file, 1 B)\n"
-    assert json.loads(call("data", "rm", "faces", "--json").stdout)["items"][0]["version"] == 2
-    assert json.loads(call("data", "ls", "--json").stdout) == {"items": []}
+    assert len(service.run("data", "ls", "faces").out.splitlines()) == 3
+    back = tmp_path / "back"
+    assert service.run("data", "get", "faces@1", str(back)).out == f"{back}\n"
+    assert (back / "a.txt").read_text() == "1"
+    assert service.run("data", "rm", "faces@1").out == "faces@1 removed (1 file, 1 B)\n"
+    assert json.loads(service.run("data", "rm", "faces", "--json").out)["items"][0]["version"] == 2
+    assert json.loads(service.run("data", "ls", "--json").out) == {"items": []}
 
 
-def test_what_can_not_be_meant_is_said(api: Api) -> None:
-    wrong = CliRunner().invoke(cli, ["data", "rm", "faces@new"])
-    assert (wrong.exit_code, "such as faces@2" in wrong.output) == (2, True)
-    with pytest.raises(ClientError, match="there is no data set or model 'faces'"):
-        call("data", "ls", "faces")
-    assert CliRunner().invoke(cli, ["data", "push", "faces", "nowhere"]).exit_code == 2
+def test_what_can_not_be_meant_is_said(service: Service, tmp_path: Path) -> None:
+    assert "such as faces@2" in service.run("data", "rm", "faces@new", code=2).err
+    assert "there is no data set or model 'nothing'" in service.run("data", "ls", "nothing", code=1).err
+    service.run("data", "push", "faces", str(tmp_path / "nowhere"), code=2)
 
 
-def test_jobs_name_data_and_what_they_keep(api: Api) -> None:
-    Path("faces").mkdir()
-    Path("faces/a.txt").write_text("1")
-    call("data", "push", "faces", "faces")
-    words = ("--image", "img", "--data", "faces@1=/train", "--keep", "model=best.pt", "--", "true")
-    job = call("submit", "-d", *words).stdout.strip()
-    api.wait(job, "running")
-    shown = call("show", job).stdout
-    assert "faces@1 at /train" in shown
-    assert "best.pt as model" in shown
-    api.runtime.write_output(job, "best.pt", b"weights")
-    api.runtime.finish(f"schedulearn-{job}-1-0")
-    wait_for(lambda: "model@1" in call("data", "ls").stdout, what="the model")
-    assert call("data", "ls", "model").stdout.split()[-1] == job
-    again = call("resubmit", job, "-d", "--data", "faces").stdout.strip()
-    assert api.job(again)["data"] == {"faces@1": "/data/faces"}
+def test_a_job_reads_its_data_and_leaves_a_model_that_the_next_one_reads(service: Service, faces: Path) -> None:
+    service.run("data", "push", "numbers", str(faces))
+    program = 'cat "$SCHEDULEARN_DATA_NUMBERS/a.txt" > "$SCHEDULEARN_OUTPUT_DIR/best.pt"'
+    words = ("--image", IMAGE, "--launcher", "none", "--name", "train")
+    given = ("--data", "numbers", "--keep", "weights=best.pt")
+    job = service.run("submit", "-d", *words, *given, "--", "sh", "-c", program).out.strip()
+    service.run("wait", job)
+    wait_for(lambda: "weights@1" in service.run("data", "ls").out, what="the model", seconds=30)
+    assert service.run("data", "ls", "weights").out.split()[-1] == job
+    shown = service.run("show", job).out
+    assert "numbers@1 at /data/numbers" in shown
+    assert "best.pt as weights" in shown
+    program = (
+        'cmp "$SCHEDULEARN_INPUT_TRAIN/best.pt" "$SCHEDULEARN_DATA_WEIGHTS/best.pt" && cat "$SCHEDULEARN_INPUT_TRAIN"/*'
+    )
+    after = ("--after", job, "--data", "weights@1")
+    next_one = service.run("submit", *words, *after, "--", "sh", "-c", program)
+    assert next_one.out == "1"
 
 
-def test_each_run_of_a_sweep_has_the_same_version(api: Api) -> None:
-    Path("faces").mkdir()
-    Path("faces/a.txt").write_text("1")
-    call("data", "push", "faces", "faces")
-    job = {"container_image": "img", "command": "train {lr}", "required_gpus": 1, "data": ["faces"]}
-    body = {"name": "s", "job": job, "grid": {"lr": [1, 2]}, "max_parallel": 1}
-    sweep = api.http.post("/api/v1/sweeps", json=body)
-    assert sweep.status_code == 201, sweep.text
-    Path("faces/a.txt").write_text("2")
-    call("data", "push", "faces", "faces")
-    refused = api.http.delete("/api/v1/data/faces?version=1")
-    assert refused.status_code == 409
-    for _ in range(2):
-        wait_for(lambda: api.runtime.tasks(), what="a run")
-        [task] = api.runtime.tasks()
-        api.wait(task.job_id, "running")
-        assert api.job(task.job_id)["data"] == {"faces@1": "/data/faces"}
-        api.runtime.finish(task.task_id)
-        wait_for(lambda task=task: task not in api.runtime.tasks(), what="its end")
+def test_each_run_of_a_sweep_has_the_same_version(service: Service, faces: Path, tmp_path: Path) -> None:
+    service.run("data", "push", "swept", str(faces))
+    go = tmp_path / "go"
+    body = {
+        "name": "swept",
+        "job": {
+            "container_image": IMAGE, "launcher": "none", "data": ["swept"],
+            "command": f"sh -c 'until test -e {go}; do sleep 0.05; done; test {{n}} -gt 0'",
+        },
+        "grid": {"n": [1, 2]},
+        "max_parallel": 1,
+    }  # fmt: skip
+    (tmp_path / "sweep.json").write_text(json.dumps(body))
+    sweep = service.run("sweep", str(tmp_path / "sweep.json")).out.split()[0]
+    (faces / "a.txt").write_text("2")
+    service.run("data", "push", "swept", str(faces))
+    assert "needs swept@1" in service.run("data", "rm", "swept@1", code=1).err
+    go.touch()
+    service.run("sweep", "wait", sweep)
+    jobs = json.loads(service.run("ls", "--all", "--json").out)["items"]
+    assert [job["data"] for job in jobs if job["sweep"] == sweep] == [{"swept@1": "/data/swept"}] * 2
+    service.run("data", "rm", "swept", "-y")

@@ -103,8 +103,8 @@ def create_app(
     problems.install(app)
     _submission_routes(app)
     routed = (
-        jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events,
-        metrics, legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
+        jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events, metrics,
+        legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

@@ -218,12 +218,19 @@ class AsyncClient:
 
         return await asyncio.to_thread(push)
 
-    async def get_data(self, name: str, to: str | os.PathLike[str], version: int | None = None) -> Path:
+    async def get_data(
+        self,
+        name: str,
+        to: str | os.PathLike[str],
+        version: int | None = None,
+        *,
+        on_progress: Callable[[int, int | None], None] = lambda done, total: None,
+    ) -> Path:
         """Brings a version, by default the newest one, into the folder `to`, which must not be there yet."""
 
         def get() -> Path:
             with self._in_threads() as client:
-                return client.get_data(name, to, version)
+                return client.get_data(name, to, version, on_progress=on_progress)
 
         return await asyncio.to_thread(get)
 

@@ -102,7 +102,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
-            "measured": measured,
+            "measured": measured, "version": "1", "sha256": hashlib.sha256().hexdigest(),
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -131,6 +131,17 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("PUT", "/api/v1/secrets/{name}"): [Ask({"value": "hush hush"})],
     ("GET", "/api/v1/secrets"): [Ask()],
     ("DELETE", "/api/v1/secrets/{name}"): [Ask()],
+    ("GET", "/api/v1/data-limits"): [Ask()],
+    ("POST", "/api/v1/data/{name}/versions"): [
+        Ask({"files": [{"path": "a", "size": 1, "sha256": "0" * 64}]}),
+        Ask({"folders": ["empty"]}),
+    ],
+    ("PUT", "/api/v1/content/{sha256}"): [Ask(query={"size": 0})],
+    ("POST", "/api/v1/content"): [Ask(content=TAR)],
+    ("GET", "/api/v1/data"): [Ask()],
+    ("GET", "/api/v1/data/{name}"): [Ask()],
+    ("GET", "/api/v1/data/{name}/{version}/archive"): [Ask()],
+    ("DELETE", "/api/v1/data/{name}"): [Ask()],
     ("POST", "/api/v1/users"): [Ask({"name": "ben", "role": "viewer"})],
     ("PATCH", "/api/v1/users/{name}"): [Ask({"role": "viewer"})],
     ("DELETE", "/api/v1/users/{name}"): [Ask()],

@@ -62,9 +62,7 @@ def test_a_job_reads_its_data_and_leaves_a_model_that_the_next_one_reads(service
     shown = service.run("show", job).out
     assert "numbers@1 at /data/numbers" in shown
     assert "best.pt as weights" in shown
-    program = (
-        'cmp "$SCHEDULEARN_INPUT_TRAIN/best.pt" "$SCHEDULEARN_DATA_WEIGHTS/best.pt" && cat "$SCHEDULEARN_INPUT_TRAIN"/*'
-    )
+    program = 'cd "$SCHEDULEARN_INPUT_TRAIN"; cmp best.pt "$SCHEDULEARN_DATA_WEIGHTS/best.pt" && cat best.pt'
     after = ("--after", job, "--data", "weights@1")
     next_one = service.run("submit", *words, *after, "--", "sh", "-c", program)
     assert next_one.out == "1"

@@ -24,10 +24,13 @@ PAGE = Path(__file__).parents[2] / "docs/python.md"
 SPEC = {"name": "n", "type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 1, "launcher": "none"}
 
 
-def test_every_example_of_the_page_runs_as_printed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_of_the_page_runs_as_printed(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("SCHEDULEARN_URL", service.url)
+    monkeypatch.chdir(tmp_path)  # where the page makes a data set
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names: dict[str, Any] = {"__name__": "__main__"}
     out = io.StringIO()
     with redirect_stdout(out):
@@ -36,6 +39,8 @@ def test_every_example_of_the_page_runs_as_printed(service: Service, monkeypatch
     names["api"].close()
     assert "succeeded 0 " in out.getvalue()
     assert names["names"] == ["digits", "digits"]
+    assert "faces@1 1 1 None\n" in out.getvalue()
+    assert (tmp_path / "faces-back" / "one.txt").read_text() == "1"
     assert "422 invalid" in out.getvalue()
     assert "did you mean 'priority'?" in out.getvalue()
     assert "no Schedulearn answers at http://127.0.0.1:9" in out.getvalue()

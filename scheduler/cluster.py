@@ -27,7 +27,7 @@ from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
-from schedulearn.scheduler.core.planning.limits import check_data_sets
+from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -87,6 +87,7 @@ class Cluster:
         `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread.
         `own_port`: where the API listens, so that no webhook leads there."""
         check_data_sets(settings.data_sets)
+        check_writable(settings.writable_data_sets, settings.data_sets)
         self.data_dir = data_dir
         self.settings = settings
         self._wake = threading.Event()
@@ -107,6 +108,7 @@ class Cluster:
             self._wake.set,
             max_gpus_per_job=settings.max_gpus_per_job,
             data_sets=settings.data_sets.keys(),
+            writable=settings.writable_data_sets,
             use_code=self.code.use,
             quotas=QuotaBook(self.db, fair_share=settings.fair_share),
             check_secrets=self.secrets.check,

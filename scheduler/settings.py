@@ -58,6 +58,10 @@ class ClusterSettings(BaseModel):
     data_sets: dict[str, str] = Field(
         default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
     )
+    writable_data_sets: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="name of one of `data_sets` -> users whose jobs may write it; jobs of others can't have it",
+    )
     images: list[str] = Field(
         default_factory=list, description="images that every host fetches before a job needs them"
     )

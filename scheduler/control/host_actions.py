@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class HostActions:
         observations: Mapping[str, Observation],
         suspended: Set[str],
         data_sets: Mapping[str, str],
+        writable: Collection[str],
         job_env: Callable[[str], Mapping[str, str]],
         code_path: Callable[[str], Path],
     ) -> None:
@@ -38,6 +39,7 @@ class HostActions:
         self._observations = observations
         self._suspended = suspended
         self._data_sets = data_sets
+        self._writable = writable
         self._job_env = job_env
         self._code_path = code_path
         self._simulated = {gpu.uuid for gpu in state.gpus if gpu.simulated}
@@ -71,6 +73,7 @@ class HostActions:
             self._gpus_of[host_id],
             agent.status.facts,
             self._data_sets,
+            self._writable,
             agent.image_of,
             agent.data_seen_at,
             self._code_path,

@@ -89,6 +89,7 @@ class SchedulerLoop:
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
         self.data_sets = settings.data_sets
+        self._writable = settings.writable_data_sets.keys()
         self._on_attempt_end = on_attempt_end
         self.db = db
         self.agents = agents()
@@ -194,7 +195,15 @@ class SchedulerLoop:
         follow(self.db, Images(self.agents, state.jobs), decision, in_service, now)
         tell_resizes(self.db, state.jobs, snapshot.jobs, now)
         actions = HostActions(
-            self.db, self.agents, state, observations, self._suspended, self.data_sets, self.job_env, self._code_path
+            self.db,
+            self.agents,
+            state,
+            observations,
+            self._suspended,
+            self.data_sets,
+            self._writable,
+            self.job_env,
+            self._code_path,
         )
         actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)

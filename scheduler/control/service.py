@@ -22,7 +22,13 @@ from schedulearn.scheduler.control.submission.queue import JobValues, Submission
 from schedulearn.scheduler.core.instants import late_deadline
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
-from schedulearn.scheduler.errors import ConflictError, ContainersRemainError, IdempotencyError, InvalidError
+from schedulearn.scheduler.errors import (
+    ConflictError,
+    ContainersRemainError,
+    ForbiddenError,
+    IdempotencyError,
+    InvalidError,
+)
 from schedulearn.scheduler.policies.registry import canonical_name, make_policy, policy_of
 from schedulearn.scheduler.specs.env_masking import check_no_mask
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
@@ -79,12 +85,14 @@ class Service:
         *,
         max_gpus_per_job: int | None = None,
         data_sets: Set[str] = frozenset(),
+        writable: Mapping[str, Sequence[str]] | None = None,
         use_code: Callable[[str], bool] = lambda digest: False,
         quotas: QuotaBook | None = None,
         check_secrets: Callable[[str, Mapping[str, str]], None] = lambda user, wanted: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.data_sets = data_sets
+        self._writable = writable or {}
         self.quotas = quotas or QuotaBook(db)
         self._use_code = use_code
         self._check_secrets = check_secrets
@@ -174,6 +182,13 @@ class Service:
                 f"there is no data set {unknown[0]!r}; the operator declared: {declared} (setting data_sets)",
                 field="mounts",
             )
+        for name in spec.mounts:
+            if spec.user not in self._writable.get(name, [spec.user]):
+                raise ForbiddenError(
+                    f"{name} is for jobs of {', '.join(self._writable[name]) or 'nobody'}, which may write it (setting "
+                    "writable_data_sets): ask the operator",
+                    field="mounts",
+                )
 
     def _submitted_before(self, conn: Connection, key: str, digest: str, count: int) -> JobRows:
         keys = [_nth_key(key, index) for index in range(count)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,8 @@ class HostResources:
     facts: HostFacts | None
     data_sets: Mapping[str, str]
     """Name -> folder there."""
+    writable: Collection[str]
+    """Names of data sets that jobs may write: who may is checked when a job comes."""
     image_of: Callable[[NamesImage], str]
     """What a job runs in there."""
     data_seen_at: Callable[[str, str], str]
@@ -99,6 +101,7 @@ def task_spec(
         cpus=bounds.cpus,
         memory_bytes=bounds.memory_bytes,
         mounts=mounts,
+        writable=[target for name, target in start.mounts.items() if name in host.writable],
         data=job.inputs,
         code=str(host.code_path(start.code)) if start.code else "",
         host_network=several_hosts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -32,6 +32,8 @@ class TaskSpec:
     """At most so much; None: no bound. Local processes know neither these bounds nor weights."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Path in the container -> folder of the host, read-only. Local processes see the folders as they are."""
+    writable: Collection[str] = ()
+    """Those paths of `mounts` that the task may write."""
     data: Mapping[str, str] = field(default_factory=dict)
     """Path in the container -> key of data that jobs share, which the host has, read-only."""
     code: str = ""

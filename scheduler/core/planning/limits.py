@@ -64,6 +64,13 @@ def check_data_sets(data_sets: Mapping[str, str]) -> None:
             raise InvalidError(f"data set {name!r}: {path!r} must be an absolute path on the hosts", field="data_sets")
 
 
+def check_writable(writable: Mapping[str, Sequence[str]], data_sets: Mapping[str, str]) -> None:
+    """Raises InvalidError for a name that is none of the data sets."""
+    for name in writable:
+        if name not in data_sets:
+            raise InvalidError(f"{name!r} is not among data_sets: declare its folder there", field="writable_data_sets")
+
+
 def check_target(target: str) -> str:
     """Where in the container a data set may be. Raises ValueError."""
     if not target.startswith("/") or target == "/" or ".." in target.split("/") or "\0" in target:

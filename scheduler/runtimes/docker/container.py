@@ -73,7 +73,11 @@ def create_arguments(
         **({"working_dir": WORKSPACE} if task.code else {}),
         "host_config": api.create_host_config(
             init=True,
-            mounts=[*mounts(task.job_id, LABEL, cluster_id), *data_sets(task.mounts), *shared_data(volumes or {})],
+            mounts=[
+                *mounts(task.job_id, LABEL, cluster_id),
+                *data_sets(task.mounts, task.writable),
+                *shared_data(volumes or {}),
+            ],
             shm_size=task.shm_bytes,
             cpu_shares=task.cpu_shares or None,
             nano_cpus=round(task.cpus * 1e9) if task.cpus is not None else None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import tarfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +64,10 @@ def mounts(job_id: str, cluster_label: str, cluster_id: str) -> list[Any]:
     ]
 
 
-def data_sets(folders: Mapping[str, str]) -> list[Any]:
-    """Path in the container -> folder of the host, which must be there: an engine refuses what is not."""
-    return [Mount(target, source, type="bind", read_only=True) for target, source in folders.items()]
+def data_sets(folders: Mapping[str, str], writable: Collection[str] = ()) -> list[Any]:
+    """Path in the container -> folder of the host, which must be there: an engine refuses what is not. `writable`:
+    those paths that are not read-only."""
+    return [Mount(target, source, type="bind", read_only=target not in writable) for target, source in folders.items()]
 
 
 def shared_data(volumes: Mapping[str, str]) -> list[Any]:

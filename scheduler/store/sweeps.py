@@ -67,9 +67,7 @@ class Sweep(SQLModel, table=True):
     idempotency_key: str | None = Field(default=None, unique=True)
     request_hash: str | None = None
     design: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
-    """Of an experiment or a search: what its runs are made of; None: an ordinary sweep."""
-    open: bool = Field(default=False, sa_column_kwargs={"server_default": "0"})
-    """More runs may come: it does not end with those that there are."""
+    """Of an experiment: what its runs are made of; None: an ordinary sweep."""
 
 
 class SweepRun(SQLModel, table=True):
@@ -157,7 +155,7 @@ def list_sweeps(
     limit: int = 20,
     designed: bool = False,
 ) -> list[SweepRow]:
-    """Newest first; `after` is the id that the page before ended with. `designed`: only experiments and searches."""
+    """Newest first; `after` is the id that the page before ended with. `designed`: only experiments."""
     query = select(Sweep).order_by(col(Sweep.created_at).desc(), col(Sweep.id).desc()).limit(limit)
     if designed:
         query = query.where(col(Sweep.design).is_not(null()))

@@ -99,7 +99,7 @@ class Advisor:
         advice takes too long."""
         now, job = self._clock(), spec.checked_job()
         with self._db.read() as conn:
-            samples = _samples(conn, spec.metric.name, now)
+            samples = samples_of(conn, spec.metric.name, now)
             cluster = _cluster(conn)
         own = [sample for sample in samples if sample.configuration.family == job.family]
         if len(own) < LEAST_SAMPLES:
@@ -155,7 +155,8 @@ class Advisor:
         }
 
 
-def _samples(conn: Connection, metric: str, now: float) -> list[Sample]:
+def samples_of(conn: Connection, metric: str, now: float) -> list[Sample]:
+    """The newest finished jobs, with what they were given."""
     runs = past_runs(conn, metric, _MOST_SAMPLES)
     ids = [run.job_id for run in runs]
     stays = host_stays(conn, since_when(conn, ids), now)

@@ -11,11 +11,9 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("sweep", sa.Column("design", sa.JSON(), nullable=True))
-    op.add_column("sweep", sa.Column("open", sa.Boolean(), nullable=False, server_default="0"))
     op.add_column("sweep_run", sa.Column("results", sa.JSON(), nullable=True))
 
 
 def downgrade() -> None:
     op.drop_column("sweep_run", "results")
-    op.drop_column("sweep", "open")
     op.drop_column("sweep", "design")

@@ -766,6 +766,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Comparison
+         * @description What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
+         *     others have their default parameters. Changes nothing; takes two seconds a policy at most.
+         */
+        get: operations["comparison_api_v1_policy_comparison_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy/history": {
         parameters: {
             query?: never;
@@ -795,8 +816,8 @@ export interface paths {
         };
         /**
          * Preview
-         * @description What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
-         *     seconds at most. Lengths that nobody knows are guessed: see `basis`.
+         * @description What another policy would do, at once and within the next `hours`. Changes nothing; takes some seconds at most.
+         *     Lengths that nobody knows are guessed: see `basis`.
          */
         get: operations["preview_api_v1_policy_preview_get"];
         put?: never;
@@ -1743,6 +1764,43 @@ export interface components {
              * @default null
              */
             ref?: string | null;
+        };
+        /** ComparedPolicy */
+        ComparedPolicy: {
+            /** Algorithm */
+            algorithm: string;
+            /** In Force */
+            in_force: boolean;
+            /** Metric */
+            metric: string;
+            /** Params */
+            params: {
+                [key: string]: unknown;
+            };
+            /**
+             * Problem
+             * @description why it could not be played; empty: it could
+             */
+            problem: string;
+            totals: components["schemas"]["TotalsOut"] | null;
+        };
+        /**
+         * ComparisonOut
+         * @description All policies, played on from the same state for the same time.
+         */
+        ComparisonOut: {
+            /**
+             * Jobs
+             * @description how many there are
+             */
+            jobs: number;
+            /**
+             * Policies
+             * @description the one in force first; the others with their defaults
+             */
+            policies: components["schemas"]["ComparedPolicy"][];
+            /** Until */
+            until: string;
         };
         /** DataSetOut */
         DataSetOut: {
@@ -3529,6 +3587,11 @@ export interface components {
              * @description jobs to which nothing would
              */
             unchanged: number;
+            /**
+             * Until
+             * @description the end of the time that the figures of both are about
+             */
+            until: string;
         };
         /** PriorityIn */
         PriorityIn: {
@@ -4319,39 +4382,42 @@ export interface components {
             /** @description what it may do at most; less where its owner may do less */
             role: components["schemas"]["Role"];
         };
-        /** TotalsOut */
+        /**
+         * TotalsOut
+         * @description Of the jobs that there are, from now to `until`.
+         */
         TotalsOut: {
             /**
+             * Changes
+             * @description jobs to which it would do something at once
+             */
+            changes: number | null;
+            /**
              * Cut
-             * @description why no further: a week is over, the time to compute is, or too much happens until then
+             * @description why it was played no further: empty: all jobs have ended; the horizon was reached; the time to compute was over, or too much happens: then there are no figures
              * @enum {string}
              */
             cut: "" | "horizon" | "time" | "events";
             /**
              * Ended
-             * @description jobs whose end is foreseen
+             * @description jobs that end by then
              */
-            ended: number;
+            ended: number | null;
             /**
              * Gpu Hours
-             * @description from now on
+             * @description null, like the other figures: not played so far, see `cut`
              */
-            gpu_hours: number;
+            gpu_hours: number | null;
             /**
              * Host Hours
-             * @description hours from now on for which hosts hold jobs, added up
+             * @description hours for which hosts hold jobs, added up
              */
-            host_hours: number;
+            host_hours: number | null;
             /**
              * Mean Completion
-             * @description seconds from submission to end, over the jobs whose end is foreseen under both policies
+             * @description seconds from submission to end; a job that has not ended by then counts up to then
              */
             mean_completion: number | null;
-            /**
-             * Until
-             * @description up to when it was looked at; null: to the end
-             */
-            until: string | null;
         };
         /** TrialOut */
         TrialOut: {
@@ -7051,6 +7117,38 @@ export interface operations {
             };
         };
     };
+    comparison_api_v1_policy_comparison_get: {
+        parameters: {
+            query?: {
+                /** @description how far to look */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     policies_in_force_api_v1_policy_history_get: {
         parameters: {
             query?: {
@@ -7086,6 +7184,8 @@ export interface operations {
         parameters: {
             query: {
                 algorithm: string;
+                /** @description how far to look */
+                hours?: number;
                 metric?: string;
                 /** @description a JSON object, as the PUT takes it */
                 params?: string;

@@ -101,7 +101,7 @@ def preview(
 @router.get("/policy/comparison")
 def comparison(request: Request, hours: Hours = 24) -> ComparisonOut:
     """What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
-    others have their default parameters. Changes nothing; takes two seconds a policy at most."""
+    others have their default parameters. Changes nothing; takes a second of the processor a policy at most."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
         choice = chosen_policy(db)

@@ -4,6 +4,7 @@ another policy would change. Nothing here writes to the database or holds up the
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,8 @@ if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
 log = logging.getLogger(__name__)
 
 HORIZON_S = 7 * 86_400.0
-PREVIEW_S = 2.0  # of computing, a policy: one that needs longer has no figures
+PREVIEW_S = 1.0  # of the processor, a policy: one that needs longer has no figures
+PREVIEW_WALL_S = 10.0  # so long at most it may wait for the processor
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
 STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
@@ -121,7 +123,7 @@ class Forecaster:
 
         snapshot, facts = self._look(policy, state, at)
         try:
-            out_of_time = self._within(PREVIEW_S)
+            out_of_time = self._within(PREVIEW_WALL_S, PREVIEW_S)
             return play(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time), facts
         except Exception as error:
             log.exception("a preview failed")
@@ -256,9 +258,11 @@ class Forecaster:
         with self._db.read() as conn:
             return repository.last_event_id(conn), self._profiles.version
 
-    def _within(self, budget_s: float) -> Callable[[], bool]:
-        """Whether the time is up; asked often, it leaves the processor to others in between."""
+    def _within(self, budget_s: float, computing_s: float = math.inf) -> Callable[[], bool]:
+        """Whether the time is up, or that of the processor, which does not depend on what else the machine does; asked
+        often, it leaves the processor to others in between."""
         end = time.monotonic() + budget_s
+        end_computing = time.thread_time() + computing_s
         pause = time.monotonic() + _SHARE
 
         def out_of_time() -> bool:
@@ -267,6 +271,6 @@ class Forecaster:
             if now > pause:
                 time.sleep(0.001)
                 pause = time.monotonic() + _SHARE
-            return now > end or self._thread.stopping
+            return now > end or time.thread_time() > end_computing or self._thread.stopping
 
         return out_of_time

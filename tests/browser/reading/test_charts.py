@@ -38,8 +38,8 @@ def move_to(page: Page, where: Locator, share: float) -> None:
     where.scroll_into_view_if_needed()
     box = where.bounding_box()
     assert box is not None
-    left, right = box["x"] + 56, box["x"] + box["width"] - 24  # between the axis and half a label
-    page.mouse.move(left + (right - left) * share, box["y"] + box["height"] / 2)
+    left, right = box["x"] + 56, box["x"] + box["width"] - 32  # between the axis and half a label
+    page.mouse.move(left + (right - left) * share, box["y"] + box["height"] / 2, steps=4)
 
 
 def test_the_crosshair_is_shared_and_says_what_it_is_on(trained: tuple[Service, str], page: Page) -> None:

@@ -776,7 +776,7 @@ export interface paths {
         /**
          * Comparison
          * @description What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
-         *     others have their default parameters. Changes nothing; takes two seconds a policy at most.
+         *     others have their default parameters. Changes nothing; takes a second of the processor a policy at most.
          */
         get: operations["comparison_api_v1_policy_comparison_get"];
         put?: never;

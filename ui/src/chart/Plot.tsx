@@ -55,7 +55,10 @@ export default function Plot(props: Props) {
     const look = { dark, width: here.clientWidth, height, log, faint, sharedBy };
     const made = new uPlot(optionsOf({ time, fromZero, whole, series }, look, live), drawn, here);
     plot.current = made;
-    const sizes = new ResizeObserver(() => made.setSize({ width: here.clientWidth, height }));
+    const sizes = new ResizeObserver(() => {
+      // It also tells of the size that it begins with, and a new size takes the crosshair away.
+      if (here.clientWidth !== made.width) made.setSize({ width: here.clientWidth, height });
+    });
     sizes.observe(here);
     return () => {
       sizes.disconnect();

@@ -14,15 +14,29 @@ interface Props {
   /** What to do where nothing was measured. */
   empty: string;
   height?: number;
+  /** While it is being read: whether it will have several lines, so that there is room for their names. */
+  several?: boolean;
   /** It stands within another panel. */
   bare?: boolean;
 }
 
 /** One metric of GPUs over time, with each change of the policy. */
-export function GpuChart({ title, telemetry, metric, of, empty, height = 180, bare = false }: Props) {
+export function GpuChart({
+  title,
+  telemetry,
+  metric,
+  of,
+  empty,
+  height = 180,
+  several = false,
+  bare = false,
+}: Props) {
   const markers = usePolicyMarkers();
   const lines = useMemo(() => telemetry && linesOf(telemetry, metric), [telemetry, metric]);
-  const series = useMemo(() => (lines?.names ?? []).map((name) => ({ name })), [lines]);
+  const series = useMemo(
+    () => (lines?.names ?? (several ? ["GPU", "GPUs"] : ["GPU"])).map((name) => ({ name })),
+    [lines, several],
+  );
   const { title: what, format } = METRICS[metric];
   return (
     <Chart

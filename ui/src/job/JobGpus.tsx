@@ -28,6 +28,7 @@ export function JobGpus({ job }: { job: JobDetail }) {
           metric={metric}
           of={job.name}
           empty={empty}
+          several={new Set(job.tasks.flatMap((task) => task.gpu_uuids)).size > 1}
         />
       ))}
     </div>

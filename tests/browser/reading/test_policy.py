@@ -23,7 +23,7 @@ def test_policies_are_compared_chosen_and_taken_back(service: Service, page: Pag
     expect(first).to_contain_text("in force")
     expect(table.locator("[data-best=true]").first).to_be_visible(timeout=120_000)  # twenty simulations
     kinds = service.call("GET", "/api/v1/policy")["available"]
-    expect(table.get_by_role("radio")).to_have_count(sum(len(kind["metrics"]) for kind in kinds))
+    expect(table.get_by_role("table").get_by_role("radio")).to_have_count(sum(len(kind["metrics"]) for kind in kinds))
     expect(table.get_by_role("group", name="Parameters of fifo").get_by_label("backfill")).to_be_checked()
     apply = page.get_by_role("button", name="Apply")
     expect(apply).to_be_disabled()

@@ -5,6 +5,7 @@ import type { Policy, PolicyChoice } from "../api/types";
 import { When } from "../format/Elapsed";
 import { Icon } from "../shell/Icon";
 import { Loaded } from "../shell/Loaded";
+import { choiceOf } from "./draft";
 import classes from "./PolicyForm.module.css";
 import { nameOf } from "./preview";
 
@@ -45,7 +46,7 @@ export function PolicyHistory({ policy, pending, onChoose }: Props) {
                         variant="default"
                         leftSection={<Icon name="undo" size={13} />}
                         loading={pending}
-                        onClick={() => onChoose(before)}
+                        onClick={() => onChoose(choiceOf(before))}
                       >
                         Undo
                       </Button>

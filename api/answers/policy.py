@@ -50,15 +50,18 @@ class ChangeOut(AnswerModel):
 
 
 class TotalsOut(AnswerModel):
+    """Of the jobs that there are, from now to `until`."""
+
     mean_completion: float | None = Field(
-        description="seconds from submission to end, over the jobs whose end is foreseen under both policies"
+        description="seconds from submission to end; a job that has not ended by then counts up to then"
     )
-    gpu_hours: float = Field(description="from now on")
-    host_hours: float = Field(description="hours from now on for which hosts hold jobs, added up")
-    ended: int = Field(description="jobs whose end is foreseen")
-    until: At | None = Field(description="up to when it was looked at; null: to the end")
+    gpu_hours: float | None = Field(description="null, like the other figures: not played so far, see `cut`")
+    host_hours: float | None = Field(description="hours for which hosts hold jobs, added up")
+    ended: int | None = Field(description="jobs that end by then")
+    changes: int | None = Field(description="jobs to which it would do something at once")
     cut: Literal["", "horizon", "time", "events"] = Field(
-        description="why no further: a week is over, the time to compute is, or too much happens until then"
+        description="why it was played no further: empty: all jobs have ended; the horizon was reached; "
+        "the time to compute was over, or too much happens: then there are no figures"
     )
 
 
@@ -72,6 +75,7 @@ class JobPreview(AnswerModel):
 class PreviewOut(AnswerModel):
     """The policy in force (`now`) and the one asked for (`then`), played on from the present state."""
 
+    until: At = Field(description="the end of the time that the figures of both are about")
     algorithm: str
     metric: str
     changes: list[ChangeOut] = Field(description="what would happen at once")
@@ -79,6 +83,23 @@ class PreviewOut(AnswerModel):
     now: TotalsOut
     then: TotalsOut
     jobs: list[JobPreview]
+
+
+class ComparedPolicy(AnswerModel):
+    algorithm: str
+    metric: str
+    params: dict[str, object]
+    in_force: bool
+    problem: str = Field(description="why it could not be played; empty: it could")
+    totals: TotalsOut | None
+
+
+class ComparisonOut(AnswerModel):
+    """All policies, played on from the same state for the same time."""
+
+    until: At
+    jobs: int = Field(description="how many there are")
+    policies: list[ComparedPolicy] = Field(description="the one in force first; the others with their defaults")
 
 
 class ReplayHost(AnswerModel):

@@ -65,15 +65,20 @@ def history(session: Session) -> None:
     print_table(session, ("SINCE", "ALGORITHM", "METRIC", "PARAMETERS"), rows)
 
 
+_FIGURES = ("MEAN COMPLETION", "GPU-HOURS", "HOST-HOURS", "END BY THEN", "CHANGES AT ONCE")
+_HOURS = click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True, help="How far to look.")
+
+
 @policy.command("preview")
 @click.argument("algorithm")
 @click.option("--metric", default="default", show_default=True, help="What it optimises for.")
 @click.option(
     "--param", "params", multiple=True, metavar="KEY=VALUE", help="Read as JSON if it is valid JSON, else as text."
 )
+@_HOURS
 @pass_session
-def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...]) -> None:
-    """Shows what another policy would change: at once, and until all jobs that there are have ended.
+def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ...], hours: int) -> None:
+    """Shows what another policy would change: at once, and within the next hours.
 
     Nothing is changed. Unknown lengths of jobs are guessed.
 
@@ -81,7 +86,7 @@ def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ..
     Example:
       schedulearn policy preview goodput --metric speed
     """
-    found = session.client.preview(algorithm, metric, dict(_pair(param) for param in params))
+    found = session.client.preview(algorithm, metric, dict(_pair(param) for param in params), hours)
     if session.as_json:
         print_json(found)
         return
@@ -95,9 +100,32 @@ def preview(session: Session, algorithm: str, metric: str, params: tuple[str, ..
     click.echo(f"{found['unchanged']} jobs would go on as they are.")
     print_table(
         session,
-        ("", "MEAN COMPLETION", "GPU-HOURS", "HOST-HOURS", "ENDS FORESEEN"),
+        ("", *_FIGURES),
         [["now", *_totals(found["now"])], ["then", *_totals(found["then"])]],
     )
+
+
+@policy.command("compare")
+@_HOURS
+@pass_session
+def compare(session: Session, hours: int) -> None:
+    """Shows what every policy would make of the jobs that there are, within the same time. The one in force comes
+    first; the others have their default parameters. Nothing is changed.
+
+    \b
+    Example:
+      schedulearn policy compare --hours 6
+    """
+    found = session.client.compare_policies(hours)
+    if session.as_json:
+        print_json(found)
+        return
+    rows: list[list[Cell]] = [
+        [each["algorithm"], each["metric"], "yes" if each["in_force"] else "",
+         *(_totals(each["totals"]) if each["totals"] else [each["problem"]])]
+        for each in found["policies"]
+    ]  # fmt: skip
+    print_table(session, ("ALGORITHM", "METRIC", "IN FORCE", *_FIGURES), rows)
 
 
 def _gpus(allocation: Json) -> str:
@@ -105,12 +133,15 @@ def _gpus(allocation: Json) -> str:
 
 
 def _totals(totals: Json) -> list[Cell]:
-    mean = totals["mean_completion"]
+    if totals["mean_completion"] is None:
+        why = {"time": "it takes too long to compute", "events": "too much happens"}
+        return [why.get(totals["cut"], "-"), "-", "-", "-", "-"]
     return [
-        "-" if mean is None else show_seconds(mean),
+        show_seconds(totals["mean_completion"]),
         f"{totals['gpu_hours']:.1f}",
         f"{totals['host_hours']:.1f}",
-        f"{totals['ended']}" + (f", looked at up to {show_time(totals['until'])}" if totals["until"] else ""),
+        str(totals["ended"]),
+        str(totals["changes"]),
     ]
 
 

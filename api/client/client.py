@@ -310,10 +310,16 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
         """When such a job would start and end if it were submitted now; stores nothing."""
         return self._object("POST", "jobs:preview", json=dict(spec))
 
-    def preview(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> Json:
-        """What another policy would do; changes nothing."""
-        query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {}))}
+    def preview(
+        self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None, hours: int = 24
+    ) -> Json:
+        """What another policy would do at once and within the next `hours`; changes nothing."""
+        query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {})), "hours": hours}
         return self._object("GET", "policy/preview", params=query)
+
+    def compare_policies(self, hours: int = 24) -> Json:
+        """What every policy would make of the jobs that there are within the next `hours`; changes nothing."""
+        return self._object("GET", "policy/comparison", params={"hours": hours})
 
     def events(self, after: int | None = None, limit: int = 200) -> Json:
         """The newest, or those after an id; oldest first."""

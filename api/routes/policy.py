@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,8 @@ from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.policy import (
     ChangeOut,
     ChoiceOut,
+    ComparedPolicy,
+    ComparisonOut,
     JobPreview,
     PolicyKind,
     PolicyOut,
@@ -29,7 +30,7 @@ from schedulearn.api.requests import PolicyIn
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.control.service import DEFAULT_POLICY, ChosenPolicy, chosen_policy
 from schedulearn.scheduler.core.planning.snapshot import parts
-from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.errors import InvalidError, PolicyFault
 from schedulearn.scheduler.policies.registry import POLICIES, canonical_name, parameters_of, policy_of
 from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_jobs
 from schedulearn.scheduler.sim.replay import trace
@@ -37,9 +38,13 @@ from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 
 if TYPE_CHECKING:
-    from schedulearn.scheduler.sim.forecast import Forecast, Totals
+    from schedulearn.scheduler.sim.forecast import Forecast
+    from schedulearn.scheduler.sim.preview import Played
 
 router = APIRouter(prefix="/api/v1", tags=["policy"])
+
+Hours = Annotated[int, Query(ge=1, le=168, description="how far to look")]
+_FIGURES = ("mean_completion", "gpu_hours", "host_hours", "ended", "changes")
 
 
 @router.get("/policy")
@@ -66,28 +71,57 @@ def preview(
     algorithm: Annotated[str, Query(max_length=200)],
     metric: Annotated[str, Query(max_length=200)] = "default",
     params: Annotated[str, Query(max_length=10_000, description="a JSON object, as the PUT takes it")] = "{}",
+    hours: Hours = 24,
 ) -> PreviewOut:
-    """What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
-    seconds at most. Lengths that nobody knows are guessed: see `basis`."""
+    """What another policy would do, at once and within the next `hours`. Changes nothing; takes some seconds at most.
+    Lengths that nobody knows are guessed: see `basis`."""
     try:
         given = json.loads(params)
     except (ValueError, RecursionError) as error:
         raise InvalidError(f"params is not JSON: {error}", field="params") from error
     if not isinstance(given, dict):
         raise InvalidError("params must be a JSON object", field="params")
-    found, facts = cluster_of(request).forecaster.preview(policy_of(algorithm, metric, given))
+    cluster = cluster_of(request)
+    now, then, facts = cluster.forecaster.preview(policy_of(algorithm, metric, given), hours * 3600)
     return PreviewOut(
         algorithm=canonical_name(algorithm),
         metric=metric,
-        changes=[
-            ChangeOut.model_validate({**vars(change), "name": facts[change.job].name}) for change in found.changes
-        ],
-        unchanged=found.unchanged,
-        now=_totals(found.totals_now, found.now),
-        then=_totals(found.totals_then, found.then),
+        until=then.until,
+        changes=[ChangeOut.model_validate({**vars(change), "name": facts[change.job].name}) for change in then.changes],
+        unchanged=then.unchanged,
+        now=_totals(now),
+        then=_totals(then),
         jobs=[
-            JobPreview(job=job_id, name=about.name, now=_eta(found.now, job_id), then=_eta(found.then, job_id))
+            JobPreview(job=job_id, name=about.name, now=_eta(now.forecast, job_id), then=_eta(then.forecast, job_id))
             for job_id, about in facts.items()
+        ],
+    )
+
+
+@router.get("/policy/comparison")
+def comparison(request: Request, hours: Hours = 24) -> ComparisonOut:
+    """What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
+    others have their default parameters. Changes nothing; takes a second of the processor a policy at most."""
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        choice = chosen_policy(db)
+    known = [(name, metric) for name, cls in sorted(POLICIES.items()) for metric in cls.metrics]
+    now = (choice.algorithm, choice.metric) if choice else (DEFAULT_POLICY, "default")
+    others = [each for each in known if each != now]
+    until, found = cluster.forecaster.compare([policy_of(*each, {}) for each in others], hours * 3600)
+    return ComparisonOut(
+        until=until,
+        jobs=max((len(each.forecast.etas) for each in found if not isinstance(each, PolicyFault)), default=0),
+        policies=[
+            ComparedPolicy(
+                algorithm=name,
+                metric=metric,
+                params=dict(choice.params) if choice and (name, metric) == now else {},
+                in_force=(name, metric) == now,
+                problem=str(played) if isinstance(played, PolicyFault) else "",
+                totals=None if isinstance(played, PolicyFault) else _totals(played),
+            )
+            for (name, metric), played in zip([now, *others], found, strict=True)
         ],
     )
 
@@ -119,9 +153,9 @@ def _eta(forecast: Forecast, job_id: str) -> EtaOut | None:
     return EtaOut.of(eta, forecast.until) if eta is not None else None
 
 
-def _totals(totals: Totals, forecast: Forecast) -> TotalsOut:
-    until = forecast.until if math.isfinite(forecast.until) else None
-    return TotalsOut.model_validate({**vars(totals), "until": until, "cut": forecast.cut})
+def _totals(played: Played) -> TotalsOut:
+    figures = vars(played.totals) if played.totals else dict.fromkeys(_FIGURES)
+    return TotalsOut.model_validate({**figures, "cut": played.forecast.cut})
 
 
 def _policy_out(choice: ChosenPolicy | None, problem: str) -> PolicyOut:

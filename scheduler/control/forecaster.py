@@ -4,6 +4,8 @@ another policy would change. Nothing here writes to the database or holds up the
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +27,14 @@ from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
-    from schedulearn.scheduler.sim.forecast import Eta, Facts, Preview
+    from schedulearn.scheduler.sim.forecast import Eta, Facts
+    from schedulearn.scheduler.sim.preview import Played
 
 log = logging.getLogger(__name__)
 
 HORIZON_S = 7 * 86_400.0
-PREVIEW_S = 1.0  # of computing, a policy
+PREVIEW_S = 1.0  # of the processor, a policy: one that needs longer has no figures
+PREVIEW_WALL_S = 10.0  # so long at most it may wait for the processor
 ETA_S = 0.7  # of computing, each time
 EVERY_S = 10.0  # at most, where something changed
 STALE_S = 60.0  # where nothing did: guesses grow with the time that a job has run
@@ -82,6 +86,7 @@ class Forecaster:
         self._before: tuple[int, int] | None = None
         """What `_changes` said at the last look."""
         self._busy_since: float | None = None
+        self._comparing = threading.Lock()
         self._thread = Background("forecaster", self._run, first_s=_LOOK_S)
 
     def start(self) -> None:
@@ -90,24 +95,39 @@ class Forecaster:
     def close(self) -> None:
         self._thread.close(timeout=10)
 
-    def preview(self, policy: Policy) -> tuple[Preview, Mapping[str, Facts]]:
-        """What `policy` would change. Takes seconds at most; raises PolicyFault if either policy can't be played."""
-        from schedulearn.scheduler.sim.forecast import compare
+    def preview(self, policy: Policy, horizon_s: float) -> tuple[Played, Played, Mapping[str, Facts]]:
+        """What the policy in force would do within `horizon_s`, and what `policy` would. Takes seconds at most; raises
+        PolicyFault if either can't be played."""
+        state, at = self._state(), self._clock()
+        now, _ = self._play(self._policy(), state, at, horizon_s)
+        then, facts = self._play(policy, state, at, horizon_s)
+        return now, then, facts
 
-        snapshot, facts = self._look(policy, self._state())
+    def compare(self, others: Sequence[Policy], horizon_s: float) -> tuple[float, list[Played | PolicyFault]]:
+        """The end of the time that is looked at, and what the policy in force and each of the others would do until
+        then, from one state on. A comparison waits for the one before: each computes for some seconds."""
+        with self._comparing:
+            state, at = self._state(), self._clock()
+            found: list[Played | PolicyFault] = []
+            for policy in (self._policy(), *others):
+                try:
+                    found.append(self._play(policy, state, at, horizon_s)[0])
+                except PolicyFault as fault:
+                    found.append(fault)
+        return at + horizon_s, found
+
+    def _play(
+        self, policy: Policy, state: ClusterState, at: float, horizon_s: float
+    ) -> tuple[Played, Mapping[str, Facts]]:
+        from schedulearn.scheduler.sim.preview import play
+
+        snapshot, facts = self._look(policy, state, at)
         try:
-            found = compare(
-                self._policy(),
-                policy,
-                snapshot,
-                facts,
-                horizon_s=HORIZON_S,
-                out_of_time=lambda: self._within(PREVIEW_S),
-            )
+            out_of_time = self._within(PREVIEW_WALL_S, PREVIEW_S)
+            return play(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time), facts
         except Exception as error:
             log.exception("a preview failed")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
-        return found, facts
 
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
         """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
@@ -160,11 +180,13 @@ class Forecaster:
         with self._db.read() as conn:
             return load_cluster_state(conn)
 
-    def _look(self, policy: Policy, state: ClusterState) -> tuple[Snapshot, Mapping[str, Facts]]:
-        """The cluster as `policy` would see it now: without the jobs that need no GPUs."""
+    def _look(
+        self, policy: Policy, state: ClusterState, at: float | None = None
+    ) -> tuple[Snapshot, Mapping[str, Facts]]:
+        """The cluster as `policy` would see it at that time, usually now: without the jobs that need no GPUs."""
         from schedulearn.scheduler.sim.forecast import Facts
 
-        snapshot = without_cpu_only(self._snapshot(policy, state))
+        snapshot = without_cpu_only(self._snapshot(policy, state, self._clock() if at is None else at))
         facts = {}
         for view in snapshot.jobs:
             job, profile = state.jobs[view.id], self._profiles.get(view.id)
@@ -178,12 +200,12 @@ class Forecaster:
             )
         return snapshot, facts
 
-    def _snapshot(self, policy: Policy, state: ClusterState) -> Snapshot:
+    def _snapshot(self, policy: Policy, state: ClusterState, at: float) -> Snapshot:
         return build_snapshot(
             state,
             self._reachable(),
             self._utilization,
-            self._clock(),
+            at,
             self._profiles.get,
             policy.resizes,
             settled=True,
@@ -236,9 +258,11 @@ class Forecaster:
         with self._db.read() as conn:
             return repository.last_event_id(conn), self._profiles.version
 
-    def _within(self, budget_s: float) -> Callable[[], bool]:
-        """Whether the time is up; asked often, it leaves the processor to others in between."""
+    def _within(self, budget_s: float, computing_s: float = math.inf) -> Callable[[], bool]:
+        """Whether the time is up, or that of the processor, which does not depend on what else the machine does; asked
+        often, it leaves the processor to others in between."""
         end = time.monotonic() + budget_s
+        end_computing = time.thread_time() + computing_s
         pause = time.monotonic() + _SHARE
 
         def out_of_time() -> bool:
@@ -247,6 +271,6 @@ class Forecaster:
             if now > pause:
                 time.sleep(0.001)
                 pause = time.monotonic() + _SHARE
-            return now > end or self._thread.stopping
+            return now > end or time.thread_time() > end_computing or self._thread.stopping
 
         return out_of_time

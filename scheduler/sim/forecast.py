@@ -7,25 +7,20 @@ the truth; elastic jobs without a profile count as perfectly scaling up to `requ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.scheduler.core.model import (
     RESTART_S,
-    Allocation,
     Basis,
-    Explanation,
     JobView,
-    Plan,
     Snapshot,
-    gpu_count,
 )
 from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed
-from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.sim.application import Application, Modelled
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.result import busy_periods
 from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import Running, TraceJob
@@ -192,107 +187,3 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str,
             basis,
         )
     return etas
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a policy would do at once to a job."""
-
-    job: str
-    action: str
-    """start, grow, shrink, move, wait or pause"""
-    before: Allocation
-    after: Allocation
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Of the jobs that there are, from now on. Seconds and hours."""
-
-    mean_completion: float | None
-    """From submission to end, over the jobs that end under both policies; None if none does."""
-    gpu_hours: float
-    host_hours: float
-    ended: int
-    """Jobs whose end came within the time looked at."""
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The policy in force and another one, from one snapshot on."""
-
-    now: Forecast
-    then: Forecast
-    changes: Sequence[Change]
-    unchanged: int
-    totals_now: Totals
-    totals_then: Totals
-
-
-def compare(
-    now: Policy,
-    then: Policy,
-    snapshot: Snapshot,
-    facts: Mapping[str, Facts],
-    *,
-    horizon_s: float,
-    out_of_time: Callable[[], Callable[[], bool]],
-) -> Preview:
-    """Both played from `snapshot`. `out_of_time` is called once a policy for its own clock. Raises what a policy
-    raises, and RuntimeError for one that makes faulty plans. GPU- and host-hours count up to the earlier of the times
-    to which each got."""
-    plan = then.allocate(snapshot)
-    if faults := plan_faults(snapshot, plan):
-        raise RuntimeError(f"{then.name} made a faulty plan: {'; '.join(faults[:3])}")
-    changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
-    first, second = (
-        forecast(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time()) for policy in (now, then)
-    )
-    if (problem := first.problem or second.problem) is not None:
-        raise problem
-    until = min(first.until, second.until)
-    both = {job_id for job_id, eta in first.etas.items() if eta.end is not None and second.etas[job_id].end is not None}
-    return Preview(
-        first,
-        second,
-        changes,
-        len(snapshot.jobs) - len(changes),
-        _totals(first, both, until),
-        _totals(second, both, until),
-    )
-
-
-def _totals(found: Forecast, jobs: set[str], until: float) -> Totals:
-    times = [o.ended_at - o.job.submitted_at for o in found.run.outcomes if o.job.id in jobs]
-    held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]
-    return Totals(
-        sum(times) / len(times) if times else None,
-        sum((h.end - h.begin) * sum(h.allocation.values()) for h in held) / 3600,
-        sum(end - begin for begin, end in busy_periods(replace(found.run, held=tuple(held)))) / 3600,
-        sum(1 for eta in found.etas.values() if eta.end is not None),
-    )
-
-
-def _change(job: JobView, plan: Plan) -> Change | None:
-    before, after = dict(job.allocation), dict(plan.allocations.get(job.id, {}))
-    suspended = job.id in plan.suspended
-    if before == after and not suspended:
-        return None
-    gpus = sum(after.values())
-    if suspended:
-        action, sentence = "pause", f"It takes turns on {gpu_count(gpus)}."
-    elif not before:
-        action, sentence = "start", f"Starts on {gpu_count(gpus)} of {', '.join(sorted(after))}."
-    elif not after:
-        if not job.elastic:
-            return None  # a rigid job that runs is left alone
-        action, sentence = "wait", "Its GPUs go to others."
-    elif gpus == job.gpus:
-        action, sentence = "move", f"Moves to {', '.join(sorted(after))}."
-    else:
-        action = "grow" if gpus > job.gpus else "shrink"
-        sentence = f"Goes from {job.gpus} to {gpu_count(gpus)}."
-    why = plan.reasons.get(job.id, sentence)
-    return Change(job.id, action, before, after, why.code if isinstance(why, Explanation) else action, str(why))

@@ -200,6 +200,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("PUT", "/api/v1/policy"): [Ask({"algorithm": "tiresias", "params": {}})],
     ("PUT", "/algorithm/{algorithm}"): [Ask()],
     ("GET", "/api/v1/policy/preview"): [Ask(query={"algorithm": "fifo"})],
+    ("GET", "/api/v1/policy/comparison"): [Ask(), Ask(query={"hours": 1})],
     ("GET", "/api/v1/policy/history"): [Ask()],
     ("GET", "/api/v1/policy/replay"): [Ask()],
     ("GET", "/api/v1/events"): [Ask(), Ask(query={"after": 0})],

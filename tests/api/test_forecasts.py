@@ -69,6 +69,30 @@ def test_every_policy_can_be_previewed(api: Api) -> None:
             assert found["then"]["ended"] == 6, (kind["name"], metric)
 
 
+def test_all_policies_are_compared_over_the_same_time_and_the_one_in_force_stands_still(api: Api) -> None:
+    holder = api.submit(required_gpus=3)
+    api.wait(holder, "running")
+    for gpus in (2, 1, 4):
+        api.submit(required_gpus=gpus)
+    answer = api.http.get("/api/v1/policy/comparison", params={"hours": 6})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    first, *others = found["policies"]
+    assert (first["algorithm"], first["in_force"], found["jobs"]) == ("fifo", True, 4)
+    assert not any(each["in_force"] for each in others)
+    known = api.http.get("/api/v1/policy").json()["available"]
+    names = [(each["algorithm"], each["metric"]) for each in found["policies"]]
+    assert sorted(names) == sorted((kind["name"], metric) for kind in known for metric in kind["metrics"])
+    assert all(each["totals"]["mean_completion"] > 0 and each["problem"] == "" for each in found["policies"])
+
+    baselines = [preview(api, algorithm=name)["now"] for name in ("las", "goodput", "srtf")]
+    means = [each["mean_completion"] for each in baselines]
+    assert max(means) - min(means) < 10, "only the clock went on"
+    assert {(each["ended"], round(each["gpu_hours"], 1)) for each in baselines} == {
+        (4, round(baselines[0]["gpu_hours"], 1))
+    }
+
+
 def test_finished_jobs_can_be_replayed_under_another_policy(api: Api, tmp_path: Path) -> None:
     hosts = [{"id": "local", "gpus": 4, "gpu_type": "simulated"}]
     assert api.http.get("/api/v1/policy/replay").json() == {"applications": {}, "jobs": [], "hosts": hosts}

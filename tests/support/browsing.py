@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,8 @@ ARGUMENTS = [
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
 ]
 SCRIPT_IN_NAME = "<img src=x onerror=alert(1)>"
+REPORTING = "sh -c 'echo token=$SCHEDULEARN_JOB_TOKEN; while true; do sleep 1; done'"
+"""A job that prints the token with which it may report."""
 ENDLESS = "sh -c 'while true; do sleep 1; done'"
 
 
@@ -95,3 +100,38 @@ def faults(page: Page) -> list[str]:
         for each in found
         if each["impact"] in ("serious", "critical")
     ]
+
+
+def report(service: Service, job: str, body: dict[str, Any]) -> None:
+    """As its worker SDK would, with the token that its container was given."""
+    deadline = time.monotonic() + 20
+    while not (found := re.search(r"token=(\S+)", log_of(service, job))):
+        assert time.monotonic() < deadline, "the job did not print its token"
+        time.sleep(0.1)
+    headers = {"content-type": "application/json", "authorization": f"Bearer {found[1]}"}
+    request = urllib.request.Request(f"{service.url}/api/v1/reports", json.dumps(body).encode(), headers)
+    urllib.request.urlopen(request, timeout=10).close()
+
+
+def log_of(service: Service, job: str) -> str:
+    with urllib.request.urlopen(f"{service.url}/api/v1/jobs/{job}/logs", timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def measured() -> dict[str, Any]:
+    seen = [
+        {"num_nodes": 1, "num_gpus": gpus, "atomic_batch": batch, "passes": 50, "grad_time": 0.01 + 0.001 * batch,
+         "iter_time": 0.01 + 0.001 * batch + (0.01 if gpus > 1 else 0)}
+        for gpus in (1, 2) for batch in (16, 32)
+    ]  # fmt: skip
+    return {
+        "attempt": 1,
+        "batch": {"init": 64, "max": 1024, "min_local": 8, "max_local": 256, "atomic": 32, "accumulation": 0,
+                  "why": SCRIPT_IN_NAME},
+        "observations": seen,
+        "noise_scale": 500.0,
+        "progress": {"epoch": 3, "epochs": 10, "position": 500, "epoch_samples": 1000, "steps": 20},
+        "metrics": [{"name": name, "step": step, "value": 1 / step, "at": time.time()}
+                    for name in ("loss", "val_acc") for step in range(1, 20)],
+    }  # fmt: skip

@@ -56,6 +56,7 @@ export const theme = createTheme({
   components: {
     // Buttons that show only a sign need a name. Plain objects: the components themselves are loaded when needed.
     Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     PasswordInput: { defaultProps: { visibilityToggleButtonProps: { "aria-label": "Show what is typed" } } },
   },
 });

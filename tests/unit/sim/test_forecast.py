@@ -1,4 +1,4 @@
-"""Forecasts from snapshots: when jobs start and end, on what that rests, and what another policy would change."""
+"""Forecasts from snapshots: when jobs start and end, and on what that rests."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,8 @@ from schedulearn.scheduler.core.planning.remaining_work import (
 )
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
-from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, compare, forecast
+from schedulearn.scheduler.sim import preview
+from schedulearn.scheduler.sim.forecast import Eta, Facts, Forecast, forecast
 
 DAY = 86_400.0
 # 1 ms a sample, nothing to synchronise: twice the GPUs, twice the speed, up to 16 GPUs of one sample each.
@@ -154,48 +155,6 @@ def test_a_long_queue_is_looked_at_in_coarser_steps(monkeypatch: pytest.MonkeyPa
     assert ends[0] == pytest.approx(ends[1], rel=0.1)
 
 
-def test_what_another_policy_would_do_at_once_and_what_comes_of_it() -> None:
-    """Four hours on four GPUs hold up four jobs of ten minutes: shortest first, they'd pass."""
-    long = known("long", 14400, gpus=4, elastic=True, allocation={"h1": 4}, run_seconds=60.0)
-    short = [known(f"s{i}", 600, at=5.0 + i) for i in range(4)]
-    state = snapshot([long, *short], [host(gpus=4)])
-    found = compare(
-        make_policy("fifo"), make_policy("srtf"), state, facts_of(state), horizon_s=DAY,
-        out_of_time=lambda: lambda: False,
-    )  # fmt: skip
-    assert {change.job: change.action for change in found.changes} == {
-        "long": "wait", "s0": "start", "s1": "start", "s2": "start", "s3": "start",
-    }  # fmt: skip
-    assert all(change.reason and change.code for change in found.changes)
-    now, then = found.totals_now, found.totals_then
-    assert (now.ended, then.ended) == (5, 5)
-    assert now.mean_completion is not None
-    assert then.mean_completion is not None
-    assert then.mean_completion < now.mean_completion / 2
-    assert now.gpu_hours == pytest.approx((4 * 14400 + 4 * 610) / 3600)
-    assert now.host_hours == pytest.approx((14400 + 610) / 3600)
-
-
-def test_a_policy_that_is_in_force_already_changes_nothing() -> None:
-    state = snapshot([known("a", 100, gpus=4, allocation={"h1": 4}), known("b", 100, at=5)])
-    fifo = make_policy("fifo")
-    found = compare(fifo, fifo, state, facts_of(state), horizon_s=DAY, out_of_time=lambda: lambda: False)
-    assert (list(found.changes), found.unchanged) == ([], 2)
-    assert found.totals_now == found.totals_then
-
-
-@pytest.mark.parametrize("cut", [True, False])
-def test_hours_count_up_to_the_same_time_for_both(cut: bool) -> None:
-    state = snapshot([known("a", 1000, gpus=2), known("b", 1000, at=5, gpus=2)], [host(gpus=2)])
-    budgets = iter([lambda: False, iter([False] * 3 + [True] * 100).__next__ if cut else lambda: False])
-    found = compare(
-        make_policy("fifo"), make_policy("las"), state, facts_of(state), horizon_s=DAY,
-        out_of_time=lambda: next(budgets),
-    )  # fmt: skip
-    assert found.then.cut == ("time" if cut else "")
-    assert found.totals_now.gpu_hours == pytest.approx(found.totals_then.gpu_hours, rel=0.01)
-
-
 class Shortsighted(Policy):
     """Fails where it is asked about later than an hour from now."""
 
@@ -216,10 +175,7 @@ def test_where_a_policy_fails_the_forecast_ends_and_what_was_found_until_then_ho
     ends = [found.etas[f"j{i}"].end for i in range(4)]
     assert [end is not None for end in ends] == [True, True, False, False]
     with pytest.raises(ZeroDivisionError):
-        compare(
-            make_policy("fifo"), Shortsighted(), state, facts_of(state), horizon_s=DAY,
-            out_of_time=lambda: lambda: False,
-        )  # fmt: skip
+        preview.play(Shortsighted(), state, facts_of(state), horizon_s=DAY)
 
 
 def test_three_jobs_of_a_known_family_one_after_the_other_since_the_epoch() -> None:

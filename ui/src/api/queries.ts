@@ -353,10 +353,22 @@ export const policyHistoryQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),
 });
 
-/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
-export function previewQuery(choice: PolicyChoice) {
+/** What all policies would make of the jobs that there are; it takes seconds, so it is asked for anew only by a button. */
+export function comparisonQuery(hours: number) {
   return queryOptions({
-    queryKey: ["preview", choice],
+    queryKey: ["comparison", hours],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/policy/comparison", { params: { query: { hours } }, signal })),
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: (before) => before,
+    retry: false,
+  });
+}
+
+/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
+export function previewQuery(choice: PolicyChoice, hours = 24) {
+  return queryOptions({
+    queryKey: ["preview", choice, hours],
     queryFn: ({ signal }) =>
       unwrap(
         client.GET("/api/v1/policy/preview", {
@@ -365,6 +377,7 @@ export function previewQuery(choice: PolicyChoice) {
               algorithm: choice.algorithm,
               metric: choice.metric,
               params: JSON.stringify(choice.params ?? {}),
+              hours,
             },
           },
           signal,

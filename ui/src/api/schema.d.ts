@@ -147,86 +147,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/content": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send Many
-         * @description Takes a tar file of many small files, each named by the SHA-256 of its content: 2000 files and 64 MiB at most.
-         */
-        post: operations["send_many_api_v1_content_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/content/{sha256}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Send Content
-         * @description Takes a file's content, from where an earlier upload was cut; what comes stays for a day.
-         */
-        put: operations["send_content_api_v1_content__sha256__put"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/data": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List Data
-         * @description Data sets and models that jobs may name, each with its newest version.
-         */
-        get: operations["list_data_api_v1_data_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/data-limits": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Data Limits
-         * @description How much one version may have.
-         */
-        get: operations["data_limits_api_v1_data_limits_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/data-sets": {
         parameters: {
             query?: never;
@@ -238,72 +158,6 @@ export interface paths {
         get: operations["data_sets_api_v1_data_sets_get"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/data/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Show Data
-         * @description The versions of one, the newest first, 1000 at most.
-         */
-        get: operations["show_data_api_v1_data__name__get"];
-        put?: never;
-        post?: never;
-        /**
-         * Remove Data
-         * @description Removes one version, or all of them: for whoever made the first one, and for admins. What a job that has not
-         *     ended needs stays. Answers with what is gone; its number is not given again.
-         */
-        delete: operations["remove_data_api_v1_data__name__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/data/{name}/{version}/archive": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Data Archive
-         * @description The files of a version, as a tar file.
-         */
-        get: operations["data_archive_api_v1_data__name___version__archive_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/data/{name}/versions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Push Data
-         * @description Makes a version, if all of its content is here; else says what is missing, and stores nothing. Send that to
-         *     `/content`, then ask again. The same files make no new version.
-         */
-        post: operations["push_data_api_v1_data__name__versions_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -912,6 +766,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Comparison
+         * @description What every policy would make of the jobs that there are, within the same time. The one in force comes first; the
+         *     others have their default parameters. Changes nothing; takes a second of the processor a policy at most.
+         */
+        get: operations["comparison_api_v1_policy_comparison_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy/history": {
         parameters: {
             query?: never;
@@ -941,8 +816,8 @@ export interface paths {
         };
         /**
          * Preview
-         * @description What another policy would do, now and until all jobs that there are have ended. Changes nothing; takes some
-         *     seconds at most. Lengths that nobody knows are guessed: see `basis`.
+         * @description What another policy would do, at once and within the next `hours`. Changes nothing; takes some seconds at most.
+         *     Lengths that nobody knows are guessed: see `basis`.
          */
         get: operations["preview_api_v1_policy_preview_get"];
         put?: never;
@@ -1890,84 +1765,42 @@ export interface components {
              */
             ref?: string | null;
         };
-        /** ContentReceived */
-        ContentReceived: {
+        /** ComparedPolicy */
+        ComparedPolicy: {
+            /** Algorithm */
+            algorithm: string;
+            /** In Force */
+            in_force: boolean;
+            /** Metric */
+            metric: string;
+            /** Params */
+            params: {
+                [key: string]: unknown;
+            };
             /**
-             * Received
-             * @description bytes of one file that are here, or files of a batch
+             * Problem
+             * @description why it could not be played; empty: it could
              */
-            received: number;
+            problem: string;
+            totals: components["schemas"]["TotalsOut"] | null;
         };
         /**
-         * DataLimits
-         * @description What one version may have.
+         * ComparisonOut
+         * @description All policies, played on from the same state for the same time.
          */
-        DataLimits: {
-            /** Max Bytes */
-            max_bytes: number;
-            /** Max Files */
-            max_files: number;
-        };
-        /** DataList */
-        DataList: {
+        ComparisonOut: {
             /**
-             * Items
-             * @description by name, with the newest version of each
-             */
-            items: components["schemas"]["DataSetItem"][];
-            /**
-             * Next
-             * @description the `after` of the next page; null: this is the last one
-             */
-            next: string | null;
-        };
-        /** DataOffer */
-        DataOffer: {
-            /** Missing */
-            missing: components["schemas"]["MissingContent"][];
-            /** @description it is stored; null: send what is missing, then ask again */
-            version: components["schemas"]["DataVersionOut"] | null;
-        };
-        /**
-         * DataSetItem
-         * @description A name, with its newest version.
-         */
-        DataSetItem: {
-            /** Bytes */
-            bytes: number;
-            /** Created At */
-            created_at: string;
-            /**
-             * Digest
-             * @description of its content: the same files have the same
-             */
-            digest: string;
-            /** Files */
-            files: number;
-            /**
-             * Job Id
-             * @description the job whose output it is; null: it was pushed
-             */
-            job_id: string | null;
-            /** Name */
-            name: string;
-            /**
-             * Reference
-             * @description as jobs name it in `data`
-             */
-            reference: string;
-            /**
-             * User
-             * @description who pushed it, or whose job made it
-             */
-            user: string;
-            /** Version */
-            version: number;
-            /**
-             * Versions
+             * Jobs
              * @description how many there are
              */
-            versions: number;
+            jobs: number;
+            /**
+             * Policies
+             * @description the one in force first; the others with their defaults
+             */
+            policies: components["schemas"]["ComparedPolicy"][];
+            /** Until */
+            until: string;
         };
         /** DataSetOut */
         DataSetOut: {
@@ -1981,47 +1814,6 @@ export interface components {
              * @description on every host
              */
             path: string;
-        };
-        /** DataVersionOut */
-        DataVersionOut: {
-            /** Bytes */
-            bytes: number;
-            /** Created At */
-            created_at: string;
-            /**
-             * Digest
-             * @description of its content: the same files have the same
-             */
-            digest: string;
-            /** Files */
-            files: number;
-            /**
-             * Job Id
-             * @description the job whose output it is; null: it was pushed
-             */
-            job_id: string | null;
-            /** Name */
-            name: string;
-            /**
-             * Reference
-             * @description as jobs name it in `data`
-             */
-            reference: string;
-            /**
-             * User
-             * @description who pushed it, or whose job made it
-             */
-            user: string;
-            /** Version */
-            version: number;
-        };
-        /** DataVersions */
-        DataVersions: {
-            /**
-             * Items
-             * @description the newest first
-             */
-            items: components["schemas"]["DataVersionOut"][];
         };
         /** DeletedJob */
         DeletedJob: {
@@ -2374,20 +2166,6 @@ export interface components {
             message: string;
             /** Type */
             type: string;
-        };
-        /** FileIn */
-        FileIn: {
-            /**
-             * Executable
-             * @default false
-             */
-            executable?: boolean;
-            /** Path */
-            path: string;
-            /** Sha256 */
-            sha256: string;
-            /** Size */
-            size: number;
         };
         /**
          * FileKind
@@ -2776,13 +2554,6 @@ export interface components {
              * @description processors at most; default: no bound, and a weight by its GPUs
              */
             cpus: number | null;
-            /**
-             * Data
-             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-             */
-            data: {
-                [key: string]: string;
-            };
             /** Deadline */
             deadline: string | null;
             /**
@@ -2829,13 +2600,6 @@ export interface components {
             grace_period: number;
             /** Id */
             id: string;
-            /**
-             * Keep
-             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-             */
-            keep: {
-                [key: string]: string;
-            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -3037,13 +2801,6 @@ export interface components {
              * @description processors at most; default: no bound, and a weight by its GPUs
              */
             cpus: number | null;
-            /**
-             * Data
-             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-             */
-            data: {
-                [key: string]: string;
-            };
             /** Deadline */
             deadline: string | null;
             /**
@@ -3090,13 +2847,6 @@ export interface components {
             grace_period: number;
             /** Id */
             id: string;
-            /**
-             * Keep
-             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-             */
-            keep: {
-                [key: string]: string;
-            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -3320,13 +3070,6 @@ export interface components {
              */
             cpus?: number | null;
             /**
-             * Data
-             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-             */
-            data?: {
-                [key: string]: string | number;
-            };
-            /**
              * Deadline
              * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
              * @default null
@@ -3363,13 +3106,6 @@ export interface components {
              * @default null
              */
             grace_period?: number | null;
-            /**
-             * Keep
-             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-             */
-            keep?: {
-                [key: string]: string | number;
-            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -3550,23 +3286,6 @@ export interface components {
              */
             scale?: "linear" | "log";
         };
-        /**
-         * ManifestIn
-         * @description All that a version holds. Folders are named only where they are empty.
-         */
-        ManifestIn: {
-            /** Files */
-            files?: components["schemas"]["FileIn"][];
-            /** Folders */
-            folders?: string[];
-            /**
-             * Links
-             * @description path -> where it leads, inside the data set
-             */
-            links?: {
-                [key: string]: string;
-            };
-        };
         /** MeetingIn */
         MeetingIn: {
             /**
@@ -3635,18 +3354,6 @@ export interface components {
             step: number;
             /** Value */
             value: number;
-        };
-        /** MissingContent */
-        MissingContent: {
-            /**
-             * Received
-             * @description bytes that are here: go on from there
-             */
-            received: number;
-            /** Sha256 */
-            sha256: string;
-            /** Size */
-            size: number;
         };
         /** NewToken */
         NewToken: {
@@ -3880,6 +3587,11 @@ export interface components {
              * @description jobs to which nothing would
              */
             unchanged: number;
+            /**
+             * Until
+             * @description the end of the time that the figures of both are about
+             */
+            until: string;
         };
         /** PriorityIn */
         PriorityIn: {
@@ -4670,39 +4382,42 @@ export interface components {
             /** @description what it may do at most; less where its owner may do less */
             role: components["schemas"]["Role"];
         };
-        /** TotalsOut */
+        /**
+         * TotalsOut
+         * @description Of the jobs that there are, from now to `until`.
+         */
         TotalsOut: {
             /**
+             * Changes
+             * @description jobs to which it would do something at once
+             */
+            changes: number | null;
+            /**
              * Cut
-             * @description why no further: a week is over, the time to compute is, or too much happens until then
+             * @description why it was played no further: empty: all jobs have ended; the horizon was reached; the time to compute was over, or too much happens: then there are no figures
              * @enum {string}
              */
             cut: "" | "horizon" | "time" | "events";
             /**
              * Ended
-             * @description jobs whose end is foreseen
+             * @description jobs that end by then
              */
-            ended: number;
+            ended: number | null;
             /**
              * Gpu Hours
-             * @description from now on
+             * @description null, like the other figures: not played so far, see `cut`
              */
-            gpu_hours: number;
+            gpu_hours: number | null;
             /**
              * Host Hours
-             * @description hours from now on for which hosts hold jobs, added up
+             * @description hours for which hosts hold jobs, added up
              */
-            host_hours: number;
+            host_hours: number | null;
             /**
              * Mean Completion
-             * @description seconds from submission to end, over the jobs whose end is foreseen under both policies
+             * @description seconds from submission to end; a job that has not ended by then counts up to then
              */
             mean_completion: number | null;
-            /**
-             * Until
-             * @description up to when it was looked at; null: to the end
-             */
-            until: string | null;
         };
         /** TrialOut */
         TrialOut: {
@@ -5278,203 +4993,6 @@ export interface operations {
             };
         };
     };
-    send_many_api_v1_content_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/x-tar": string;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ContentReceived"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Insufficient Storage */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    send_content_api_v1_content__sha256__put: {
-        parameters: {
-            query: {
-                /** @description where the body begins: what `missing` says */
-                offset?: number;
-                /** @description of all of it */
-                size: number;
-            };
-            header?: never;
-            path: {
-                sha256: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/octet-stream": string;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ContentReceived"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Insufficient Storage */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    list_data_api_v1_data_get: {
-        parameters: {
-            query?: {
-                after?: string;
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DataList"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    data_limits_api_v1_data_limits_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DataLimits"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     data_sets_api_v1_data_sets_get: {
         parameters: {
             query?: never;
@@ -5491,227 +5009,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DataSetOut"][];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    show_data_api_v1_data__name__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DataVersions"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    remove_data_api_v1_data__name__delete: {
-        parameters: {
-            query?: {
-                version?: number;
-            };
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DataVersions"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    data_archive_api_v1_data__name___version__archive_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-                version: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description a tar file */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/x-tar": string;
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Default Response */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    push_data_api_v1_data__name__versions_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ManifestIn"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DataOffer"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unprocessable Entity */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Insufficient Storage */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */
@@ -6629,13 +5926,6 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
-                     * Data
-                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-                     */
-                    data?: {
-                        [key: string]: string | number;
-                    };
-                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -6668,13 +5958,6 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
-                    /**
-                     * Keep
-                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-                     */
-                    keep?: {
-                        [key: string]: string | number;
-                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports
@@ -6919,13 +6202,6 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
-                     * Data
-                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-                     */
-                    data?: {
-                        [key: string]: string | number;
-                    };
-                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -6958,13 +6234,6 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
-                    /**
-                     * Keep
-                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-                     */
-                    keep?: {
-                        [key: string]: string | number;
-                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports
@@ -7848,6 +7117,38 @@ export interface operations {
             };
         };
     };
+    comparison_api_v1_policy_comparison_get: {
+        parameters: {
+            query?: {
+                /** @description how far to look */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     policies_in_force_api_v1_policy_history_get: {
         parameters: {
             query?: {
@@ -7883,6 +7184,8 @@ export interface operations {
         parameters: {
             query: {
                 algorithm: string;
+                /** @description how far to look */
+                hours?: number;
                 metric?: string;
                 /** @description a JSON object, as the PUT takes it */
                 params?: string;
@@ -9440,13 +8743,6 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
-                     * Data
-                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
-                     */
-                    data?: {
-                        [key: string]: string | number;
-                    };
-                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -9479,13 +8775,6 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
-                    /**
-                     * Keep
-                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
-                     */
-                    keep?: {
-                        [key: string]: string | number;
-                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports

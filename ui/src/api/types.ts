@@ -25,6 +25,7 @@ export type Eta = Schemas["EtaOut"];
 export type Profile = Schemas["ProfileOut"];
 export type Preview = Schemas["PreviewOut"];
 export type Change = Schemas["ChangeOut"];
+export type ComparedPolicy = Schemas["ComparedPolicy"];
 export type Totals = Schemas["TotalsOut"];
 export type Choice = Schemas["ChoiceOut"];
 export type Timeline = Schemas["TimelineOut"];

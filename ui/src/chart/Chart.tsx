@@ -1,6 +1,15 @@
-import { Skeleton } from "@mantine/core";
+import { ActionIcon, Button, Menu, Skeleton, Tooltip } from "@mantine/core";
+import { type ReactNode, type RefObject, useRef, useState } from "react";
+import type uPlot from "uplot";
+import { seriesColors } from "../format/color";
+import { plainNumber } from "../format/number";
+import { Icon } from "../shell/Icon";
 import { Part } from "../shell/Part";
 import { parts } from "../shell/screens";
+import classes from "./Chart.module.css";
+import { type Range, useChartGroup } from "./group";
+import { download, pictureOf } from "./picture";
+import { csvOf, lastOf } from "./values";
 
 export interface Series {
   name: string;
@@ -20,12 +29,15 @@ export interface Marker {
   text: string;
 }
 
+export type ChartData = readonly [readonly number[], ...(readonly (number | null)[])[]];
+
 export interface ChartProps {
+  title: string;
   /** For those who can't see it: what it shows, in a sentence. */
   label: string;
   series: readonly Series[];
-  /** x (epoch seconds if `time`), then the values of each series. */
-  data: readonly [readonly number[], ...(readonly (number | null)[])[]];
+  /** x (epoch seconds if `time`), then the values of each series; null: they are being read. */
+  data: ChartData | null;
   time?: boolean;
   xName?: string;
   /** Vertical lines with a word. */
@@ -36,21 +48,210 @@ export interface ChartProps {
   /** The values are counts: no ticks between them. */
   whole?: boolean;
   format?: (value: number) => string;
+  /** How much the lines are smoothed, from 0 to below 1; what was measured stays behind them, faint. */
+  smoothing?: number;
+  /** Beside the title. */
+  action?: ReactNode;
+  /** Below the chart. */
+  note?: ReactNode;
+  /** Said in its place where there is nothing to draw. */
+  empty?: ReactNode;
+  /** It stands within another panel, and has no frame of its own. */
+  bare?: boolean;
+}
+
+/** What Plot draws beside what it was given. */
+export interface View {
+  log: boolean;
+  /** Series that are not drawn. */
+  hidden: ReadonlySet<number>;
+  zoom: Range | null;
+  onZoom: (range: Range | null) => void;
+  /** Charts with the same key share their crosshair. */
+  sharedBy: string;
+  plot: RefObject<uPlot | null>;
 }
 
 const Plot = parts.plot.Component;
+const WholeWindow = parts.wholeWindow.Component;
 
-/** What stands below a chart. */
-export const LEGEND_PX = 34;
-
-/** The room of a chart that is not there yet. */
-export const ChartRoom = ({ height = 200 }: { height?: number }) => <Skeleton height={height + LEGEND_PX} />;
-
-/** A chart, whose library is loaded with the first one. */
+/** A chart with its title, last values and tools. Its library is loaded with the first one. */
 export function Chart(props: ChartProps) {
+  const [whole, setWhole] = useState(false);
   return (
-    <Part what="chart" fallback={<ChartRoom height={props.height} />}>
-      <Plot {...props} />
-    </Part>
+    <>
+      <Frame {...props} onWhole={() => setWhole(true)} />
+      {whole && (
+        <Part what="chart" fallback={null}>
+          <WholeWindow label={props.title} onClose={() => setWhole(false)}>
+            <Frame {...props} bare height={Math.max(240, window.innerHeight - 210)} />
+          </WholeWindow>
+        </Part>
+      )}
+    </>
+  );
+}
+
+function Frame(props: ChartProps & { onWhole?: () => void }) {
+  const { title, series, data, height = 200, time = false, xName = "", bare = false, onWhole } = props;
+  const { key, zoom, setZoom } = useChartGroup(time ? "time" : xName);
+  const [log, setLog] = useState(false);
+  const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
+  const plot = useRef<uPlot | null>(null);
+  const nothing = data !== null && data[0].length === 0;
+  const format = props.format ?? plainNumber;
+  const last = lastOf(data?.[1]);
+  const names = series.map(({ name }) => name);
+
+  function toggle(index: number) {
+    const next = new Set(hidden);
+    if (!next.delete(index)) next.add(index);
+    setHidden(next);
+  }
+  return (
+    <section className={bare ? classes.bare : `card ${classes.panel}`} aria-label={title}>
+      <div className={classes.head}>
+        <h2 className="section-title">{title}</h2>
+        {series.length === 1 && last !== null && (
+          <span className={classes.last} data-testid="last-value">
+            {format(last)}
+          </span>
+        )}
+        <span className={classes.tools}>
+          {zoom && (
+            <Button size="compact-xs" variant="light" onClick={() => setZoom(null)}>
+              Reset zoom
+            </Button>
+          )}
+          {props.action}
+          {data && !nothing && (
+            <Tools
+              title={title}
+              log={log}
+              canLog={data.slice(1).some((column) => column.some((value) => value !== null && value > 0))}
+              onLog={() => setLog(!log)}
+              onWhole={onWhole}
+              onCsv={() =>
+                download(
+                  new Blob([csvOf([time ? "Time" : xName || "x", ...names], data, time)], {
+                    type: "text/csv",
+                  }),
+                  `${title}.csv`,
+                )
+              }
+              onPng={() => {
+                if (plot.current)
+                  void pictureOf(plot.current, title).then((file) => download(file, `${title}.png`));
+              }}
+            />
+          )}
+        </span>
+      </div>
+      {series.length > 1 && !nothing && (
+        <Legend names={names} series={series} data={data} format={format} hidden={hidden} onToggle={toggle} />
+      )}
+      {nothing ? (
+        <p className={classes.note}>{props.empty ?? "Nothing yet."}</p>
+      ) : data === null ? (
+        <Skeleton height={height} />
+      ) : (
+        <Part what="chart" fallback={<Skeleton height={height} />}>
+          <Plot {...props} data={data} view={{ log, hidden, zoom, onZoom: setZoom, sharedBy: key, plot }} />
+        </Part>
+      )}
+      {props.note && <p className={classes.note}>{props.note}</p>}
+    </section>
+  );
+}
+
+interface LegendProps {
+  names: string[];
+  series: readonly Series[];
+  data: ChartData | null;
+  format: (value: number) => string;
+  hidden: ReadonlySet<number>;
+  onToggle: (index: number) => void;
+}
+
+/** What each line is, and its last value; a click hides the line. */
+function Legend({ names, series, data, format, hidden, onToggle }: LegendProps) {
+  return (
+    <ul className={classes.legend} data-testid="legend">
+      {names.map((name, index) => {
+        const last = lastOf(data?.[index + 1]);
+        return (
+          <li key={name}>
+            <button
+              type="button"
+              className={classes.entry}
+              aria-pressed={!hidden.has(index)}
+              title={hidden.has(index) ? "Show this line" : "Hide this line"}
+              onClick={() => onToggle(index)}
+            >
+              <span
+                className={classes.chip}
+                data-look={series[index]?.dots ? "dots" : series[index]?.dashed ? "dashed" : "line"}
+                style={{ color: seriesColors(index) }}
+              />
+              <span className={classes.name}>{name}</span>
+              <span className={classes.value}>{last === null ? "–" : format(last)}</span>
+            </button>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+interface ToolsProps {
+  title: string;
+  log: boolean;
+  canLog: boolean;
+  onLog: () => void;
+  onWhole: (() => void) | undefined;
+  onCsv: () => void;
+  onPng: () => void;
+}
+
+function Tools({ title, log, canLog, onLog, onWhole, onCsv, onPng }: ToolsProps) {
+  return (
+    <>
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={`What to do with ${title}`}>
+            <Icon name="dots" />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            disabled={!canLog}
+            leftSection={log ? <Icon name="check" size={14} /> : <span className={classes.unchecked} />}
+            onClick={onLog}
+          >
+            Logarithmic axis
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item leftSection={<Icon name="download" size={14} />} onClick={onCsv}>
+            Download CSV
+          </Menu.Item>
+          <Menu.Item leftSection={<Icon name="photo" size={14} />} onClick={onPng}>
+            Download PNG
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      {onWhole && (
+        <Tooltip label="Full screen">
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-label={`${title} in full screen`}
+            onClick={onWhole}
+          >
+            <Icon name="maximize" size={14} />
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </>
   );
 }

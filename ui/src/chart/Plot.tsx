@@ -1,155 +1,213 @@
 import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme } from "@mantine/core";
-import { useEffect, useMemo, useRef } from "react";
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { seriesColor } from "../format/color";
+import { seriesColors } from "../format/color";
 import { plainNumber } from "../format/number";
 import { when } from "../format/time";
-import { type ChartProps, LEGEND_PX, type Marker } from "./Chart";
+import type { ChartData, ChartProps, View } from "./Chart";
+import { smoothed } from "./curves";
+import { endsOf, type Live, optionsOf } from "./options";
 import classes from "./Plot.module.css";
-import { timeLabels } from "./ticks";
+import { nearestIndex } from "./values";
 
-const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+interface Props extends ChartProps {
+  data: ChartData;
+  view: View;
+}
 
-export default function Plot({
-  label,
-  series,
-  data,
-  time = false,
-  xName = "",
-  markers = [],
-  height = 200,
-  fromZero = true,
-  whole = false,
-  format = plainNumber,
-}: ChartProps) {
-  const frame = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
+/** Where the crosshair is: a point of the data, and pixels. */
+interface Place {
+  index: number;
+  left: number;
+  top: number;
+}
+
+/** So many points Shift makes of one. */
+const LEAP = 10;
+
+export default function Plot(props: Props) {
+  const { label, series, data, view, time = false, xName = "", markers = [], height = 200 } = props;
+  const { fromZero = true, whole = false, format = plainNumber, smoothing = 0 } = props;
+  const box = useRef<HTMLDivElement>(null);
   const dark = useComputedColorScheme("light") === "dark";
-  const shown = useRef<{ markers: readonly Marker[]; format: (value: number) => string }>({
+  const [place, setPlace] = useState<Place | null>(null);
+  const [byKeys, setByKeys] = useState(false);
+  const drawn = useMemo(() => drawnOf(data, smoothing, view.log), [data, smoothing, view.log]);
+
+  const live = useRef<Live>(null as unknown as Live);
+  live.current = {
     markers,
     format,
-  });
-  shown.current = { markers, format };
-  const shape = JSON.stringify(series);
-  const aligned = useMemo(() => data as unknown as uPlot.AlignedData, [data]);
+    zoom: view.zoom,
+    onZoom: view.onZoom,
+    onCursor: ({ cursor: { idx, left = -1, top = -1 } }) =>
+      setPlace(idx == null || left < 0 ? null : { index: idx, left, top }),
+  };
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: data and markers are set below, without a new chart.
+  const shape = JSON.stringify(series);
+  const faint = smoothing > 0;
+  const { plot, sharedBy, log } = view;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what changes often is set below, without a new drawing.
   useEffect(() => {
-    const box = frame.current;
-    if (!box) return;
-    const ink = dark ? "#9aa6a2" : "#586360";
-    const grid = { stroke: dark ? "#28312e" : "#e9e7df", width: 1 };
-    const axis = {
-      stroke: ink,
-      grid,
-      ticks: { show: false },
-      font: "12px ui-sans-serif, system-ui, sans-serif",
-    };
-    const made = new uPlot(
-      {
-        width: box.clientWidth,
-        height,
-        padding: [10, 12, 0, 0],
-        cursor: { drag: { x: true, y: false } },
-        scales: {
-          x: { time },
-          y: { range: (_, low, high) => bounds(low, high, fromZero) },
-        },
-        axes: [
-          {
-            ...axis,
-            space: 70,
-            size: time ? 44 : 32, // a label of two lines is no wider than the others, and not cut off at the edge
-            values: time ? (_, ticks) => timeLabels(ticks, (date, at) => `${at}\n${date}`) : undefined,
-          },
-          {
-            ...axis,
-            size: 56,
-            incrs: whole ? COUNTS : undefined,
-            values: (_, ticks) => ticks.map((tick) => shown.current.format(tick)),
-          },
-        ],
-        series: [
-          { label: xName || (time ? "Time" : "x"), value: (_, x) => pointLabel(x, time) },
-          ...series.map((each, index) => {
-            const color = seriesColor(index, dark);
-            return {
-              label: each.name,
-              stroke: color,
-              width: each.dots ? 0 : 1.75,
-              spanGaps: each.joined === true,
-              dash: each.dashed ? [5, 4] : undefined,
-              fill: each.filled ? `${color}2b` : undefined,
-              paths: each.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
-              points: { show: each.dots === true, size: 7, fill: color },
-              value: (_: uPlot, value: number | null) => (value === null ? "–" : shown.current.format(value)),
-            };
-          }),
-        ],
-        hooks: { draw: [(self) => drawMarkers(self, shown.current.markers, ink)] },
-      },
-      aligned,
-      box,
-    );
+    const here = box.current;
+    if (!here) return;
+    const look = { dark, width: here.clientWidth, height, log, faint, sharedBy };
+    const made = new uPlot(optionsOf({ time, fromZero, whole, series }, look, live), drawn, here);
     plot.current = made;
-    const sizes = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height }));
-    sizes.observe(box);
+    const sizes = new ResizeObserver(() => {
+      // It also tells of the size that it begins with, and a new size takes the crosshair away.
+      if (here.clientWidth !== made.width) made.setSize({ width: here.clientWidth, height });
+    });
+    sizes.observe(here);
     return () => {
       sizes.disconnect();
       made.destroy();
       plot.current = null;
     };
-  }, [dark, shape, time, xName, height, fromZero, whole]);
+  }, [dark, shape, time, height, fromZero, whole, log, faint, sharedBy]);
 
-  useEffect(() => plot.current?.setData(aligned), [aligned]);
+  useEffect(() => plot.current?.setData(drawn), [drawn, plot]);
+  useEffect(() => {
+    const [min, max] = endsOf(data[0], view.zoom);
+    plot.current?.setScale("x", { min, max });
+  }, [view.zoom, data, plot]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a drawing that is new shows everything.
+  useEffect(() => {
+    for (const [index] of series.entries()) {
+      const show = !view.hidden.has(index);
+      for (const each of faint ? [index + 1, series.length + index + 1] : [index + 1])
+        if (plot.current?.series[each]?.show !== show) plot.current?.setSeries(each, { show });
+    }
+  }, [view.hidden, shape, faint, log, dark, height]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while it draws.
-  useEffect(() => plot.current?.redraw(false), [markers]);
+  useEffect(() => plot.current?.redraw(false), [markers, plot]);
 
+  /** Puts the crosshair on a point, here and in the charts that share it. */
+  function goTo(index: number) {
+    const x = data[0][Math.max(0, Math.min(data[0].length - 1, index))];
+    if (x === undefined || !plot.current) return;
+    setByKeys(true);
+    moveCursor(plot.current, plot.current.valToPos(x, "x"), 0);
+  }
+  function zoomBy(factor: number) {
+    const [min, max] = endsOf(data[0], view.zoom);
+    const [from, to] = endsOf(data[0], null);
+    const middle = (place && data[0][place.index]) ?? (min + max) / 2;
+    const next = [
+      Math.max(from, middle - (middle - min) * factor),
+      Math.min(to, middle + (max - middle) * factor),
+    ];
+    view.onZoom(next[0] === from && next[1] === to ? null : [next[0] as number, next[1] as number]);
+  }
+  function onKeyDown(event: KeyboardEvent) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const [first, last] = shownBetween(data[0], endsOf(data[0], view.zoom));
+    const at = place?.index ?? last + 1;
+    const leap = event.shiftKey ? LEAP : 1;
+    const acts: Record<string, () => void> = {
+      ArrowLeft: () => goTo(Math.max(first, at - leap)),
+      ArrowRight: () => goTo(Math.min(last, place ? at + leap : first)),
+      Home: () => goTo(first),
+      End: () => goTo(last),
+      "+": () => zoomBy(0.5),
+      "=": () => zoomBy(0.5),
+      "-": () => zoomBy(2),
+      "0": () => view.onZoom(null),
+    };
+    const act = acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  const tip = place && { ...place, rows: rowsAt(props, place.index, view.hidden) };
   return (
     <div
-      ref={frame}
-      className={classes.plot}
-      style={{ minHeight: height + LEGEND_PX }}
-      role="img"
+      className={classes.frame}
+      style={{ height }}
+      role="application"
+      aria-roledescription="chart"
       aria-label={label}
-    />
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move its crosshair.
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+      onPointerMove={() => setByKeys(false)}
+      onBlur={() => byKeys && plot.current && moveCursor(plot.current, -10, -10)}
+    >
+      <div ref={box} className={classes.plot} />
+      {tip && tip.rows.length > 0 && plot.current && (
+        <div className={classes.tip} data-testid="chart-tip" style={placed(tip, plot.current)} aria-hidden>
+          <div className={classes.at}>{xLabel(data[0][tip.index], time, xName)}</div>
+          {tip.rows.map(({ index, name, text }) => (
+            <div key={name} className={classes.row}>
+              <i style={{ background: seriesColors(index) }} />
+              <span>{name}</span>
+              <b>{text}</b>
+            </div>
+          ))}
+        </div>
+      )}
+      <span className={classes.said} aria-live="polite">
+        {byKeys && tip
+          ? `${xLabel(data[0][tip.index], time, xName)}: ${tip.rows.map(({ name, text }) => `${name} ${text}`).join(", ")}`
+          : ""}
+      </span>
+    </div>
   );
 }
 
-function bounds(low: number | null, high: number | null, fromZero: boolean): [number, number] {
-  if (low === null || high === null) return [0, 1];
-  if (fromZero) return [Math.min(0, low), high > 0 ? high * 1.08 : 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low - room, high + room];
+/** With the charts that share the crosshair; uPlot's types leave that out. */
+function moveCursor(plot: uPlot, left: number, top: number) {
+  const move = plot.setCursor as (at: { left: number; top: number }, fire: boolean, publish: boolean) => void;
+  move({ left, top }, true, true);
 }
 
-function pointLabel(x: number | null, time: boolean): string {
-  if (x === null) return "–";
-  return time ? when(x * 1000, Date.now(), true) : plainNumber(x);
+/** What uPlot draws: the smoothed lines and behind them what they were; a logarithm has only what is above 0. */
+function drawnOf(data: ChartData, smoothing: number, log: boolean): uPlot.AlignedData {
+  const [x, ...columns] = data;
+  const lines =
+    smoothing > 0 ? [...columns.map((column) => smoothed(column, smoothing)), ...columns] : columns;
+  const shown = log
+    ? lines.map((line) => line.map((each) => (each !== null && each > 0 ? each : null)))
+    : lines;
+  return [x, ...shown] as uPlot.AlignedData;
 }
 
-function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string) {
-  const { ctx, bbox } = plot;
-  const ratio = devicePixelRatio;
-  ctx.save();
-  ctx.font = `${11 * ratio}px ui-sans-serif, system-ui, sans-serif`;
-  ctx.fillStyle = ctx.strokeStyle = ink;
-  ctx.textAlign = "left";
-  ctx.setLineDash([3 * ratio, 3 * ratio]);
-  let free = 0;
-  for (const { x, text } of markers) {
-    const at = Math.round(plot.valToPos(x, "x", true));
-    if (at < bbox.left || at > bbox.left + bbox.width) continue;
-    ctx.beginPath();
-    ctx.moveTo(at, bbox.top);
-    ctx.lineTo(at, bbox.top + bbox.height);
-    ctx.stroke();
-    const width = ctx.measureText(text).width;
-    if (at < free) continue; // the words of the one before stand here
-    const left = Math.min(at + 4 * ratio, bbox.left + bbox.width - width);
-    ctx.fillText(text, left, bbox.top + 10 * ratio);
-    free = left + width + 8 * ratio;
-  }
-  ctx.restore();
+/** The first and the last point that are in view. */
+function shownBetween(x: readonly number[], [min, max]: readonly [number, number]): [number, number] {
+  const first = x.findIndex((each) => each >= min);
+  return [
+    Math.max(0, first),
+    Math.max(
+      0,
+      x.findLastIndex((each) => each <= max),
+    ),
+  ];
+}
+
+function rowsAt(props: Props, at: number, hidden: ReadonlySet<number>) {
+  const { series, data, format = plainNumber, smoothing = 0 } = props;
+  return series.flatMap(({ name, joined }, index) => {
+    const column = data[index + 1];
+    const found = joined ? nearestIndex(column, at) : at;
+    const value = found === null ? null : column?.[found];
+    if (hidden.has(index) || value == null) return [];
+    const mean = smoothing > 0 ? smoothed(column?.slice(0, (found ?? 0) + 1) ?? [], smoothing).at(-1) : null;
+    return [{ index, name, text: mean == null ? format(value) : `${format(mean)} (${format(value)})` }];
+  });
+}
+
+function xLabel(x: number | undefined, time: boolean, name: string): string {
+  if (x === undefined) return "";
+  return time ? when(x * 1000, Date.now(), true) : `${name} ${plainNumber(x)}`.trim();
+}
+
+/** Beside the crosshair, on the side that has room; where the crosshair is another chart's, at the top. */
+function placed({ left, top }: Place, plot: uPlot) {
+  const { left: from, width } = plot.bbox;
+  const at = from / devicePixelRatio + left;
+  const beyond = left > width / devicePixelRatio / 2;
+  const side = beyond ? "calc(-100% - 12px)" : "12px";
+  return { transform: `translate(${at}px, ${Math.max(0, top)}px) translateX(${side})` };
 }

@@ -1,16 +1,18 @@
-import { SegmentedControl, Switch, Text } from "@mantine/core";
+import { Switch, Text } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../api/queries";
 import { Chart } from "../chart/Chart";
+import { CurveControls, useCurveChoice } from "../chart/CurveControls";
+import { curvesOf, metricsOf, X_NAMES } from "../chart/curves";
+import { ChartGroup } from "../chart/group";
 import { Panel } from "../job/Panel";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
-import { useSetAddress } from "../shell/useAddress";
 import classes from "./CompareScreen.module.css";
-import { type Axis, type Compared, curvesOf, MOST, outcomesOf, type Row, specRows } from "./compare";
+import { type Compared, MOST, outcomesOf, type Row, specRows } from "./compare";
 
 /** Some jobs beside each other: what came of them, their curves, what was asked for. */
 export default function CompareScreen() {
@@ -38,46 +40,35 @@ export default function CompareScreen() {
 }
 
 function Comparison({ compared }: { compared: Compared[] }) {
-  const [address] = useSearchParams();
-  const set = useSetAddress();
   const [all, setAll] = useState(false);
-  const axis: Axis = address.get("by") === "time" ? "time" : "step";
   const names = compared.map(({ job }) => `${job.name} (${job.id})`);
   const profiles = compared.map(({ profile }) => profile);
-  const metrics = [...new Set(profiles.flatMap((profile) => Object.keys(profile?.metrics ?? {})))];
+  const { axis, smoothing } = useCurveChoice(profiles);
+  const metrics = metricsOf(profiles);
   const specs = specRows(compared.map(({ job }) => job));
   return (
     <div className={classes.stack}>
       <Panel title="What came of them">
         <Table compared={compared} rows={outcomesOf(compared)} />
       </Panel>
-      {metrics.length > 0 && (
-        <SegmentedControl
-          className={classes.axis}
-          size="xs"
-          aria-label="Curves by"
-          data={[
-            { value: "step", label: "by step" },
-            { value: "time", label: "by time" },
-          ]}
-          value={axis}
-          onChange={(value) => set("by", value === "step" ? null : value)}
-        />
-      )}
-      <div className={classes.charts}>
-        {metrics.map((metric) => (
-          <Panel key={metric} title={metric}>
+      {metrics.length > 0 && <CurveControls profiles={profiles} />}
+      <ChartGroup>
+        <div className={classes.charts}>
+          {metrics.map((metric) => (
             <Chart
+              key={metric}
+              title={metric}
               label={`${metric} of ${names.join(", ")} by ${axis}`}
               data={curvesOf(profiles, metric, axis)}
-              xName={axis === "step" ? "Step" : "Minutes"}
+              xName={X_NAMES[axis]}
               series={names.map((name) => ({ name, joined: true }))}
+              smoothing={smoothing}
               fromZero={false}
               height={240}
             />
-          </Panel>
-        ))}
-      </div>
+          ))}
+        </div>
+      </ChartGroup>
       <Panel
         title="What was asked for"
         action={

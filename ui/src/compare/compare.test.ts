@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JobDetail, Profile } from "../api/types";
-import { curvesOf, outcomesOf, specRows } from "./compare";
+import { outcomesOf, specRows } from "./compare";
 
 const profile = (points: number[][]) => ({ metrics: { loss: points } }) as unknown as Profile;
 const job = (more: object) =>
@@ -13,27 +13,6 @@ const job = (more: object) =>
     labels: {},
     ...more,
   }) as unknown as JobDetail;
-
-test("curves share an axis, by step or from each job's own beginning", () => {
-  const both = [
-    profile([
-      [0, 2, 600],
-      [10, 1, 720],
-    ]),
-    profile([[5, 3, 6000]]),
-  ];
-  expect(curvesOf(both, "loss", "step")).toEqual([
-    [0, 5, 10],
-    [2, null, 1],
-    [null, 3, null],
-  ]);
-  expect(curvesOf(both, "loss", "time")).toEqual([
-    [0, 2],
-    [2, 1],
-    [3, null],
-  ]);
-  expect(curvesOf([undefined], "loss", "step")).toEqual([[], []]);
-});
 
 test("what differs is marked, also within the environment", () => {
   const rows = specRows([job({ name: "a", env: { LR: "0.1" } }), job({ name: "a", env: { LR: "0.2" } })]);

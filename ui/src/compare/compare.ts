@@ -1,4 +1,5 @@
 import type { JobDetail, Profile } from "../api/types";
+import { metricsOf } from "../chart/curves";
 import { amount, plainNumber } from "../format/number";
 import { duration } from "../format/time";
 import { specOf } from "../submit/values";
@@ -23,7 +24,7 @@ const rowOf = (name: string, values: string[]): Row => ({ name, values, differs:
 
 /** What came of the jobs. */
 export function outcomesOf(compared: readonly Compared[]): Row[] {
-  const metrics = [...new Set(compared.flatMap(({ profile }) => Object.keys(profile?.metrics ?? {})))];
+  const metrics = metricsOf(compared.map(({ profile }) => profile));
   return [
     rowOf(
       "State",
@@ -75,25 +76,4 @@ function flat(spec: object): Map<string, string> {
     }
   }
   return found;
-}
-
-export type Axis = "step" | "time";
-
-/** The curves of one metric on one axis: x (steps, or minutes since each job's first report), then a column a job. */
-export function curvesOf(
-  profiles: readonly (Profile | undefined)[],
-  metric: string,
-  axis: Axis,
-): [number[], ...(number | null)[][]] {
-  const curves = profiles.map((profile) => {
-    const points = profile?.metrics[metric] ?? [];
-    const first = points[0]?.[2] ?? 0;
-    return new Map(
-      points.map(([step, value, at]) => [axis === "step" ? step : ((at ?? 0) - first) / 60, value ?? null]),
-    );
-  });
-  const xs = [...new Set(curves.flatMap((curve) => [...curve.keys()]))]
-    .filter((x) => x !== undefined)
-    .toSorted((a, b) => a - b);
-  return [xs, ...curves.map((curve) => xs.map((x) => curve.get(x) ?? null))];
 }

@@ -47,3 +47,8 @@ export function seriesColor(index: number, dark: boolean): string {
   const palette = dark ? DARK : LIGHT;
   return palette[index % palette.length] as string;
 }
+
+/** The same for both colour schemes, in a style: it follows the scheme by itself. */
+export function seriesColors(index: number): string {
+  return `light-dark(${seriesColor(index, false)}, ${seriesColor(index, true)})`;
+}

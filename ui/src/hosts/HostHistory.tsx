@@ -38,6 +38,8 @@ export default function HostHistory({ host }: { host: string }) {
       <Loaded query={found} title="The past of these GPUs can't be read">
         {(data) => (
           <GpuChart
+            bare
+            title={METRICS[metric].title}
             telemetry={data}
             metric={metric}
             of={host}

@@ -5,8 +5,6 @@ import { GpuChart } from "../gpus/GpuChart";
 import { METRICS } from "../gpus/telemetry";
 import { isOver } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
-import { Panel } from "./Panel";
 import classes from "./Training.module.css";
 
 /** What its GPUs did while it held them. */
@@ -23,9 +21,15 @@ export function JobGpus({ job }: { job: JobDetail }) {
   return (
     <div className={classes.grid}>
       {(["utilization", "memory_bytes"] as const).map((metric) => (
-        <Panel key={metric} title={`GPU ${METRICS[metric].title.toLowerCase()}`}>
-          {data ? <GpuChart telemetry={data} metric={metric} of={job.name} empty={empty} /> : <Loading />}
-        </Panel>
+        <GpuChart
+          key={metric}
+          title={`GPU ${METRICS[metric].title.toLowerCase()}`}
+          telemetry={data ?? null}
+          metric={metric}
+          of={job.name}
+          empty={empty}
+          several={new Set(job.tasks.flatMap((task) => task.gpu_uuids)).size > 1}
+        />
       ))}
     </div>
   );

@@ -78,6 +78,7 @@ export default function JobScreen() {
               jobId={job.id}
               running={!isOver(job.state)}
               find={hash === AT_ERROR ? (job.failure?.line ?? "") : ""}
+              line={Number(/^#L(\d+)$/.exec(hash)?.[1]) || null}
               visit={key}
             />
           </Tabs.Panel>

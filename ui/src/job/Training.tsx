@@ -3,6 +3,9 @@ import { useMemo } from "react";
 import { jobEventsQuery, profileQuery } from "../api/queries";
 import type { JobDetail, Profile } from "../api/types";
 import { Chart } from "../chart/Chart";
+import { CurveControls, useCurveChoice } from "../chart/CurveControls";
+import { type Axis, curvesOf, metricsOf, X_NAMES } from "../chart/curves";
+import { ChartGroup } from "../chart/group";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { Ago, When } from "../format/Elapsed";
 import { count, plainNumber, plainSentence, plural } from "../format/number";
@@ -14,7 +17,7 @@ import { JobGpus } from "./JobGpus";
 import { Panel } from "./Panel";
 import { StepTimes } from "./StepTimes";
 import classes from "./Training.module.css";
-import { allocationOf, resizesOf, scalingOf } from "./training";
+import { allocationOf, type Resize, resizesOf, scalingOf } from "./training";
 
 /** What the job does with its GPUs: what it reports, what was measured, and what follows from it. */
 export default function Training({ job }: { job: JobDetail }) {
@@ -23,29 +26,41 @@ export default function Training({ job }: { job: JobDetail }) {
     return <ErrorNotice title="The measurements can't be read" error={error} retry={refetch} />;
   if (!profile) return <Loading />;
   return (
-    <div className={classes.stack}>
-      <Allocation job={job} />
-      <JobGpus job={job} />
-      {profile.reported_at === null ? (
-        <p className={classes.note}>
-          It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in
-          docs/adapt-your-script.md.
-        </p>
-      ) : (
-        <>
-          <div className={classes.grid}>
-            {Object.entries(profile.metrics).map(([name, points]) => (
-              <MetricChart key={name} name={name} points={points} />
-            ))}
-          </div>
-          <div className={classes.grid}>
-            <StepTimes profile={profile} />
-            <Scaling profile={profile} />
-          </div>
-          <Batch profile={profile} />
-        </>
-      )}
-    </div>
+    <ChartGroup>
+      <div className={classes.stack}>
+        <Allocation job={job} />
+        <JobGpus job={job} />
+        {profile.reported_at === null ? (
+          <p className={classes.note}>
+            It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in
+            docs/adapt-your-script.md.
+          </p>
+        ) : (
+          <Reported profile={profile} />
+        )}
+      </div>
+    </ChartGroup>
+  );
+}
+
+function Reported({ profile }: { profile: Profile }) {
+  const profiles = useMemo(() => [profile], [profile]);
+  const { axis, smoothing } = useCurveChoice(profiles);
+  const metrics = metricsOf(profiles);
+  return (
+    <>
+      {metrics.length > 0 && <CurveControls profiles={profiles} />}
+      <div className={classes.grid}>
+        {metrics.map((name) => (
+          <MetricChart key={name} name={name} profiles={profiles} axis={axis} smoothing={smoothing} />
+        ))}
+      </div>
+      <div className={classes.grid}>
+        <StepTimes profile={profile} />
+        <Scaling profile={profile} />
+      </div>
+      <Batch profile={profile} />
+    </>
   );
 }
 
@@ -57,53 +72,59 @@ function Allocation({ job }: { job: JobDetail }) {
   const resizes = resizesOf(events?.items ?? []);
   const markers = usePolicyMarkers();
   return (
-    <Panel title="GPUs held over time">
-      {data[0].length === 0 ? (
-        <p className={classes.note}>
-          None yet: it is given some when its turn comes. Why it waits stands above.
-        </p>
-      ) : (
-        <Chart
-          label={`GPUs held over time, at most ${Math.max(...data[1])}`}
-          time
-          data={data}
-          series={[{ name: "GPUs", stepped: true, filled: true }]}
-          markers={markers}
-          height={150}
-          whole
-        />
-      )}
-      {resizes.length > 0 && (
-        <ol className={classes.resizes} aria-label="Resizes">
-          {resizes.toReversed().map(({ at, why }) => (
-            <li key={`${at} ${why}`}>
-              <When at={at} seconds /> {plainSentence(why)}
-            </li>
-          ))}
-        </ol>
-      )}
-    </Panel>
+    <Chart
+      title="GPUs held over time"
+      label={`GPUs held over time, at most ${Math.max(0, ...data[1])}`}
+      time
+      data={data}
+      series={HELD}
+      markers={markers}
+      height={150}
+      whole
+      empty="None yet: it is given some when its turn comes. Why it waits stands above."
+      note={resizes.length > 0 && <Resizes resizes={resizes} />}
+    />
   );
 }
 
-function MetricChart({ name, points }: { name: string; points: number[][] }) {
-  const data = useMemo(
-    () =>
-      [points.map(([step]) => step ?? 0), points.map(([, value]) => value ?? null)] as [number[], number[]],
-    [points],
-  );
-  const last = data[1].at(-1);
+const HELD = [{ name: "GPUs", stepped: true, filled: true }];
+
+function Resizes({ resizes }: { resizes: Resize[] }) {
   return (
-    <Panel title={TITLES[name] ?? name}>
-      <Chart
-        label={`${name} by step, last ${last == null ? "not known" : plainNumber(last)}`}
-        data={data}
-        xName="Step"
-        series={[{ name }]}
-        fromZero={false}
-        height={180}
-      />
-    </Panel>
+    <ol className={classes.resizes} aria-label="Resizes">
+      {resizes.toReversed().map(({ at, why }) => (
+        <li key={`${at} ${why}`}>
+          <When at={at} seconds /> {plainSentence(why)}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+interface MetricProps {
+  name: string;
+  profiles: Profile[];
+  axis: Axis;
+  smoothing: number;
+}
+
+function MetricChart({ name, profiles, axis, smoothing }: MetricProps) {
+  const byTime = axis === "time";
+  const data = useMemo(() => curvesOf(profiles, name, axis, true), [profiles, name, axis]);
+  const series = useMemo(() => [{ name }], [name]);
+  const last = data[1]?.at(-1);
+  return (
+    <Chart
+      title={TITLES[name] ?? name}
+      label={`${name} by ${axis}, last ${last == null ? "not known" : plainNumber(last)}`}
+      data={data}
+      time={byTime}
+      xName={X_NAMES[axis]}
+      series={series}
+      smoothing={smoothing}
+      fromZero={false}
+      height={180}
+    />
   );
 }
 
@@ -117,22 +138,19 @@ function Scaling({ profile }: { profile: Profile }) {
   );
   if (profile.predictions.length === 0) return null;
   return (
-    <Panel title="What more GPUs would bring">
-      <Chart
-        label={`Predicted throughput and goodput for 1 to ${plural(data[0].length, "GPU")}; the knee is at ${profile.knee}`}
-        data={data}
-        xName="GPUs"
-        series={[{ name: "samples/s" }, { name: "goodput" }, { name: "measured", dots: true }]}
-        markers={markers}
-        height={200}
-      />
-      <p className={classes.note}>
-        Goodput counts only what helps the training. The knee is the last GPU that adds at least half of what
-        the first one does.
-      </p>
-    </Panel>
+    <Chart
+      title="What more GPUs would bring"
+      label={`Predicted throughput and goodput for 1 to ${plural(data[0].length, "GPU")}; the knee is at ${profile.knee}`}
+      data={data}
+      xName="GPUs"
+      series={SCALING}
+      markers={markers}
+      note="Goodput counts only what helps the training. The knee is the last GPU that adds at least half of what the first one does."
+    />
   );
 }
+
+const SCALING = [{ name: "samples/s" }, { name: "goodput" }, { name: "measured", dots: true }];
 
 function Batch({ profile }: { profile: Profile }) {
   const { batch, noise_scale: noise, progress, fits } = profile;

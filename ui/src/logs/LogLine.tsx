@@ -1,45 +1,46 @@
 import { memo } from "react";
+import { BAD } from "./LogSearch";
 import classes from "./LogView.module.css";
 
 interface Props {
   number: number;
   text: string;
-  query: string;
+  /** What was searched for. */
+  wanted: RegExp | null;
   marked: boolean;
 }
 
-/** One line with its number, and what was searched for marked. */
-export const LogLine = memo(function LogLine({ number, text, query, marked: led }: Props) {
+/** One line with its number, which is its address, and what was searched for marked. */
+export const LogLine = memo(function LogLine({ number, text, wanted, marked }: Props) {
   return (
     <>
-      <span className={classes.number} aria-hidden>
+      <a className={classes.number} href={`#L${number}`} tabIndex={-1} aria-label={`Line ${number}`}>
         {number}
-      </span>
-      <span className={classes.text} data-level={levelOf(text)} data-marked={led}>
-        {query ? marked(text, query) : text || " "}
+      </a>
+      <span className={classes.text} data-level={levelOf(text)} data-marked={marked}>
+        {wanted ? withMarks(text, wanted) : text || " "}
       </span>
     </>
   );
 });
 
-/** Levels as loggers write them, and the words that end a training. */
-const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/;
 const WARN = /\bWARN(ING)?\b/;
 
 function levelOf(text: string): "bad" | "warn" | undefined {
-  if (BAD.test(text)) return "bad";
+  if (text.search(BAD) >= 0) return "bad";
   return WARN.test(text) ? "warn" : undefined;
 }
 
-function marked(text: string, query: string) {
-  const at = text.toLowerCase().indexOf(query.toLowerCase());
-  if (at < 0) return text;
-  const end = at + query.length;
-  return (
-    <>
-      {text.slice(0, at)}
-      <mark>{text.slice(at, end)}</mark>
-      {text.slice(end)}
-    </>
-  );
+/** More of a line are not marked. */
+const MOST_MARKS = 50;
+
+function withMarks(text: string, wanted: RegExp) {
+  const parts = [];
+  let from = 0;
+  for (const match of text.matchAll(wanted)) {
+    if (match[0] === "" || parts.length > 2 * MOST_MARKS) break;
+    parts.push(text.slice(from, match.index), <mark key={match.index}>{match[0]}</mark>);
+    from = match.index + match[0].length;
+  }
+  return parts.length > 0 ? [...parts, text.slice(from)] : text || " ";
 }

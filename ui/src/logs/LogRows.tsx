@@ -14,7 +14,8 @@ interface Props {
   log: LogBuffer;
   /** Numbers of the lines to show, from the first that there ever was; null: all. */
   found: readonly number[] | null;
-  query: string;
+  /** What was searched for. */
+  wanted: RegExp | null;
   /** The line that somebody was led to. */
   marked: number | null;
   scroller: RefObject<HTMLDivElement | null>;
@@ -26,7 +27,7 @@ const countOf = ({ log, found }: Props) => found?.length ?? log.count;
 
 /** Lines of one height each: where a row lies is a multiplication, however many there are. */
 export function EvenRows(props: Props) {
-  const { log, found, query, marked, scroller, onHeight } = props;
+  const { log, found, wanted, marked, scroller, onHeight } = props;
   const [, moved] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     const box = scroller.current;
@@ -54,7 +55,7 @@ export function EvenRows(props: Props) {
             className={classes.row}
             style={{ transform: `translateY(${offset + at * ROW_PX}px)` }}
           >
-            <LogLine number={number + 1} text={log.line(number)} query={query} marked={number === marked} />
+            <LogLine number={number + 1} text={log.line(number)} wanted={wanted} marked={number === marked} />
           </div>
         );
       })}
@@ -64,7 +65,7 @@ export function EvenRows(props: Props) {
 
 /** Lines as high as they need, the newest MOST_WRAPPED of them. */
 export function WrappedRows(props: Props) {
-  const { log, found, query, marked, scroller, onHeight } = props;
+  const { log, found, wanted, marked, scroller, onHeight } = props;
   const left = Math.max(0, countOf(props) - MOST_WRAPPED);
   const rows = useVirtualizer({
     count: countOf(props) - left,
@@ -96,7 +97,12 @@ export function WrappedRows(props: Props) {
               className={classes.row}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <LogLine number={number + 1} text={log.line(number)} query={query} marked={number === marked} />
+              <LogLine
+                number={number + 1}
+                text={log.line(number)}
+                wanted={wanted}
+                marked={number === marked}
+              />
             </div>
           );
         })}

@@ -2,8 +2,24 @@ import type { LogBuffer } from "./LogBuffer";
 
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
+/** The longest pattern that is searched for. */
+const LONGEST = 200;
+
+/** What finds a text, or a regular expression, in any case; null: there is nothing to find, or it is no expression. */
+export function patternOf(query: string, regular: boolean): RegExp | null {
+  if (query === "" || query.length > LONGEST) return null;
+  try {
+    return new RegExp(regular ? query : query.replace(SPECIAL, "\\$&"), "gim");
+  } catch {
+    return null;
+  }
+}
+
+/** Levels as loggers write them, and the words that end a training. */
+export const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/gm;
+
 /**
- * Which lines of a log contain a text, in any case. A million lines take longer than a frame may: it looks on piece by
+ * Which lines of a log match. A million lines take longer than a frame may: it looks on piece by
  * piece, and again where it stopped when there are more. A line is looked at once it is complete.
  */
 export class LogSearch {
@@ -13,9 +29,10 @@ export class LogSearch {
   readonly #wanted: RegExp;
   #next = 0;
 
-  constructor(log: LogBuffer, query: string) {
+  /** `wanted` is global: it is asked for the next match. */
+  constructor(log: LogBuffer, wanted: RegExp) {
     this.#log = log;
-    this.#wanted = new RegExp(query.replace(SPECIAL, "\\$&"), "gi");
+    this.#wanted = new RegExp(wanted);
   }
 
   /** Looks on for `ms` at most; true if it has seen all that there is. */

@@ -1,10 +1,13 @@
-import { ActionIcon, Button, Switch, TextInput, Tooltip } from "@mantine/core";
-import { useCallback, useDeferredValue, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { ActionIcon, Button, Switch, Tooltip } from "@mantine/core";
+import { useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { count as digits, plural } from "../format/number";
 import { Icon } from "../shell/Icon";
+import { ErrorTicks } from "./ErrorTicks";
 import type { LogBuffer } from "./LogBuffer";
 import { EvenRows, WrappedRows } from "./LogRows";
+import { BAD, patternOf } from "./LogSearch";
 import classes from "./LogView.module.css";
+import { SearchTools } from "./SearchTools";
 import { useLog } from "./useLog";
 import { useLogSearch } from "./useLogSearch";
 
@@ -18,11 +21,13 @@ interface Props {
   running: boolean;
   /** Text of the line to begin at; empty: at the end. */
   find?: string;
+  /** The number of the line to begin at, counted from 1. */
+  line?: number | null;
   /** Changes when it is asked for again. */
   visit?: string;
 }
 
-export function LogView({ jobId, running, find = "", visit = "" }: Props) {
+export function LogView({ jobId, running, find = "", line = null, visit = "" }: Props) {
   const { log, version, state } = useLog(jobId, running);
   const [search, setSearch] = useState("");
   const [wrap, setWrap] = useState(false);
@@ -30,8 +35,15 @@ export function LogView({ jobId, running, find = "", visit = "" }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const last = useRef({ top: 0, height: 0 });
 
+  const [regular, setRegular] = useState(false);
+  // The match that somebody went to, among all lines; null: only the matching lines are shown.
+  const [current, setCurrent] = useState<number | null>(null);
   const query = useDeferredValue(search.trim());
-  const found = useLogSearch(log, version, query);
+  const wanted = useMemo(() => patternOf(query, regular), [query, regular]);
+  const matches = useLogSearch(log, version, wanted);
+  const errors = useLogSearch(log, version, BAD) ?? [];
+  const found = current === null ? matches : null;
+  const filtered = found !== null;
   const count = found?.length ?? log.count;
 
   const toEnd = useCallback(() => {
@@ -52,15 +64,38 @@ export function LogView({ jobId, running, find = "", visit = "" }: Props) {
     setFollowing(false);
     setMarked(number);
   }, [log, version, find, visit]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log is one object that grows; its version tells.
+  useEffect(() => {
+    if (line === null || sought.current === `${visit} L${line}` || log.dropped + log.count < line) return;
+    sought.current = `${visit} L${line}`;
+    leadTo(line - 1);
+  }, [log, version, line, visit]);
   // Once the list of all lines is drawn again.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another visit goes there again.
   useEffect(() => {
     const box = scroller.current;
-    if (marked === null || !box || query !== "") return;
+    if (marked === null || !box || filtered) return;
     const share = (marked - log.dropped + 0.5) / Math.max(1, log.count);
     box.scrollTop = share * box.scrollHeight - box.clientHeight / 2;
     box.scrollIntoView({ block: "nearest" });
-  }, [marked, visit, query]);
+  }, [marked, visit, filtered]);
+
+  function leadTo(number: number) {
+    setFollowing(false);
+    setMarked(number);
+  }
+  function goTo(by: 1 | -1) {
+    if (!matches?.length) return;
+    const next = current === null ? (by > 0 ? 0 : -1) : current + by;
+    const index = (next + matches.length) % matches.length;
+    setCurrent(index);
+    leadTo(matches[index] as number);
+  }
+  function toNextError() {
+    setSearch("");
+    setCurrent(null);
+    leadTo(errors.find((number) => number > (marked ?? -1)) ?? (errors[0] as number));
+  }
 
   const Rows = wrap ? WrappedRows : EvenRows;
 
@@ -83,15 +118,25 @@ export function LogView({ jobId, running, find = "", visit = "" }: Props) {
         <span className={classes.status} role="status">
           {log.ended ? "complete" : state === "live" ? (following ? "following" : "paused") : state}
         </span>
-        <TextInput
-          className={classes.search}
-          size="xs"
-          aria-label="Search the log"
-          placeholder="Search"
-          value={search}
-          onChange={(event) => setSearch(event.currentTarget.value)}
-          leftSection={<Icon name="search" />}
+        <SearchTools
+          text={search}
+          regular={regular}
+          wrong={query !== "" && wanted === null}
+          matches={matches?.length ?? null}
+          current={current}
+          onText={(text) => {
+            setSearch(text);
+            setCurrent(null);
+          }}
+          onRegular={() => setRegular(!regular)}
+          onGo={goTo}
+          onOnlyMatches={() => setCurrent(null)}
         />
+        {errors.length > 0 && (
+          <button type="button" className={classes.errors} onClick={toNextError} title="To the next error">
+            {plural(errors.length, "error")}
+          </button>
+        )}
         <span className={classes.count} data-testid="log-count">
           {found && `${digits(count)} of `}
           {plural(log.count, "line")}
@@ -129,8 +174,9 @@ export function LogView({ jobId, running, find = "", visit = "" }: Props) {
         {count === 0 && (
           <p className={classes.note}>{query ? "No line contains that." : emptyNote(log.ended, running)}</p>
         )}
-        <Rows log={log} found={found} query={query} marked={marked} scroller={scroller} onHeight={toEnd} />
+        <Rows log={log} found={found} wanted={wanted} marked={marked} scroller={scroller} onHeight={toEnd} />
       </div>
+      {!filtered && errors.length > 0 && <ErrorTicks log={log} errors={errors} />}
       {!following && !log.ended && (
         <Button className={classes.follow} size="xs" onClick={() => setFollowing(true)}>
           Follow the end

@@ -5,10 +5,14 @@ import { LogSearch } from "./LogSearch";
 const SLICE_MS = 10;
 const SHOW_MS = 100;
 
-/** The lines that contain `query`, as far as they were looked at; null without one. `version`: of the log. */
-export function useLogSearch(log: LogBuffer, version: number, query: string): readonly number[] | null {
+/** The lines that match, as far as they were looked at; null without a pattern. `version`: of the log. */
+export function useLogSearch(
+  log: LogBuffer,
+  version: number,
+  wanted: RegExp | null,
+): readonly number[] | null {
   const [, show] = useReducer((count: number) => count + 1, 0);
-  const search = useMemo(() => (query ? new LogSearch(log, query) : null), [log, query]);
+  const search = useMemo(() => (wanted ? new LogSearch(log, wanted) : null), [log, wanted]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
   useEffect(() => {
     if (!search) return;

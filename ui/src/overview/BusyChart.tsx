@@ -1,15 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useMemo } from "react";
 import { recentTimelineQuery } from "../api/queries";
-import { Chart, ChartRoom } from "../chart/Chart";
+import { Chart } from "../chart/Chart";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { busyOverTime } from "../timeline/busy";
-import classes from "./OverviewScreen.module.css";
 
 const BINS = 240;
 
-const HEIGHT_PX = 190;
+const SERIES = [
+  { name: "in use", stepped: true, filled: true },
+  { name: "there are", dashed: true },
+];
 
 interface Props {
   /** How many are in use now: the figure above says so too, and the two agree. */
@@ -34,28 +36,20 @@ export function BusyChart({ used, gpus, seconds, span, action }: Props) {
     return [x, held, x.map(() => gpus)] as [number[], number[], number[]];
   }, [data, used, gpus]);
   return (
-    <section className={`card ${classes.panel}`} aria-label="GPUs in use over time">
-      <div className={classes.head}>
-        <h2 className="section-title">GPUs in use over time</h2>
-        {action}
-      </div>
+    <>
       {error && <ErrorNotice title="The past can't be read" error={error} retry={refetch} />}
-      {chart && (
-        <Chart
-          label={`GPUs in use over the last ${span}, now ${used} of ${gpus}`}
-          time
-          data={chart}
-          series={[
-            { name: "in use", stepped: true, filled: true },
-            { name: "there are", dashed: true },
-          ]}
-          markers={markers}
-          height={HEIGHT_PX}
-          whole
-        />
-      )}
-      {!chart && !error && <ChartRoom height={HEIGHT_PX} />}
-      {data && !data.complete && <p className={classes.note}>Only the newest attempts are counted.</p>}
-    </section>
+      <Chart
+        title="GPUs in use over time"
+        label={`GPUs in use over the last ${span}, now ${used} of ${gpus}`}
+        time
+        data={chart}
+        series={SERIES}
+        markers={markers}
+        height={190}
+        whole
+        action={action}
+        note={data && !data.complete && "Only the newest attempts are counted."}
+      />
+    </>
   );
 }

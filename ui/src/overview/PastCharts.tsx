@@ -1,5 +1,6 @@
 import { SegmentedControl } from "@mantine/core";
 import { useState } from "react";
+import { ChartGroup } from "../chart/group";
 import { BusyChart } from "./BusyChart";
 import { UtilityChart } from "./UtilityChart";
 
@@ -18,9 +19,9 @@ export default function PastCharts({ used, gpus }: { used: number; gpus: number 
     />
   );
   return (
-    <>
+    <ChartGroup>
       <BusyChart used={used} gpus={gpus} seconds={SPANS[span]} span={span} action={choice} />
       <UtilityChart seconds={SPANS[span]} span={span} />
-    </>
+    </ChartGroup>
   );
 }

@@ -2,19 +2,16 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link } from "react-router";
 import { policyQuery, utilityQuery } from "../api/queries";
-import { Chart, ChartRoom } from "../chart/Chart";
+import { Chart } from "../chart/Chart";
 import { columnsWithGaps } from "../chart/gaps";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { ErrorNotice } from "../shell/ErrorNotice";
-import classes from "./OverviewScreen.module.css";
 
 const SERIES = [
   { name: "utility" },
   { name: "fewer hosts below", dashed: true },
   { name: "more above", dashed: true },
 ];
-
-const HEIGHT_PX = 170;
 
 /** How well used the policy finds the cluster, against the thresholds at which it wants fewer or more hosts. */
 export function UtilityChart({ seconds, span }: { seconds: number; span: string }) {
@@ -23,36 +20,29 @@ export function UtilityChart({ seconds, span }: { seconds: number; span: string 
   const markers = usePolicyMarkers();
   const chart = useMemo(() => data && columnsWithGaps(data.points, 2.5 * data.step_s, SERIES.length), [data]);
   return (
-    <section className={`card ${classes.panel}`} aria-label="Utility over time">
-      <div className={classes.head}>
-        <h2 className="section-title">Utility over time</h2>
-        <span className={classes.note}>speedups of all jobs together, over the GPUs</span>
-      </div>
+    <>
       {error && <ErrorNotice title="The utility can't be read" error={error} retry={refetch} />}
-      {!chart && !error && <ChartRoom height={HEIGHT_PX} />}
-      {chart && chart[0].length > 0 && (
-        <Chart
-          label={`The cluster's utility over the last ${span}, now ${chart[1]?.at(-1)?.toFixed(2)}`}
-          time
-          data={chart}
-          series={SERIES}
-          markers={markers}
-          height={HEIGHT_PX}
-          format={(value) => value.toFixed(2)}
-        />
-      )}
-      {chart && chart[0].length === 0 && (
-        <p className={classes.noChart}>
-          {policy && policy.algorithm !== "goodput" ? (
+      <Chart
+        title="Utility over time"
+        label={`The cluster's utility over the last ${span}, now ${chart?.[1]?.at(-1)?.toFixed(2)}`}
+        time
+        data={chart ?? null}
+        series={SERIES}
+        markers={markers}
+        height={170}
+        format={(value) => value.toFixed(2)}
+        note={chart?.[0].length !== 0 && "Speedups of all jobs together, over the GPUs."}
+        empty={
+          policy && policy.algorithm !== "goodput" ? (
             <>
               Under {policy.algorithm} there is none: only goodput knows what a further GPU would bring.{" "}
               <Link to="/policy">Choose another policy</Link>
             </>
           ) : (
             "Nothing in this time yet: a point is kept at the end of each minute."
-          )}
-        </p>
-      )}
-    </section>
+          )
+        }
+      />
+    </>
   );
 }

@@ -1,11 +1,11 @@
 import { Text } from "@mantine/core";
 import { Link } from "react-router";
-import type { Change, Preview, Totals } from "../api/types";
+import type { Change, Preview } from "../api/types";
 import { amount, count, plainSentence, plural } from "../format/number";
 import { duration, when } from "../format/time";
 import { Icon, type IconName } from "../shell/Icon";
 import classes from "./PreviewPanel.module.css";
-import { compared, gpusOf } from "./preview";
+import { compared, gpusOf, whyNone } from "./preview";
 
 const ICONS: Record<Change["action"], IconName> = {
   start: "play",
@@ -22,7 +22,7 @@ const MOST = 50;
 export function PreviewPanel({ preview }: { preview: Preview }) {
   const { now, then, changes } = preview;
   return (
-    <section className={`card ${classes.panel}`} aria-label="Preview" data-testid="preview">
+    <section className={classes.panel} aria-label="Preview" data-testid="preview">
       <h2 className="section-title">
         What {preview.algorithm}
         {preview.metric !== "default" && ` · ${preview.metric}`} would change
@@ -46,12 +46,12 @@ export function PreviewPanel({ preview }: { preview: Preview }) {
             />
             <Row name="GPU-hours" now={now.gpu_hours} then={then.gpu_hours} show={amount} />
             <Row name="Host-hours" now={now.host_hours} then={then.host_hours} show={amount} />
-            <Row name="Jobs that end" now={now.ended} then={then.ended} show={String} neutral />
+            <Row name="Jobs that end by then" now={now.ended} then={then.ended} show={String} neutral />
           </tbody>
         </table>
       </div>
       <Text size="sm" c="dimmed">
-        {bounds(now, then)}
+        {bounds(preview)}
       </Text>
       <h3 className={classes.subtitle}>
         At once:{" "}
@@ -105,13 +105,8 @@ function Row({ name, now, then, show, neutral = false }: RowProps) {
   );
 }
 
-/** How far the prediction reaches. */
-function bounds(now: Totals, then: Totals): string {
-  const cut = then.cut || now.cut;
-  const until = then.until ?? now.until;
-  const reach =
-    cut === ""
-      ? "Until all jobs that there are have ended."
-      : `Until ${until ? when(until, Date.now()) : "a week from now"}${cut === "horizon" ? "" : ", as far as the time to compute went"}.`;
-  return `${reach} Jobs yet to be submitted are not foreseen.`;
+/** What the figures are about. */
+function bounds({ until, then }: Preview): string {
+  const why = whyNone(then, "");
+  return `${why && `${why}. `}Until ${when(until, Date.now())}; a job that has not ended by then counts up to then. Jobs yet to be submitted are not foreseen.`;
 }

@@ -37,8 +37,9 @@ function canonical({ algorithm, metric, params }: Draft): string {
   return JSON.stringify([algorithm, metric, Object.entries(params).toSorted()]);
 }
 
-export function choiceOf(draft: Draft): PolicyChoice {
-  return { ...draft };
+/** As the service takes it, without what else is known of it. */
+export function choiceOf({ algorithm, metric, params }: Draft): PolicyChoice {
+  return { algorithm, metric, params };
 }
 
 export type Kind = "switch" | "number" | "text";

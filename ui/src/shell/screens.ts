@@ -25,6 +25,7 @@ export const parts = {
   keys: new Code("keys", () => import("./KeysDialog")),
   palette: new Code("palette", () => import("./Palette")),
   plot: new Code("plot", () => import("../chart/Plot")),
+  wholeWindow: new Code("whole window", () => import("../chart/WholeWindow")),
   pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
   training: new Code("training", () => import("../job/Training")),
   files: new Code("files", () => import("../job/Files")),

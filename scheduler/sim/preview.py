@@ -1,0 +1,115 @@
+"""What a policy would do with the jobs that there are, at once and within a fixed time, so that several can be
+compared. Pure.
+
+What comes of one policy depends on the state, the policy and the horizon alone: not on what it is compared with, nor on
+how fast the machine computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
+from schedulearn.scheduler.sim.result import busy_periods
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a policy would do at once to a job."""
+
+    job: str
+    action: str
+    """start, grow, shrink, move, wait or pause"""
+    before: Allocation
+    after: Allocation
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of the jobs that there are, from now to the horizon. Seconds and hours."""
+
+    mean_completion: float
+    """From submission to end; a job that has not ended by then counts up to then."""
+    gpu_hours: float
+    host_hours: float
+    ended: int
+    """Jobs that end by then."""
+    changes: int
+    """Jobs to which it would do something at once."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What comes of one policy."""
+
+    forecast: Forecast
+    changes: Sequence[Change]
+    unchanged: int
+    until: float
+    """The end of the time that its figures are about, seconds since the epoch."""
+    totals: Totals | None
+    """None: it was not played up to the horizon (`forecast.cut`), so its figures can't be compared; or there are no
+    jobs."""
+
+
+def play(
+    policy: Policy,
+    snapshot: Snapshot,
+    facts: Mapping[str, Facts],
+    *,
+    horizon_s: float,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Played:
+    """Plays on from `snapshot`. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
+    plan = policy.allocate(snapshot)
+    if faults := plan_faults(snapshot, plan):
+        raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
+    changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
+    found = forecast(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time)
+    if found.problem is not None:
+        raise found.problem
+    until = snapshot.now + horizon_s
+    far = found.cut in ("", "horizon")
+    totals = _totals(found, until, len(changes)) if far and snapshot.jobs else None
+    return Played(found, changes, len(snapshot.jobs) - len(changes), until, totals)
+
+
+def _totals(found: Forecast, until: float, changes: int) -> Totals:
+    outcomes = found.run.outcomes
+    times = [min(o.ended_at, until) - o.job.submitted_at for o in outcomes]
+    held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]
+    return Totals(
+        sum(times) / len(times),
+        sum((h.end - h.begin) * sum(h.allocation.values()) for h in held) / 3600,
+        sum(end - begin for begin, end in busy_periods(replace(found.run, held=tuple(held)))) / 3600,
+        sum(1 for o in outcomes if o.ended_at <= until),
+        changes,
+    )
+
+
+def _change(job: JobView, plan: Plan) -> Change | None:
+    before, after = dict(job.allocation), dict(plan.allocations.get(job.id, {}))
+    suspended = job.id in plan.suspended
+    if before == after and not suspended:
+        return None
+    gpus = sum(after.values())
+    if suspended:
+        action, sentence = "pause", f"It takes turns on {gpu_count(gpus)}."
+    elif not before:
+        action, sentence = "start", f"Starts on {gpu_count(gpus)} of {', '.join(sorted(after))}."
+    elif not after:
+        if not job.elastic:
+            return None  # a rigid job that runs is left alone
+        action, sentence = "wait", "Its GPUs go to others."
+    elif gpus == job.gpus:
+        action, sentence = "move", f"Moves to {', '.join(sorted(after))}."
+    else:
+        action = "grow" if gpus > job.gpus else "shrink"
+        sentence = f"Goes from {job.gpus} to {gpu_count(gpus)}."
+    why = plan.reasons.get(job.id, sentence)
+    return Change(job.id, action, before, after, why.code if isinstance(why, Explanation) else action, str(why))

@@ -1,0 +1,188 @@
+"""Charts: what the pointer and the keys do with them, and what is taken away from them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import REPORTING, assert_clean, faults, measured, open_page, report, visit
+from playwright.sync_api import Browser, Locator, Page, expect
+from services import Service
+
+pytestmark = pytest.mark.browser
+
+EPOCHS = [{"name": "epoch", "step": step, "value": step / 4, "at": 1_790_000_000 + step} for step in range(20)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    """A service with one job that has reported 19 steps and their epochs; shared, for no test changes it."""
+    with Service(tmp_path_factory.mktemp("charts")) as service:
+        job = service.submit(REPORTING, name="reporter", elastic=True)
+        body = measured()
+        body["metrics"] += EPOCHS
+        report(service, job, body)
+        yield service, job
+        service.cancel_all()
+
+
+def chart(page: Page, name: str) -> Locator:
+    return page.get_by_role("application", name=re.compile(name))
+
+
+def move_to(page: Page, where: Locator, share: float) -> None:
+    """The pointer, to a share of the way from the left to the right end of what is drawn."""
+    where.scroll_into_view_if_needed()
+    box = where.bounding_box()
+    assert box is not None
+    left, right = box["x"] + 56, box["x"] + box["width"] - 32  # between the axis and half a label
+    page.mouse.move(left + (right - left) * share, box["y"] + box["height"] / 2, steps=4)
+
+
+def test_the_crosshair_is_shared_and_says_what_it_is_on(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    loss = chart(page, "^loss by step")
+    expect(loss).to_be_visible()
+    expect(page.get_by_role("region", name="loss", exact=True).get_by_test_id("last-value")).to_have_text("0.05263")
+    move_to(page, loss, 0.5)
+    expect(loss.get_by_test_id("chart-tip")).to_contain_text("Step 10")
+    expect(loss.get_by_test_id("chart-tip")).to_contain_text("0.1")
+    other = chart(page, "^val_acc by step")
+    expect(other.get_by_test_id("chart-tip")).to_contain_text("Step 10")
+    expect(chart(page, "^Predicted throughput").get_by_test_id("chart-tip")).to_have_count(0)
+    expect(page.get_by_role("region", name="loss", exact=True).get_by_test_id("legend")).to_have_count(0)
+    page.mouse.move(5, 5)
+    expect(other.get_by_test_id("chart-tip")).to_have_count(0)
+    assert_clean(watch)
+
+
+def test_a_part_is_dragged_out_and_given_back(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    loss, other = chart(page, "^loss by step"), chart(page, "^val_acc by step")
+    expect(loss.locator("canvas")).to_be_visible()
+    move_to(page, loss, 0.5)
+    page.mouse.down()
+    move_to(page, loss, 0.99)
+    page.mouse.up()
+    resets = page.get_by_role("button", name="Reset zoom")
+    expect(resets).to_have_count(3)  # the noise scale is drawn by step too
+    move_to(page, other, 0.02)
+    expect(other.get_by_test_id("chart-tip")).to_contain_text("Step 10")
+    resets.first.click()
+    expect(resets).to_have_count(0)
+    move_to(page, other, 0.02)
+    expect(other.get_by_test_id("chart-tip")).to_contain_text("Step 1")
+    assert_clean(watch)
+
+
+def test_a_chart_is_read_by_keys(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    loss = chart(page, "^loss by step")
+    expect(loss.locator("canvas")).to_be_visible()
+    loss.focus()
+    page.keyboard.press("Home")
+    expect(loss.locator("[aria-live]")).to_have_text("Step 1: loss 1")
+    page.keyboard.press("ArrowRight")
+    expect(loss.locator("[aria-live]")).to_have_text("Step 2: loss 0.5")
+    expect(chart(page, "^val_acc by step").get_by_test_id("chart-tip")).to_contain_text("Step 2")
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Reset zoom").first).to_be_visible()
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="Reset zoom")).to_have_count(0)
+    page.keyboard.press("End")
+    expect(loss.locator("[aria-live]")).to_have_text("Step 19: loss 0.05263")
+    expect(page).to_have_url(re.compile(job))  # no key went to the page's own
+    assert_clean(watch)
+
+
+def test_curves_are_drawn_by_time_and_epoch_and_smoothed(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    page.get_by_text("by epoch", exact=True).click()
+    loss = chart(page, "^loss by epoch")
+    move_to(page, loss, 0.99)
+    expect(loss.get_by_test_id("chart-tip")).to_contain_text("Epoch 4.75")
+    expect(chart(page, "^epoch by")).to_have_count(0)
+    page.get_by_role("slider", name="Smoothing").press("End")
+    expect(page).to_have_url(re.compile("by=epoch.*smooth=0.99"))
+    move_to(page, loss, 0.99)
+    expect(loss.get_by_test_id("chart-tip")).to_contain_text("(0.05263)")
+    page.reload()
+    expect(page.get_by_role("slider", name="Smoothing")).to_have_attribute("aria-valuenow", "0.99")
+    page.get_by_text("by time", exact=True).click()
+    expect(chart(page, "^loss by time")).to_be_visible()
+    assert_clean(watch)
+
+
+def test_a_chart_is_taken_away_as_numbers_and_as_a_picture(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    menu = page.get_by_role("button", name="What to do with loss")
+    menu.click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Download CSV").click()
+    assert download.value.suggested_filename == "loss.csv"
+    rows = list(csv.reader(download.value.path().read_text().splitlines()))
+    assert rows[0] == ["Step", "loss"]
+    assert rows[4] == ["4", "0.25"]
+    assert len(rows) == 20
+    menu.click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Download PNG").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert_clean(watch)
+
+
+def test_a_chart_fills_the_window_on_a_logarithmic_axis(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    page.get_by_role("button", name="loss in full screen").click()
+    dialog = page.get_by_role("dialog")
+    large = dialog.get_by_role("application")
+    expect(large.locator("canvas")).to_be_visible()
+    box = large.bounding_box()
+    assert box is not None
+    assert box["height"] > 500
+    dialog.get_by_role("button", name="What to do with loss").click()
+    page.get_by_role("menuitem", name="Logarithmic axis").click()
+    expect(large.locator("canvas")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert_clean(watch)
+
+
+def test_a_line_is_hidden_by_its_name(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    scaling = page.get_by_role("region", name="What more GPUs would bring")
+    goodput = scaling.get_by_role("button", name="goodput")
+    move_to(page, scaling.get_by_role("application"), 0.0)
+    expect(scaling.get_by_test_id("chart-tip")).to_contain_text("goodput")
+    goodput.click()
+    expect(goodput).to_have_attribute("aria-pressed", "false")
+    move_to(page, scaling.get_by_role("application"), 0.0)
+    expect(scaling.get_by_test_id("chart-tip")).not_to_contain_text("goodput")
+    assert_clean(watch)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_shut_nobody_out(trained: tuple[Service, str], browser: Browser, scheme: str) -> None:
+    service, job = trained
+    with browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme) as context:  # type: ignore[arg-type]
+        page = context.new_page()
+        watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+        expect(chart(page, "^loss by step").locator("canvas")).to_be_visible()
+        chart(page, "^loss by step").focus()
+        page.keyboard.press("Home")
+        assert faults(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        visit(page, f"{service.url}/ui/")
+        expect(chart(page, "^GPUs in use").locator("canvas")).to_be_visible()
+        assert faults(page) == []
+        assert_clean(watch)

@@ -1,0 +1,19 @@
+import { Modal } from "@mantine/core";
+import type { ReactNode } from "react";
+
+/** Something as large as the window; Escape leaves it. */
+export default function WholeWindow({
+  label,
+  onClose,
+  children,
+}: {
+  label: string;
+  onClose: () => void;
+  children: ReactNode;
+}) {
+  return (
+    <Modal opened fullScreen onClose={onClose} title={`${label}, full screen`}>
+      {children}
+    </Modal>
+  );
+}

@@ -1,0 +1,186 @@
+import uPlot from "uplot";
+import { seriesColor } from "../format/color";
+import type { ChartProps, Marker, Series, View } from "./Chart";
+import type { Range } from "./group";
+import { logBounds, logTicks, roundScale, ticksOf, withEnds } from "./scale";
+import { labelsWithEnds, timeTicks } from "./ticks";
+
+/** What may change without a new drawing: read while it draws. */
+export interface Live {
+  markers: readonly Marker[];
+  format: (value: number) => string;
+  zoom: Range | null;
+  onZoom: View["onZoom"];
+  onCursor: (plot: uPlot) => void;
+}
+
+interface Look {
+  dark: boolean;
+  width: number;
+  height: number;
+  log: boolean;
+  /** Behind each line stands what was measured. */
+  faint: boolean;
+  sharedBy: string;
+}
+
+type Shape = Required<Pick<ChartProps, "time" | "fromZero" | "whole">> & { series: readonly Series[] };
+
+const Y_STEP_PX = 28;
+const X_LABEL_PX = 58;
+const LEAST_DRAG_PX = 4;
+const FONT = "12px ui-sans-serif, system-ui, sans-serif";
+
+/** The ends of what is drawn; a single point lies in the middle. */
+export function endsOf(x: readonly number[], zoom: Range | null): [number, number] {
+  if (zoom) return [zoom[0], zoom[1]];
+  const [low = 0, high = 1] = [x[0], x.at(-1)];
+  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+}
+
+export function optionsOf(
+  { time, fromZero, whole, series }: Shape,
+  look: Look,
+  live: { current: Live },
+): uPlot.Options {
+  const { dark, width, height, log, faint } = look;
+  const ink = dark ? "#9aa6a2" : "#586360";
+  const axis = {
+    stroke: ink,
+    grid: { stroke: dark ? "#28312e" : "#e9e7df", width: 1 },
+    ticks: { show: false },
+    font: FONT,
+  };
+  const most = Math.max(2, Math.floor((height - 50) / Y_STEP_PX));
+  const rounded = (low: number | null, high: number | null) =>
+    roundScale(low, high, { fromZero, whole, most });
+  return {
+    width,
+    height,
+    padding: [10, 30, 0, 0],
+    legend: { show: false },
+    cursor: {
+      y: false,
+      drag: { x: true, y: false, setScale: false },
+      bind: {
+        dblclick: () => () => {
+          live.current.onZoom(null);
+          return null;
+        },
+      },
+      sync: {
+        key: look.sharedBy,
+        scales: ["x", null],
+        setSeries: false,
+        filters: { pub: isMove, sub: isMove },
+      },
+    },
+    scales: {
+      x: { time, range: (plot) => endsOf(plot.data[0] as number[], live.current.zoom) },
+      y: log
+        ? { distr: 3, range: (_, low, high) => logBounds(low, high) }
+        : {
+            range: (_, low, high) => {
+              const { min, max } = rounded(low, high);
+              return [min, max];
+            },
+          },
+    },
+    axes: [
+      {
+        ...axis,
+        space: 76,
+        // A label of two lines is no wider than the others, and not cut off at the edge.
+        size: (_, values) => (values?.some((each) => each.includes("\n")) ? 44 : 30),
+        splits: (plot, _, min, max, step) => {
+          const room = ((max - min) * X_LABEL_PX) / Math.max(1, plot.bbox.width / devicePixelRatio);
+          return time ? timeTicks(min, max, step, room) : withEnds(multiples(min, max, step), min, max, room);
+        },
+        values: (_, ticks, __, ___, step) =>
+          time ? labelsWithEnds(ticks, step) : ticks.map((tick) => labelOf(tick, step)),
+      },
+      {
+        ...axis,
+        size: (_, values) => Math.max(56, 16 + 7 * Math.max(0, ...(values ?? []).map((each) => each.length))),
+        splits: (_, __, min, max) =>
+          log ? logTicks(min, max, most) : ticksOf({ ...rounded(min, max), min, max }),
+        filter: (_, ticks) => ticks,
+        values: (_, ticks) => ticks.map((tick) => live.current.format(tick)),
+      },
+    ],
+    series: [
+      {},
+      ...series.map((each, index) => lineOf(each, seriesColor(index, dark))),
+      ...(faint ? series.map((each, index) => faintOf(each, seriesColor(index, dark))) : []),
+    ],
+    hooks: {
+      draw: [(plot) => drawMarkers(plot, live.current.markers, ink)],
+      setCursor: [(plot) => live.current.onCursor(plot)],
+      setSelect: [
+        (plot) => {
+          const { left, width: chosen } = plot.select;
+          if (chosen < LEAST_DRAG_PX) return;
+          live.current.onZoom([plot.posToVal(left, "x"), plot.posToVal(left + chosen, "x")]);
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}
+
+const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
+
+function multiples(min: number, max: number, step: number): number[] {
+  const first = Math.ceil(min / step);
+  const count = Math.max(0, Math.floor(max / step) - first + 1);
+  return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+}
+
+/** To a digit more than the steps of its axis: the ends may lie between them. */
+function labelOf(tick: number, step: number): string {
+  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step))));
+  return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
+}
+
+function lineOf(each: Series, color: string): uPlot.Series {
+  return {
+    label: each.name,
+    stroke: color,
+    width: each.dots ? 0 : 1.75,
+    spanGaps: each.joined === true,
+    dash: each.dashed ? [5, 4] : undefined,
+    fill: each.filled ? `${color}2b` : undefined,
+    paths: each.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
+    points: { show: each.dots === true ? true : undefined, size: 7, fill: color },
+  };
+}
+
+/** Without a label: it stands in no list of lines. */
+function faintOf(each: Series, color: string): uPlot.Series {
+  return { stroke: `${color}55`, width: 1, spanGaps: each.joined === true, points: { show: false } };
+}
+
+function drawMarkers(plot: uPlot, markers: readonly Marker[], ink: string) {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${11 * ratio}px ui-sans-serif, system-ui, sans-serif`;
+  ctx.fillStyle = ctx.strokeStyle = ink;
+  ctx.textAlign = "left";
+  ctx.setLineDash([3 * ratio, 3 * ratio]);
+  let free = 0;
+  for (const { x, text } of markers) {
+    const at = Math.round(plot.valToPos(x, "x", true));
+    if (at < bbox.left || at > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    const width = ctx.measureText(text).width;
+    if (at < free) continue; // the words of the one before stand here
+    const left = Math.min(at + 4 * ratio, bbox.left + bbox.width - width);
+    ctx.fillText(text, left, bbox.top + 10 * ratio);
+    free = left + width + 8 * ratio;
+  }
+  ctx.restore();
+}

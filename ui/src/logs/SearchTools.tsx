@@ -1,0 +1,82 @@
+import { ActionIcon, TextInput, Tooltip } from "@mantine/core";
+import { count as digits } from "../format/number";
+import { Icon } from "../shell/Icon";
+import classes from "./LogView.module.css";
+
+interface Props {
+  text: string;
+  regular: boolean;
+  /** It is no regular expression. */
+  wrong: boolean;
+  /** How many lines match; null: nothing is searched for. */
+  matches: number | null;
+  /** The match that somebody went to; null: only matching lines are shown. */
+  current: number | null;
+  onText: (text: string) => void;
+  onRegular: () => void;
+  onGo: (by: 1 | -1) => void;
+  onOnlyMatches: () => void;
+}
+
+/** The search of a log: it filters while one types; Enter goes from match to match among all lines. */
+export function SearchTools(props: Props) {
+  const { text, regular, wrong, matches, current, onText, onRegular, onGo, onOnlyMatches } = props;
+  return (
+    <>
+      <TextInput
+        className={classes.search}
+        size="xs"
+        aria-label="Search the log"
+        placeholder="Search"
+        value={text}
+        error={wrong}
+        onChange={(event) => onText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") onGo(event.shiftKey ? -1 : 1);
+          if (event.key === "Escape" && current !== null) onOnlyMatches();
+        }}
+        leftSection={<Icon name="search" />}
+        rightSection={
+          <Tooltip label={wrong ? "This is no regular expression" : "Regular expression"}>
+            <ActionIcon
+              size="sm"
+              variant={regular ? "light" : "subtle"}
+              color={wrong ? "red" : regular ? "verdigris" : "gray"}
+              aria-label="Regular expression"
+              aria-pressed={regular}
+              onClick={onRegular}
+            >
+              <Icon name="regex" size={14} />
+            </ActionIcon>
+          </Tooltip>
+        }
+      />
+      {matches !== null && (
+        <span className={classes.steps}>
+          {([-1, 1] as const).map((by) => (
+            <ActionIcon
+              key={by}
+              size="sm"
+              variant="default"
+              disabled={matches === 0}
+              aria-label={by < 0 ? "Previous match, in context" : "Next match, in context"}
+              onClick={() => onGo(by)}
+            >
+              <Icon name={by < 0 ? "up" : "down"} size={14} />
+            </ActionIcon>
+          ))}
+          {current !== null && (
+            <>
+              <span className={classes.count}>
+                {digits(current + 1)} of {digits(matches)}
+              </span>
+              <button type="button" className={classes.only} onClick={onOnlyMatches}>
+                Only matches
+              </button>
+            </>
+          )}
+        </span>
+      )}
+    </>
+  );
+}

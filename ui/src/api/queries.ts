@@ -206,6 +206,17 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
+/** So many jobs that wait are drawn, and some more, so that those that a filter finds are among them. */
+const EXPECTED = 500;
+
+/** When running and waiting jobs are expected to start and end. It is predicted anew without an event. */
+export const expectedQuery = queryOptions({
+  queryKey: [keys.timeline, "expected"],
+  queryFn: ({ signal }) =>
+    unwrap(client.GET("/api/v1/timeline/expected", { params: { query: { limit: EXPECTED } }, signal })),
+  refetchInterval: PREDICTED_MS,
+});
+
 /** Who had which GPU over the last `seconds`, whenever it is asked. */
 export function recentTimelineQuery(seconds: number) {
   return queryOptions({

@@ -29,6 +29,7 @@ export type Totals = Schemas["TotalsOut"];
 export type Choice = Schemas["ChoiceOut"];
 export type Timeline = Schemas["TimelineOut"];
 export type Span = Schemas["SpanOut"];
+export type Expected = Schemas["ExpectedOut"];
 export type Telemetry = Schemas["TelemetryOut"];
 export type Webhook = Schemas["WebhookOut"];
 export type WebhookSpec = Schemas["WebhookSpec"];

@@ -285,6 +285,25 @@ export const tokensQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
 });
 
+/** Who the service takes one for, and what one may have. */
+export const whoQuery = queryOptions({
+  queryKey: [keys.who],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/whoami", { signal })),
+  staleTime: A_MINUTE_MS,
+});
+
+export const usersQuery = queryOptions({
+  queryKey: [keys.users],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
+});
+
+/** What is used of them is announced by no event. */
+export const quotasQuery = queryOptions({
+  queryKey: [keys.quotas],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/quotas", { signal })),
+  refetchInterval: MEASURED_MS,
+});
+
 /** Set where the service is started: they don't change while it runs. */
 export const dataSetsQuery = queryOptions({
   queryKey: [keys.dataSets],

@@ -134,7 +134,7 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(host.get_by_label("Utilisation of the GPUs of local over time")).to_be_visible()
     expect(host.locator("canvas")).to_be_visible()
     expect(host.locator(".u-legend")).to_contain_text("GPU 3")
-    host.get_by_text("Power", exact=True).click()
+    host.get_by_label("What to draw").get_by_text("Power", exact=True).click()
     expect(host.get_by_label("Power of the GPUs of local over time")).to_be_visible()
     host.get_by_text("7 d", exact=True).click()
     page.reload()  # the address is that of what was shown

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
+from sqlalchemy import Row
 
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.core.model import Basis
+from schedulearn.scheduler.core.states import JobStatus, Reason
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store import history
+
+if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
+    from schedulearn.scheduler.sim.forecast import Eta
 
 router = APIRouter(prefix="/api/v1", tags=["timeline"])
 _DAY_S = 86_400
 MOST_SPANS = 20_000
+MOST_EXPECTED = 1000
+End = Literal["succeeded", "failed", "cancelled", "replaced"]
 
 
 class LaneOut(AnswerModel):
@@ -41,6 +50,10 @@ class SpanOut(AnswerModel):
     started_at: At | None
     finished_at: At | None
     outcome: str
+    end: End | None = Field(
+        description="what became of the job with it; replaced: the job goes on in other containers; failed: "
+        "time limits and lost containers too; null: it has not ended"
+    )
 
 
 class TimelineOut(AnswerModel):
@@ -49,6 +62,42 @@ class TimelineOut(AnswerModel):
     lanes: list[LaneOut] = Field(description="every GPU that there is or was, by host and index")
     spans: list[SpanOut] = Field(description="newest first")
     complete: bool = Field(description="false: there are more spans than `limit`; the oldest are left out")
+
+
+class ExpectedOut(AnswerModel):
+    """A job that has not ended, and when it is expected to run. Running jobs have no `start`: spans tell theirs."""
+
+    job: str = Field(validation_alias="id")
+    name: str
+    user: str
+    gpus: int = Field(validation_alias="required_gpus")
+    submitted_at: At
+    start: At | None
+    end: At | None
+    latest: At | None = Field(description="the end, if the jobs that it depends on take long")
+    basis: Basis
+
+
+class ExpectedList(AnswerModel):
+    at: At = Field(description="when this was predicted")
+    items: list[ExpectedOut] = Field(description="running jobs, then those that wait, as they are expected to start")
+    complete: bool = Field(description="false: there are more than `limit`")
+
+
+_ENDS: Mapping[JobStatus, End] = {
+    JobStatus.SUCCEEDED: "succeeded", JobStatus.FAILED: "failed", JobStatus.TIMEOUT: "failed",
+    JobStatus.CANCELLED: "cancelled",
+}  # fmt: skip
+
+
+def _end_of(row: Row[Any]) -> End | None:
+    if row.finished_at is None:
+        return None
+    if row.outcome == Reason.RESIZED:
+        return "replaced"
+    if row.attempt == row.last_attempt and (end := _ENDS.get(row.status)):
+        return end
+    return "replaced" if row.stop or row.outcome == Reason.COMPLETED else "failed"
 
 
 @router.get("/timeline", responses=problems(422))
@@ -84,9 +133,30 @@ def timeline(
                     "started_at": row.started_at,
                     "finished_at": row.finished_at,
                     "outcome": row.outcome,
+                    "end": _end_of(row),
                 }
                 for row in rows
             ],
             "complete": complete,
         }
     )
+
+
+@router.get("/timeline/expected")
+def expected(request: Request, limit: Annotated[int, Query(ge=1, le=MOST_EXPECTED)] = 200) -> ExpectedList:
+    """When the jobs that have not ended are expected to start and to end. Predicted every ten seconds or so; a job that
+    has just come is missing until then."""
+    cluster = cluster_of(request)
+    etas = cluster.forecaster.etas
+    soonest = sorted(etas.jobs, key=lambda job: (etas.jobs[job].start is None, etas.jobs[job].start or 0.0, job))
+    with cluster.db.read() as db:
+        rows = {row.id: row for row in history.jobs_named(db, soonest[:limit])}
+    items = [_expected(rows[job], etas.jobs[job]) for job in soonest[:limit] if job in rows]
+    items.sort(key=lambda item: item.start is not None)
+    return ExpectedList.model_validate({"at": etas.at, "items": items, "complete": len(soonest) <= limit})
+
+
+def _expected(row: Row[Any], eta: Eta) -> ExpectedOut:
+    start = None if row.status.holds_gpus else eta.start
+    told = {"start": start, "end": eta.end, "latest": eta.latest, "basis": eta.basis}
+    return ExpectedOut.model_validate({**row._asdict(), **told})

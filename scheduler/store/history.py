@@ -10,6 +10,7 @@ from sqlalchemy import Row, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import ClusterMinute, Event, Gpu, Job, PolicyChoice, Task
 
@@ -23,6 +24,7 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
         select(
             col(Task.job_id), col(Job.name), col(Job.user), col(Task.attempt), col(Task.rank), col(Task.host_id),
             col(Task.gpu_uuids), col(Task.created_at), col(Task.started_at), col(Task.finished_at), col(Task.outcome),
+            col(Task.stop), col(Job.status), col(Job.attempt).label("last_attempt"),
         )
         .join(Job, col(Job.id) == col(Task.job_id))
         .where(col(Task.created_at) < until)
@@ -32,6 +34,15 @@ def tasks_between(db: Connection, since: float, until: float, limit: int) -> tup
     )  # fmt: skip
     rows: list[Row[Any]] = list(db.execute(query))
     return rows[:limit], len(rows) <= limit
+
+
+def jobs_named(db: Connection, ids: Sequence[str]) -> list[Row[Any]]:
+    """What a timeline tells of jobs that have not ended."""
+    columns = (
+        col(Job.id), col(Job.name), col(Job.user), col(Job.status), col(Job.required_gpus), col(Job.submitted_at),
+    )  # fmt: skip
+    unfinished = col(Job.status).in_([status for status in JobStatus if not status.terminal])
+    return list(db.execute(select(*columns).where(col(Job.id).in_(ids), unfinished)))
 
 
 def all_gpus(db: Connection) -> list[Row[Any]]:

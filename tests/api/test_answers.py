@@ -206,6 +206,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/events"): [Ask(), Ask(query={"after": 0})],
     ("GET", "/api/v1/events:search"): [Ask()],
     ("GET", "/api/v1/timeline"): [Ask()],
+    ("GET", "/api/v1/timeline/expected"): [Ask(), Ask(query={"limit": 1})],
     ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
     ("GET", "/api/v1/webhooks"): [Ask()],
     ("POST", "/api/v1/webhooks"): [Ask(WEBHOOK)],

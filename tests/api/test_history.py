@@ -1,5 +1,7 @@
 """What was: the timeline, events that are searched, policies that were in force, the queue in its order."""
 
+from typing import Any
+
 from apis import Api
 from clusters import wait_for
 
@@ -20,6 +22,50 @@ def test_the_timeline_shows_who_had_which_gpu_and_when(api: Api) -> None:
     ended = found["spans"][1]
     assert ended["claimed_at"] <= ended["started_at"] <= ended["finished_at"]
     assert found["complete"]
+
+
+def test_the_timeline_tells_what_became_of_each_job(api: Api) -> None:
+    def ends() -> dict[str, str | None]:
+        return {span["name"]: span["end"] for span in api.http.get("/api/v1/timeline").json()["spans"]}
+
+    jobs = {name: api.submit(required_gpus=1, name=name) for name in ("good", "bad", "gone", "runs")}
+    for job in jobs.values():
+        api.wait(job, "running")
+    api.runtime.finish(f"schedulearn-{jobs['good']}-1-0")
+    api.runtime.finish(f"schedulearn-{jobs['bad']}-1-0", 3)
+    api.http.post(f"/api/v1/jobs/{jobs['gone']}/cancel")
+    for name, state in {"good": "succeeded", "bad": "failed", "gone": "cancelled"}.items():
+        api.wait(jobs[name], state)
+    assert ends() == {"good": "succeeded", "bad": "failed", "gone": "cancelled", "runs": None}
+
+
+def test_a_container_that_another_followed_was_replaced_or_failed(api: Api) -> None:
+    job = api.submit(required_gpus=1, max_restarts=1)
+    api.wait(job, "running")
+    api.runtime.finish(f"schedulearn-{job}-1-0", 3)
+    wait_for(lambda: api.job(job)["attempt"] == 2, seconds=60, what="another attempt")
+    found = api.http.get("/api/v1/timeline").json()["spans"]
+    assert [(span["attempt"], span["end"]) for span in found] == [(2, None), (1, "failed")]
+
+
+def test_what_is_expected_of_running_and_waiting_jobs_is_told(api: Api) -> None:
+    first = api.submit(required_gpus=4, name="first", max_duration=120.0)
+    second = api.submit(required_gpus=3, name="second", user="ann")
+    api.wait(first, "running")
+
+    def expected(**query: int) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = api.http.get("/api/v1/timeline/expected", params=query).json()["items"]
+        return items
+
+    wait_for(lambda: len(expected()) == 2, seconds=30, what="a prediction")
+    running, waiting = expected()
+    assert (running["job"], running["start"]) == (first, None)
+    assert (waiting["job"], waiting["name"], waiting["gpus"]) == (second, "second", 3)
+    assert waiting["submitted_at"] <= running["end"] <= waiting["start"] < waiting["end"] <= waiting["latest"]
+    assert len(expected(limit=1)) == 1
+    api.runtime.finish(f"schedulearn-{first}-1-0")
+    api.wait(first, "succeeded")
+    assert first not in {item["job"] for item in expected()}, "it has ended, whatever was predicted"
 
 
 def test_the_timeline_is_bounded_and_says_so(api: Api) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page, visit
@@ -51,7 +52,7 @@ def test_timeline_drags_and_zooms_by_keyboard(service: Service, page: Page) -> N
     timeline = page.get_by_test_id("timeline")
     timeline.focus()
     page.keyboard.press("+")
-    expect(page.get_by_text(re.compile(r"^12 h.* up to"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^13 h 48 m up to"))).to_be_visible()
     before = page.get_by_text(" up to ").inner_text()
     box = timeline.bounding_box()
     assert box is not None
@@ -133,7 +134,7 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(host.get_by_label("Utilisation of the GPUs of local over time")).to_be_visible()
     expect(host.locator("canvas")).to_be_visible()
     expect(host.get_by_test_id("legend")).to_contain_text("GPU 3")
-    host.get_by_text("Power", exact=True).click()
+    host.get_by_label("What to draw").get_by_text("Power", exact=True).click()
     expect(host.get_by_label("Power of the GPUs of local over time")).to_be_visible()
     host.get_by_text("7 d", exact=True).click()
     page.reload()  # the address is that of what was shown
@@ -146,4 +147,66 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(utilisation.locator("canvas")).to_be_visible()
     expect(utilisation.get_by_test_id("legend")).to_contain_text("GPU 1")
     expect(page.get_by_label("GPU memory", exact=True).locator("canvas")).to_be_visible()
+    assert_clean(watch)
+
+
+def test_the_timeline_shows_what_comes_and_is_gone_through_by_keys(service: Service, page: Page) -> None:
+    holder = service.submit(ENDLESS, name="holder", gpus=4)
+    service.wait(holder, "running")
+    waiter = service.submit(ENDLESS, name="waiter", gpus=3, user="ann")
+    predicted = page.request.get
+
+    def starts() -> list[str]:
+        found = predicted(f"{service.url}/api/v1/timeline/expected").json()["items"]
+        return [item["job"] for item in found if item["start"]]
+
+    end = time.monotonic() + 60
+    while starts() != [waiter]:
+        assert time.monotonic() < end, "nothing is predicted"
+        time.sleep(0.2)
+    watch = open_page(page, service, "/ui/timeline?span=1h")
+    timeline = page.get_by_test_id("timeline")
+    timeline.focus()
+    page.keyboard.press("ArrowDown")
+    told = timeline.get_by_role("tooltip")
+    expect(told).to_contain_text("waiter")
+    expect(told).to_contain_text("3 GPUs · ann")
+    expect(told).to_contain_text("expected to start")
+    page.keyboard.press("ArrowDown")
+    expect(told).to_contain_text("local GPU 0, one of 4")
+    expect(told).to_contain_text("expected to end")
+    page.keyboard.press("Escape")
+    expect(told).to_have_count(0)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{service.url}/ui/jobs/{holder}")
+    assert_clean(watch)
+
+
+def test_the_timeline_is_narrowed_to_what_is_looked_for(service: Service, page: Page) -> None:
+    failed = service.submit_shell("exit 3", 2, name="breaks")
+    service.wait(failed, "failed")
+    good = service.submit("sleep 0", name="works")
+    service.wait(good, "succeeded")
+    watch = open_page(page, service, "/ui/timeline?span=1h")
+    expect(page.get_by_role("list", name="Legend")).to_contain_text("failed")
+    timeline = page.get_by_test_id("timeline")
+    page.get_by_label("State").select_option("failed")
+    expect(page).to_have_url(re.compile("show=failed"))
+    timeline.focus()
+    page.keyboard.press("ArrowDown")
+    told = timeline.get_by_role("tooltip")
+    expect(told).to_contain_text("breaks")
+    expect(told).to_contain_text("failed")
+    page.keyboard.press("ArrowDown")
+    expect(told).to_contain_text("GPU 1")
+    page.get_by_label("State").select_option("")
+    page.get_by_label("Job, user or host contains").fill("works")
+    expect(page).to_have_url(re.compile("span=1h.*q=works"))
+    timeline.focus()
+    page.keyboard.press("ArrowDown")
+    expect(told).to_contain_text("works")
+    page.get_by_label("Job, user or host contains").fill("nothing like it")
+    expect(page.get_by_text("Nothing in this time matches.")).to_be_visible()
     assert_clean(watch)

@@ -11,7 +11,9 @@ from services import Service
 
 pytestmark = pytest.mark.browser
 
-SCREENS = ("Jobs", "Timeline", "Hosts", "Policy", "Usage", "Events", "Submit", "Settings", "Overview")
+SCREENS = (
+    *("Jobs", "Sweeps", "Timeline", "Hosts", "Policy", "Usage", "Events", "Submit", "People", "Settings", "Overview"),
+)
 CUT_OFF = "internetdisconnected"
 """As good as ERR_NETWORK_CHANGED, which a test can't ask for: the request ends without an answer."""
 

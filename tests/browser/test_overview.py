@@ -6,7 +6,7 @@ import re
 
 import pytest
 from browsing import ENDLESS, SCRIPT_IN_NAME, assert_clean, open_page
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from services import Service
 
 pytestmark = pytest.mark.browser
@@ -44,6 +44,48 @@ def test_overview_shows_who_has_which_gpu_and_why_others_wait(service: Service, 
     tiles.first.click()
     expect(page).to_have_url(f"{service.url}/ui/jobs/{holder}")
     expect(page.get_by_role("heading", name=SCRIPT_IN_NAME)).to_be_visible()
+    assert_clean(watch)
+
+
+def test_the_map_names_jobs_tells_of_a_gpu_and_lights_what_a_job_could_have(service: Service, page: Page) -> None:
+    holder = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3)
+    service.wait(holder, "running")
+    service.submit(ENDLESS, name="waiter", gpus=2)
+
+    def three_hosts(route: Route) -> None:
+        [host] = route.fetch().json()
+        small = {**host, "id": "small", "gpus": host["gpus"][3:]}
+        route.fulfill(json=[host, small, {**host, "id": "closed", "state": "cordoned"}])
+
+    page.route("**/api/v1/hosts", three_hosts)
+    watch = open_page(page, service)
+    gpus = page.get_by_test_id("gpu-map")
+    local = gpus.get_by_role("listitem").filter(has=page.get_by_role("link", name="local"))
+    expect(local.get_by_text(SCRIPT_IN_NAME, exact=True)).to_have_count(1)  # one name over its three tiles
+    expect(local.locator("[data-uuid]")).to_have_text(["0", "1", "2", "3"])
+    tile = local.locator("[data-uuid]").nth(1)
+    tile.hover()
+    card = page.get_by_role("tooltip")
+    expect(card).to_contain_text(SCRIPT_IN_NAME)
+    expect(card).to_contain_text("local GPU 1")
+    colour = tile.evaluate("tile => tile.style.getPropertyValue('--job')")
+
+    page.get_by_label("Queue").get_by_text("waiter").hover()
+    expect(card).to_have_count(0)
+    candidates = gpus.locator("[data-candidate=true]")
+    expect(candidates).to_have_count(1)
+    expect(candidates).to_contain_text("local · 1 of 4 free")
+    page.mouse.move(5, 5)
+    expect(candidates).to_have_count(0)
+    page.get_by_label("Queue").get_by_role("link", name="waiter").focus()
+    expect(candidates).to_have_count(1)
+
+    page.get_by_role("navigation").get_by_role("link", name="Timeline").click()
+    expect(page.get_by_test_id("timeline")).to_be_visible()
+    page.go_back()
+    expect(tile).to_be_visible()
+    assert tile.evaluate("tile => tile.style.getPropertyValue('--job')") == colour
+    page.unroute_all(behavior="ignoreErrors")
     assert_clean(watch)
 
 

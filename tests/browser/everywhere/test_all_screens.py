@@ -19,7 +19,7 @@ SCREENS = {
     "sweeps": "sweeps", "sweep": "sweeps/{sweep}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
     "policy": "policy", "usage": "usage?by=user", "compare": "compare?jobs={job},{other}",
-    "events": "events", "settings": "settings", "nothing": "nowhere",
+    "events": "events", "people": "people", "settings": "settings", "nothing": "nowhere",
 }  # fmt: skip
 
 
@@ -35,6 +35,8 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     body = {"name": SCRIPT_IN_NAME, "job": tried, "grid": {"env.WHAT": [SCRIPT_IN_NAME, "x" * 300], "priority": [1, 2]}}
     sweep = service.call("POST", "/api/v1/sweeps", body)["id"]
     service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
+    service.call("POST", "/api/v1/users", {"name": "n" * 100})
+    service.call("PUT", f"/api/v1/quotas/{'n' * 100}", {"gpus": 2})
     hook = service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/?<img%20src=x>" + "x" * 300})
     service.call("POST", f"/api/v1/webhooks/{hook['id']}/test")
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
@@ -49,8 +51,11 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert over <= 0, f"{name} is {over} px too wide for {width}"
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
-    for button in ("Add a webhook", "Create a token"):
-        visit(page, f"{service.url}/ui/settings")
+    for screen, button in (
+        ("settings", "Add a webhook"), ("settings", "Create a token"), ("people", "Add a user"),
+        ("people", "Set a quota"), ("hosts", "Add a host"),
+    ):  # fmt: skip
+        visit(page, f"{service.url}/ui/{screen}")
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("dialog")).to_be_visible()
         page.wait_for_timeout(300)
@@ -88,7 +93,8 @@ def test_everything_is_reached_by_keys(service: Service, page: Page) -> None:
     watch = open_page(page, service)
     expect(page.get_by_test_id("live")).to_have_text("live")
     for keys, heading in {"gj": "Jobs", "gw": "Sweeps", "gt": "Timeline", "gh": "Hosts", "gp": "Policy", "gu": "Usage",
-                          "ge": "Events", "gs": "Settings", "go": "Overview", "n": "Submit a job"}.items():  # fmt: skip
+                          "ge": "Events", "gm": "People", "gs": "Settings", "go": "Overview",
+                          "n": "Submit a job"}.items():  # fmt: skip
         for key in keys:
             page.keyboard.press(key)
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)

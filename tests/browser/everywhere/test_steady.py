@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from browsing import ENDLESS, assert_clean, open_page, visit
 from playwright.sync_api import Page, expect
-from services import Service
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
-SCREENS = ("", "jobs", "jobs/{job}", "jobs/{job}?tab=training", "submit", "timeline", "hosts", "policy", "usage",
-           "events", "settings")  # fmt: skip
+SCREENS = ("", "jobs", "jobs/{job}", "jobs/{job}?tab=training", "jobs/{job}?tab=files", "jobs/{job}?tab=events",
+           "compare?jobs={job},{other}", "sweeps", "sweeps/{sweep}", "submit", "submit?from={job}", "timeline", "hosts",
+           "hosts?history=local", "policy", "usage", "events", "people", "settings")  # fmt: skip
 MOST_SHIFT = 0.05
 WATCH_SHIFTS = """
   window.shifts = [];
@@ -27,8 +28,10 @@ WATCH_SHIFTS = """
 def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: Page) -> None:
     service = service_of_eight
     job = service.submit(ENDLESS, name="holder", gpus=8, user="ada")
-    for number in range(12):
-        service.submit(ENDLESS, name=f"waiter-{number}", gpus=2)
+    other = [service.submit(ENDLESS, name=f"waiter-{number}", gpus=2) for number in range(12)][-1]
+    tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
+    grid = {"name": "grid", "job": tried, "grid": {"priority": [1, 2, 3]}}
+    sweep = service.call("POST", "/api/v1/sweeps", grid)["id"]
     service.wait(job, "running")
     service.call("POST", "/api/v1/tokens", {"name": "laptop"})
     service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
@@ -39,7 +42,7 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
     session.send("Network.enable")
     session.send("Network.emulateNetworkConditions", slow)
     for path in SCREENS:
-        visit(page, f"{service.url}/ui/{path.format(job=job)}")
+        visit(page, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         expect(page.get_by_test_id("live")).to_have_text("live")

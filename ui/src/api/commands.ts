@@ -1,5 +1,6 @@
 import { client, unwrap } from "./client";
 import type {
+  CodeLimits,
   Delivery,
   Eta,
   Gpu,
@@ -10,6 +11,11 @@ import type {
   NewToken,
   Policy,
   PolicyChoice,
+  Quota,
+  QuotaSpec,
+  Role,
+  StoredCode,
+  User,
   Webhook,
   WebhookSpec,
 } from "./types";
@@ -46,6 +52,22 @@ export function submitJob(job: { body: JobBody; key: string; envFrom?: string })
     client.POST("/api/v1/jobs", {
       body: job.body as JobSpec,
       params: { header: { "Idempotency-Key": job.key }, query: { env_from: job.envFrom } },
+    }),
+  );
+}
+
+/** How much code may have, and what runs it where no image is named. */
+export function codeLimits(): Promise<CodeLimits> {
+  return unwrap(client.GET("/api/v1/code"));
+}
+
+/** Stores an archive; the same files are stored once. */
+export function sendCode(tar: Blob): Promise<StoredCode> {
+  return unwrap(
+    client.POST("/api/v1/code", {
+      body: tar as unknown as string,
+      bodySerializer: (body) => body as unknown as Blob,
+      headers: { "Content-Type": "application/x-tar" },
     }),
   );
 }
@@ -126,4 +148,27 @@ export function addToken(name: string): Promise<NewToken> {
 
 export async function revokeToken(id: number): Promise<void> {
   await unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }));
+}
+
+export function addUser(user: { name: string; role: Role }): Promise<User> {
+  return unwrap(client.POST("/api/v1/users", { body: user }));
+}
+
+/** In force at once, for all their tokens and sessions. */
+export function setRole({ name, role }: { name: string; role: Role }): Promise<User> {
+  return unwrap(client.PATCH("/api/v1/users/{name}", { params: { path: { name } }, body: { role } }));
+}
+
+/** Their tokens and sessions end, their jobs go on. */
+export async function removeUser(name: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/users/{name}", { params: { path: { name } } }));
+}
+
+/** `user`: `*` for all who have none of their own. */
+export function setQuota({ user, quota }: { user: string; quota: QuotaSpec }): Promise<Quota> {
+  return unwrap(client.PUT("/api/v1/quotas/{name}", { params: { path: { name: user } }, body: quota }));
+}
+
+export async function removeQuota(user: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/quotas/{name}", { params: { path: { name: user } } }));
 }

@@ -16,5 +16,8 @@ export const keys = {
   utility: "utility",
   webhooks: "webhooks",
   tokens: "tokens",
+  who: "who",
+  users: "users",
+  quotas: "quotas",
   dataSets: "data-sets",
 } as const;

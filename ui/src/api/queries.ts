@@ -206,6 +206,17 @@ export function timelineQuery(since: number, until: number | null) {
   });
 }
 
+/** So many jobs that wait are drawn, and some more, so that those that a filter finds are among them. */
+const EXPECTED = 500;
+
+/** When running and waiting jobs are expected to start and end. It is predicted anew without an event. */
+export const expectedQuery = queryOptions({
+  queryKey: [keys.timeline, "expected"],
+  queryFn: ({ signal }) =>
+    unwrap(client.GET("/api/v1/timeline/expected", { params: { query: { limit: EXPECTED } }, signal })),
+  refetchInterval: PREDICTED_MS,
+});
+
 /** Who had which GPU over the last `seconds`, whenever it is asked. */
 export function recentTimelineQuery(seconds: number) {
   return queryOptions({
@@ -272,6 +283,25 @@ export const webhooksQuery = queryOptions({
 export const tokensQuery = queryOptions({
   queryKey: [keys.tokens],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/tokens", { signal })),
+});
+
+/** Who the service takes one for, and what one may have. */
+export const whoQuery = queryOptions({
+  queryKey: [keys.who],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/whoami", { signal })),
+  staleTime: A_MINUTE_MS,
+});
+
+export const usersQuery = queryOptions({
+  queryKey: [keys.users],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
+});
+
+/** What is used of them is announced by no event. */
+export const quotasQuery = queryOptions({
+  queryKey: [keys.quotas],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/quotas", { signal })),
+  refetchInterval: MEASURED_MS,
 });
 
 /** Set where the service is started: they don't change while it runs. */

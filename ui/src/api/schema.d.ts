@@ -1108,6 +1108,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/timeline/expected": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Expected
+         * @description When the jobs that have not ended are expected to start and to end. Predicted every ten seconds or so; a job that
+         *     has just come is missing until then.
+         */
+        get: operations["expected_api_v1_timeline_expected_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -1519,6 +1540,12 @@ export interface components {
              */
             total: number;
         };
+        /**
+         * Basis
+         * @description What a predicted length rests on, the most trustworthy first.
+         * @enum {string}
+         */
+        Basis: "progress" | "family" | "guess";
         /** Batch */
         Batch: {
             /** Items */
@@ -1936,6 +1963,50 @@ export interface components {
         EventPage: {
             /** Items */
             items: components["schemas"]["EventOut"][];
+        };
+        /** ExpectedList */
+        ExpectedList: {
+            /**
+             * At
+             * @description when this was predicted
+             */
+            at: string;
+            /**
+             * Complete
+             * @description false: there are more than `limit`
+             */
+            complete: boolean;
+            /**
+             * Items
+             * @description running jobs, then those that wait, as they are expected to start
+             */
+            items: components["schemas"]["ExpectedOut"][];
+        };
+        /**
+         * ExpectedOut
+         * @description A job that has not ended, and when it is expected to run. Running jobs have no `start`: spans tell theirs.
+         */
+        ExpectedOut: {
+            basis: components["schemas"]["Basis"];
+            /** End */
+            end: string | null;
+            /** Gpus */
+            gpus: number;
+            /** Job */
+            job: string;
+            /**
+             * Latest
+             * @description the end, if the jobs that it depends on take long
+             */
+            latest: string | null;
+            /** Name */
+            name: string;
+            /** Start */
+            start: string | null;
+            /** Submitted At */
+            submitted_at: string;
+            /** User */
+            user: string;
         };
         /** ExperimentDetail */
         ExperimentDetail: {
@@ -3995,6 +4066,11 @@ export interface components {
             attempt: number;
             /** Claimed At */
             claimed_at: string;
+            /**
+             * End
+             * @description what became of the job with it; replaced: the job goes on in other containers; failed: time limits and lost containers too; null: it has not ended
+             */
+            end: ("succeeded" | "failed" | "cancelled" | "replaced") | null;
             /** Finished At */
             finished_at: string | null;
             /** Job */
@@ -8024,6 +8100,37 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    expected_api_v1_timeline_expected_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpectedList"];
                 };
             };
             /** @description Default Response */

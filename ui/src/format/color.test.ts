@@ -28,3 +28,11 @@ test("jobs that run together have colours of their own, and keep them", () => {
   expect(jobs.slice(3).map((id) => jobColor(id, false))).toEqual(before.slice(3));
   expect(before.slice(3)).not.toContain(jobColor("new", false));
 });
+
+test("of more jobs than colours no colour is used more often than it must be", () => {
+  const jobs = Array.from({ length: 2 * LIGHT.length }, (_, index) => `many-${index * 3}`);
+  shareColors(jobs);
+  const uses = new Map<string, number>();
+  for (const color of jobs.map((id) => jobColor(id, false))) uses.set(color, (uses.get(color) ?? 0) + 1);
+  expect([...uses.values()]).toEqual(new Array(LIGHT.length).fill(2));
+});

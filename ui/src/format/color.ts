@@ -17,7 +17,8 @@ function preferred(id: string): number {
 /** Which colour each job has that runs now. */
 let taken = new Map<string, number>();
 
-/** Gives the jobs that run at the same time colours of their own, as far as there are enough; one that has a colour
+/** Gives the jobs that run at the same time colours of their own; of more jobs than colours as few as can be have the
+ * same. One that has a colour
  * keeps it. Every screen calls it before it draws: a job has the same colour on all of them. */
 export function shareColors(running: Iterable<string>) {
   const ids = [...new Set(running)].sort();
@@ -26,13 +27,15 @@ export function shareColors(running: Iterable<string>) {
     const index = taken.get(id);
     if (index !== undefined) next.set(id, index);
   }
-  const used = new Set(next.values());
+  const uses = new Array<number>(LIGHT.length).fill(0);
+  for (const index of next.values()) uses[index] = (uses[index] ?? 0) + 1;
   for (const id of ids) {
     if (next.has(id)) continue;
+    const least = Math.min(...uses);
     let index = preferred(id);
-    for (let tried = 0; tried < LIGHT.length && used.has(index); tried++) index = (index + 1) % LIGHT.length;
+    while (uses[index] !== least) index = (index + 1) % LIGHT.length;
     next.set(id, index);
-    used.add(index);
+    uses[index] = least + 1;
   }
   taken = next;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linesOf, MOST_LINES } from "./telemetry";
+import { binned, linesOf, MOST_LINES } from "./telemetry";
 
 const metrics = ["utilization", "memory_bytes"];
 const gpu = (index: number, points: (number | null)[][], host = "h") => ({
@@ -60,4 +60,27 @@ test("many GPUs are shown by their mean, lowest and highest", () => {
     names: ["mean", "lowest", "highest"],
     data: [[0], [40], [0], [80]],
   });
+});
+
+test("one GPU is drawn in equal parts of time, with gaps where nothing was measured", () => {
+  const telemetry = {
+    metrics: ["utilization"],
+    gpus: [
+      {
+        uuid: "u",
+        host: "h",
+        index: 1,
+        type: "t",
+        memory_bytes: 0,
+        points: [
+          [101, 10],
+          [104, 30],
+          [117, 50],
+          [50, 99],
+        ],
+      },
+    ],
+  } as unknown as Parameters<typeof binned>[0];
+  expect(binned(telemetry, 1, "utilization", 120, 20, 4)).toEqual([20, null, null, 50]);
+  expect(binned(telemetry, 2, "utilization", 120, 20, 2)).toEqual([null, null]);
 });

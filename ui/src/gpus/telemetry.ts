@@ -67,3 +67,27 @@ export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s"
   });
   return { names: ["mean", "lowest", "highest"], data: columnsWithGaps(together, longest, 3) };
 }
+
+/** One metric of one GPU in `bins` equal parts of the time up to `until` (epoch s): the mean of each, null where nothing
+ * was measured. */
+export function binned(
+  telemetry: Pick<Telemetry, "gpus" | "metrics">,
+  gpu: number,
+  metric: Metric,
+  until: number,
+  seconds: number,
+  bins: number,
+): (number | null)[] {
+  const column = telemetry.metrics.indexOf(metric) + 1;
+  const points = telemetry.gpus.find((each) => each.index === gpu)?.points ?? [];
+  const sums = Array.from({ length: bins }, () => ({ sum: 0, count: 0 }));
+  for (const point of points) {
+    const [at, value] = [point[0], point[column]];
+    if (at == null || value == null) continue;
+    const bin = sums[Math.floor(((at - until + seconds) / seconds) * bins)];
+    if (!bin) continue;
+    bin.sum += value;
+    bin.count++;
+  }
+  return sums.map(({ sum, count }) => (count > 0 ? sum / count : null));
+}

@@ -1,20 +1,17 @@
-import { Button, Group } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { Button, Group, useComputedColorScheme } from "@mantine/core";
+import { useInViewport } from "@mantine/hooks";
 import { memo } from "react";
-import { Link } from "react-router";
-import { returnGpu } from "../api/commands";
-import type { Gpu, Host } from "../api/types";
+import type { Host } from "../api/types";
 import { When } from "../format/Elapsed";
 import { plural } from "../format/number";
 import { size } from "../format/size";
-import { lookOf } from "../overview/gpuLook";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Part } from "../shell/Part";
 import { parts } from "../shell/screens";
+import { GpuRows } from "./GpuRows";
 import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
-import { useAfterChange } from "./useAfterChange";
 
 const HostHistory = parts.hostHistory.Component;
 
@@ -28,6 +25,8 @@ interface Props {
 }
 
 export const HostCard = memo(function HostCard({ host, names, open, onToggle }: Props) {
+  const dark = useComputedColorScheme("light") === "dark";
+  const { ref, inViewport } = useInViewport<HTMLElement>();
   const free = host.gpus.filter((gpu) => gpu.state === "free").length;
   const labels = Object.entries(host.labels);
   const facts = [
@@ -39,7 +38,13 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
     `${free} of ${plural(host.gpus.length, "GPU")} free`,
   ].filter(Boolean);
   return (
-    <section className={`card ${classes.host}`} aria-label={`Host ${host.id}`} id={host.id}>
+    <section
+      ref={ref}
+      className={`card ${classes.host}`}
+      style={{ "--rows": host.gpus.length } as React.CSSProperties}
+      aria-label={`Host ${host.id}`}
+      id={host.id}
+    >
       <div className={classes.head}>
         <h2 className={classes.name}>{host.id}</h2>
         <span className={classes.facts}>{facts.join(" · ")}</span>
@@ -111,53 +116,7 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
           <HostHistory host={host.id} />
         </Part>
       )}
-      <ul className={classes.gpus}>
-        {host.gpus.map((gpu) => (
-          <GpuTile key={gpu.uuid} gpu={gpu} host={host} names={names} />
-        ))}
-      </ul>
+      {host.gpus.length > 0 && <GpuRows host={host} names={names} dark={dark} seen={inViewport} />}
     </section>
   );
 });
-
-function GpuTile({ gpu, host, names }: { gpu: Gpu; host: Host; names: Record<string, string> }) {
-  const { kind, text } = lookOf(gpu, host, names);
-  const { memory_bytes, temperature, power_w } = gpu.reading ?? {};
-  const measured = [
-    memory_bytes != null && `${size(memory_bytes)} used`,
-    temperature != null && `${Math.round(temperature)} °C`,
-    power_w != null && `${Math.round(power_w)} W`,
-  ].filter(Boolean);
-  return (
-    <li className={classes.gpu} data-kind={kind} title={gpu.uuid}>
-      <span className={classes.index}>GPU {gpu.index}</span>
-      <span className={classes.kind}>
-        {gpu.type}
-        {gpu.memory_bytes > 0 && ` · ${size(gpu.memory_bytes)}`}
-      </span>
-      {gpu.jobs.map((id) => (
-        <Link key={id} to={`/jobs/${id}`} className={classes.job}>
-          {names[id] ?? id}
-        </Link>
-      ))}
-      {kind !== "job" && <span className={classes.kind}>{text.replace(/^GPU \d+: /, "")}</span>}
-      {measured.length > 0 && <span className={classes.kind}>{measured.join(" · ")}</span>}
-      {gpu.fault && <ReturnButton gpu={gpu} />}
-      {gpu.utilization !== null && (
-        <span className={classes.meter}>
-          <span className={classes.level} style={{ width: `${gpu.utilization}%` }} />
-          <span className={classes.percent}>{Math.round(gpu.utilization)}% busy</span>
-        </span>
-      )}
-    </li>
-  );
-}
-
-function ReturnButton({ gpu }: { gpu: Gpu }) {
-  const back = useMutation({ mutationFn: returnGpu, ...useAfterChange() });
-  return (
-    <Button size="xs" variant="default" loading={back.isPending} onClick={() => back.mutate(gpu)}>
-      Return to service
-    </Button>
-  );
-}

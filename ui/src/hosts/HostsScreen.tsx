@@ -4,6 +4,7 @@ import { useCallback, useDeferredValue, useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "react-router";
 import { runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import type { Host } from "../api/types";
+import { shareColors } from "../format/color";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
@@ -74,6 +75,7 @@ interface ListProps {
 
 /** The first hosts at once, the others as there is time: a hundred of them must not hold up a frame. */
 function HostList({ hosts, names, open, onToggle }: ListProps) {
+  shareColors(hosts.flatMap((host) => host.gpus.flatMap((gpu) => gpu.jobs)));
   const ready = useDeferredValue(hosts, hosts.slice(0, MANY));
   return (
     <div className={classes.hosts}>

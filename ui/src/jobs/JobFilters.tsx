@@ -17,13 +17,26 @@ interface Props {
   /** Empty: all. */
   onChoose: (name: Chosen, value: string) => void;
   onClear: () => void;
+  /** The name of who looks. */
+  me: string;
   counts: Record<string, number>;
   /** What is listed now: its users and labels can be chosen. */
   rows: readonly Job[];
   hosts: readonly string[];
 }
 
-export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, counts, rows, hosts }: Props) {
+export function JobFilters({
+  choice,
+  onGroup,
+  text,
+  onText,
+  onChoose,
+  onClear,
+  me,
+  counts,
+  rows,
+  hosts,
+}: Props) {
   const { group } = choice;
   const users = rows.map((job) => job.user);
   const labels = rows.flatMap((job) => Object.entries(job.labels).map(([key, value]) => `${key}=${value}`));
@@ -52,6 +65,16 @@ export function JobFilters({ choice, onGroup, text, onText, onChoose, onClear, c
         ))}
       </fieldset>
       <div className={classes.chips}>
+        {me && (
+          <button
+            type="button"
+            className={classes.group}
+            aria-pressed={choice.user === me}
+            onClick={() => onChoose("user", choice.user === me ? "" : me)}
+          >
+            Your jobs
+          </button>
+        )}
         {chips.map(({ name, says, any, data }) => (
           <NativeSelect
             key={name}

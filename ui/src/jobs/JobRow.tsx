@@ -19,10 +19,14 @@ interface Props {
   why: string;
   /** The row above says the same. */
   again: boolean;
+  /** Below the line of its sweep: what it tries is told instead of its name. */
+  inGroup: boolean;
 }
 
-export const JobRow = memo(function JobRow({ job, index, measure, selected, onToggle, why, again }: Props) {
+export const JobRow = memo(function JobRow(props: Props) {
+  const { job, index, measure, selected, onToggle, why, again, inGroup } = props;
   const told = plainSentence(why);
+  const tries = Object.entries(job.params ?? {}).map(([name, value]) => `${name}=${value}`);
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>
       <td className={classes.check}>
@@ -36,9 +40,9 @@ export const JobRow = memo(function JobRow({ job, index, measure, selected, onTo
       <td className={classes.state}>
         <StateBadge state={job.state} />
       </td>
-      <td className={classes.name}>
+      <td className={classes.name} data-in-group={inGroup}>
         <Link to={`/jobs/${job.id}`} title={`${job.name} (${job.id}, ${job.container_image})`}>
-          {job.name}
+          {inGroup && tries.length > 0 ? tries.join(" ") : job.name}
         </Link>
       </td>
       <td className={classes.user} title={job.user}>

@@ -2,7 +2,8 @@ import { Button, Group, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
-import { hostsQuery, jobsQuery, LIVE_PAGES } from "../api/queries";
+import { hostsQuery, jobsQuery, LIVE_PAGES, whoQuery } from "../api/queries";
+import type { Sweep } from "../api/types";
 import { MOST } from "../compare/compare";
 import { count } from "../format/number";
 import { useNow } from "../format/useNow";
@@ -11,6 +12,7 @@ import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import { useAddressText, useSetAddress } from "../shell/useAddress";
+import { sweepsQuery } from "../sweeps/queries";
 import { CancelDialog } from "./CancelDialog";
 import { ClusterStrip } from "./ClusterStrip";
 import { EmptyJobs } from "./EmptyJobs";
@@ -21,11 +23,13 @@ import { JobsTable } from "./JobsTable";
 import { canCancel, groupCount } from "./states";
 
 const MINUTE_MS = 60_000;
+const NO_SWEEPS: ReadonlyMap<string, Sweep> = new Map();
 
 export default function JobsScreen() {
   const [address] = useSearchParams();
   const set = useSetAddress();
-  const choice = choiceOf(address);
+  const who = useQuery(whoQuery);
+  const choice = choiceOf(address, who.data);
   const text = useAddressText("q");
   const minute = useNow(MINUTE_MS);
   const query = jobsQuery(filterOf(choice, minute));
@@ -33,12 +37,19 @@ export default function JobsScreen() {
   const queries = useQueryClient();
   const jobs = useInfiniteQuery({
     ...query,
-    enabled: ({ state }) => (state.data?.pages.length ?? 0) <= LIVE_PAGES,
+    // Whose jobs are shown depends on who asks.
+    enabled: ({ state }) => !who.isPending && (state.data?.pages.length ?? 0) <= LIVE_PAGES,
   });
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [cancelling, setCancelling] = useState(false);
 
   const rows = useMemo(() => jobs.data?.pages.flatMap((page) => page.items) ?? [], [jobs.data]);
+  const swept = rows.some((job) => job.sweep !== null);
+  const { data: sweeps } = useQuery({ ...sweepsQuery, enabled: swept });
+  const known = useMemo(
+    () => (sweeps ? new Map(sweeps.items.map((sweep) => [sweep.id, sweep])) : NO_SWEEPS),
+    [sweeps],
+  );
   const still = (jobs.data?.pages.length ?? 0) > LIVE_PAGES;
   const { hasNextPage, isFetching, fetchNextPage } = jobs;
   const onEnd = useCallback(() => {
@@ -68,9 +79,11 @@ export default function JobsScreen() {
           <JobFilters
             choice={choice}
             onGroup={(next) => set("show", next === "all" ? null : next)}
-            onChoose={(name, value) => set(name, value || null)}
+            me={who.data?.name ?? ""}
+            onChoose={(name, value) => set(name, value || (name === "user" ? "" : null))}
             onClear={() => {
-              for (const name of ["user", "label", "host", "ended"]) set(name, null);
+              for (const name of ["label", "host", "ended"]) set(name, null);
+              set("user", "");
             }}
             rows={rows}
             hosts={hosts?.map((host) => host.id) ?? []}
@@ -119,13 +132,23 @@ export default function JobsScreen() {
             rows={rows}
             selected={selected}
             onSelect={setSelected}
+            sweeps={known}
             sort={choice.sort}
             onSort={(sort) => set("sort", sort || null)}
             onEnd={onEnd}
           />
           {rows.length === 0 && (
-            <Text c="dimmed" ta="center" py="xl">
-              No job matches.
+            <Text c="dimmed" ta="center" py="xl" component="div">
+              {choice.user !== "" && choice.user === who.data?.name ? (
+                <>
+                  None of your jobs matches.{" "}
+                  <Button size="compact-sm" variant="subtle" onClick={() => set("user", "")}>
+                    Show everybody's
+                  </Button>
+                </>
+              ) : (
+                "No job matches."
+              )}
             </Text>
           )}
           {jobs.isFetchingNextPage && (

@@ -1,18 +1,22 @@
 import { Checkbox } from "@mantine/core";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { Job, JobSort } from "../api/types";
+import type { Job, JobSort, Sweep } from "../api/types";
 import { useScreenKeys } from "../shell/useShortcuts";
 import { whyOf } from "./failures";
 import { nextSort, type SortColumn } from "./filters";
+import { type Entry, entriesOf, jobsOf, keyOf } from "./groups";
 import { JobRow } from "./JobRow";
 import classes from "./JobsTable.module.css";
+import { SweepRow } from "./SweepRow";
 import { canCancel } from "./states";
 
 interface Props {
   rows: Job[];
   selected: ReadonlySet<string>;
   onSelect: (change: (before: ReadonlySet<string>) => ReadonlySet<string>) => void;
+  /** What is known of the sweeps that the jobs are runs of. */
+  sweeps: ReadonlyMap<string, Sweep>;
   sort: JobSort | "";
   onSort: (sort: JobSort | "") => void;
   /** The last rows come into view. */
@@ -35,7 +39,13 @@ const HEADS: { name: string; sort?: SortColumn; className?: string }[] = [
 ];
 
 /** Only the rows in view, and some around them, are in the document. */
-export function JobsTable({ rows, selected, onSelect, sort, onSort, onEnd }: Props) {
+export function JobsTable({ rows, selected, onSelect, sweeps, sort, onSort, onEnd }: Props) {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  // Another order is asked for to compare jobs: then each stands for itself.
+  const entries = useMemo(
+    () => (sort === "" ? entriesOf(rows, open) : rows.map((job) => ({ job, inGroup: false }) as Entry)),
+    [rows, open, sort],
+  );
   const choosable = rows.filter((job) => canCancel(job.state));
   const count = choosable.filter((job) => selected.has(job.id)).length;
   const frame = useRef<HTMLDivElement>(null);
@@ -46,20 +56,23 @@ export function JobsTable({ rows, selected, onSelect, sort, onSort, onEnd }: Pro
   }, [rows.length > 0]);
 
   const list = useWindowVirtualizer({
-    count: rows.length,
+    count: entries.length,
     estimateSize: () => ROW_PX,
     overscan: 12,
     scrollMargin: top,
     // What the page's head and the table's own cover.
     scrollPaddingStart: 110,
     scrollPaddingEnd: 40,
-    getItemKey: (index) => rows[index]?.id ?? index,
+    getItemKey: (index) => {
+      const entry = entries[index];
+      return entry ? keyOf(entry) : index;
+    },
   });
   const shown = list.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (last >= rows.length - AHEAD) onEnd();
-  }, [last, rows.length, onEnd]);
+    if (last >= entries.length - AHEAD) onEnd();
+  }, [last, entries.length, onEnd]);
 
   const toggle = useCallback(
     (id: string) =>
@@ -70,14 +83,36 @@ export function JobsTable({ rows, selected, onSelect, sort, onSort, onEnd }: Pro
       }),
     [onSelect],
   );
-  useRowKeys(rows, frame, (index) => list.scrollToIndex(index), toggle);
-  const whys = useMemo(() => rows.map(whyOf), [rows]);
+  const toggleAll = useCallback(
+    (ids: string[]) =>
+      onSelect((before) => {
+        const next = new Set(before);
+        const all = ids.every((id) => next.has(id));
+        for (const id of ids) {
+          if (all) next.delete(id);
+          else next.add(id);
+        }
+        return next;
+      }),
+    [onSelect],
+  );
+  const fold = useCallback(
+    (sweep: string) =>
+      setOpen((before) => {
+        const next = new Set(before);
+        if (!next.delete(sweep)) next.add(sweep);
+        return next;
+      }),
+    [],
+  );
+  useRowKeys(entries, frame, (index) => list.scrollToIndex(index), toggleAll);
+  const whys = useMemo(() => entries.map((entry) => (entry.job ? whyOf(entry.job) : "")), [entries]);
   const above = (shown[0]?.start ?? top) - top;
   const below = list.getTotalSize() - ((shown.at(-1)?.end ?? top) - top);
 
   return (
     <div ref={frame} className={`card ${classes.frame}`}>
-      <table className={classes.table} aria-rowcount={rows.length + 1}>
+      <table className={classes.table} aria-rowcount={entries.length + 1}>
         <thead>
           <tr>
             <th className={classes.check}>
@@ -113,21 +148,35 @@ export function JobsTable({ rows, selected, onSelect, sort, onSort, onEnd }: Pro
         <tbody>
           <Space px={above} />
           {shown.map(({ index, key }) => {
-            const job = rows[index];
-            const why = whys[index] ?? "";
-            return (
-              job && (
-                <JobRow
+            const entry = entries[index];
+            if (!entry) return null;
+            if (entry.group) {
+              return (
+                <SweepRow
                   key={key}
-                  job={job}
+                  group={entry.group}
+                  sweep={sweeps.get(entry.group.sweep) ?? null}
                   index={index}
                   measure={list.measureElement}
-                  selected={selected.has(job.id)}
-                  onToggle={toggle}
-                  why={why}
-                  again={why !== "" && whys[index - 1] === why}
+                  selected={selected}
+                  onToggle={toggleAll}
+                  onOpen={fold}
                 />
-              )
+              );
+            }
+            const why = whys[index] ?? "";
+            return (
+              <JobRow
+                key={key}
+                job={entry.job}
+                index={index}
+                measure={list.measureElement}
+                selected={selected.has(entry.job.id)}
+                onToggle={toggle}
+                why={why}
+                again={why !== "" && whys[index - 1] === why}
+                inGroup={entry.inGroup}
+              />
             );
           })}
           <Space px={below} />
@@ -148,10 +197,10 @@ function Space({ px }: { px: number }) {
 
 /** j and k go through the rows: the focus goes to the job's link, so that Enter opens it. x selects the job. */
 function useRowKeys(
-  rows: Job[],
+  entries: Entry[],
   frame: React.RefObject<HTMLElement | null>,
   bring: (index: number) => void,
-  toggle: (id: string) => void,
+  toggle: (ids: string[]) => void,
 ) {
   // The row that is gone to may be drawn only after the list was scrolled.
   const wanted = useRef<number | null>(null);
@@ -169,9 +218,9 @@ function useRowKeys(
     return row && frame.current?.contains(row) ? Number(row.dataset.index) : -1;
   }
   function go(by: number) {
-    if (rows.length === 0) return;
+    if (entries.length === 0) return;
     const from = wanted.current ?? present();
-    const to = Math.min(rows.length - 1, Math.max(0, from + by));
+    const to = Math.min(entries.length - 1, Math.max(0, from + by));
     bring(to);
     const link = linkOf(to);
     wanted.current = link ? null : to;
@@ -181,8 +230,8 @@ function useRowKeys(
     j: () => go(1),
     k: () => go(-1),
     x: () => {
-      const job = rows[present()];
-      if (job) toggle(job.id);
+      const entry = entries[present()];
+      if (entry) toggle(jobsOf(entry).map((job) => job.id));
     },
   });
 }

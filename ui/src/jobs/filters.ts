@@ -1,4 +1,4 @@
-import type { JobSort, JobState } from "../api/types";
+import type { JobSort, JobState, WhoAmI } from "../api/types";
 import { GROUPS, isGroup, type JobGroup } from "./states";
 
 const HOUR_MS = 3_600_000;
@@ -42,14 +42,17 @@ const isEnded = (name: string | null): name is Ended => name !== null && Object.
 const isSort = (name: string): name is JobSort =>
   (COLUMNS as readonly string[]).includes(name.replace(/^-/, ""));
 
-export function choiceOf(address: URLSearchParams): JobsChoice {
+/** `who`: who asks. Users see their own jobs unless the address says whose: those who run the service, and those who
+ * only look, have none of their own to look for. An address with `user=` is of everybody's. */
+export function choiceOf(address: URLSearchParams, who?: Pick<WhoAmI, "name" | "role">): JobsChoice {
+  const own = who?.role === "user" ? who.name : "";
   const show = address.get("show");
   const ended = address.get("ended");
   const sort = address.get("sort") ?? "";
   return {
     group: isGroup(show) ? show : "all",
     text: address.get("q")?.trim() ?? "",
-    user: address.get("user") ?? "",
+    user: address.get("user") ?? own,
     label: address.get("label") ?? "",
     host: address.get("host") ?? "",
     ended: isEnded(ended) ? ended : "",

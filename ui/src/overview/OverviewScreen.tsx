@@ -1,7 +1,9 @@
 import { Button, Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
+import type { Job } from "../api/types";
 import { EmptyJobs } from "../jobs/EmptyJobs";
 import { groupCount } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -15,12 +17,14 @@ import { GpuMap } from "./GpuMap";
 import classes from "./OverviewScreen.module.css";
 import { Queue } from "./Queue";
 
+const NO_NAMES = {};
 const PastCharts = parts.pastCharts.Component;
 
 export default function OverviewScreen() {
   const cluster = useQuery(clusterQuery);
   const hosts = useQuery(watchedHostsQuery);
-  // Only for what is said under the pointer: after what is seen.
+  const [pointed, setPointed] = useState<Job | null>(null);
+  // After what is seen first.
   const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
   const error = cluster.error ?? hosts.error;
   const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);
@@ -50,14 +54,14 @@ export default function OverviewScreen() {
           {never && <EmptyJobs />}
           <div className={classes.columns}>
             <div className={classes.stack}>
-              <GpuMap hosts={hosts.data} names={names.data ?? {}} />
+              <GpuMap hosts={hosts.data} names={names.data ?? NO_NAMES} pointed={pointed} />
               {!never && (
                 <Part what="panel" fallback={<Skeleton height={560} />}>
                   <PastCharts used={cluster.data.gpus_used} gpus={cluster.data.gpus} />
                 </Part>
               )}
             </div>
-            <Queue waiting={groupCount("waiting", cluster.data.jobs)} />
+            <Queue waiting={groupCount("waiting", cluster.data.jobs)} onPoint={setPointed} />
           </div>
         </div>
       )}

@@ -1,13 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { queueQuery } from "../api/queries";
+import type { Job } from "../api/types";
 import { count, plainSentence, plural } from "../format/number";
 import { Starts } from "../jobs/Expected";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import classes from "./OverviewScreen.module.css";
 
+interface Props {
+  waiting: number;
+  /** A job is pointed at, or has the focus; null: none. */
+  onPoint: (job: Job | null) => void;
+}
+
 /** Who waits, longest first, and why. */
-export function Queue({ waiting }: { waiting: number }) {
+export function Queue({ waiting, onPoint }: Props) {
   const { data, error, refetch } = useQuery(queueQuery);
   const rest = waiting - (data?.items.length ?? 0);
   return (
@@ -24,7 +31,13 @@ export function Queue({ waiting }: { waiting: number }) {
       )}
       <ol className={classes.queue}>
         {data?.items.map((job) => (
-          <li key={job.id}>
+          <li
+            key={job.id}
+            onPointerEnter={() => onPoint(job)}
+            onPointerLeave={() => onPoint(null)}
+            onFocus={() => onPoint(job)}
+            onBlur={() => onPoint(null)}
+          >
             <Link to={`/jobs/${job.id}`} className={classes.job}>
               {job.name}
             </Link>{" "}

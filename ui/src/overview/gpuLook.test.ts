@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Gpu } from "../api/types";
-import { fillOf, lookOf, mostWatts } from "./gpuLook";
+import { fillOf, lookOf, mostWatts, runsOf } from "./gpuLook";
 
 const gpu = (fields: Partial<Gpu>): Gpu => ({
   uuid: "u",
@@ -54,4 +54,11 @@ test("where nothing was measured a square is full", () => {
   expect([fillOf(gpu({}), "busy", 0), fillOf(gpu({}), "memory", 0), fillOf(gpu({}), "power", 0)]).toEqual([
     100, 100, 100,
   ]);
+});
+
+test("neighbours with the same jobs are one run, within a line", () => {
+  const jobs = ["a", "a", "", "", "b", "a"].map((id, index) => gpu({ index, jobs: id ? [id] : [] }));
+  const runs = (line: number) => runsOf(jobs, line).map((run) => run.map((each) => each.index));
+  expect(runs(8)).toEqual([[0, 1], [2, 3], [4], [5]]);
+  expect(runs(3)).toEqual([[0, 1], [2], [3], [4], [5]]);
 });

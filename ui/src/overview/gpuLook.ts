@@ -43,3 +43,14 @@ const share = (part: number | null | undefined, whole: number) =>
 
 export const mostWatts = (hosts: readonly Pick<Host, "gpus">[]) =>
   hosts.reduce((most, host) => host.gpus.reduce((m, gpu) => Math.max(m, gpu.reading?.power_w ?? 0), most), 0);
+
+/** GPUs that stand beside each other and have the same jobs, on lines of `line` GPUs. */
+export function runsOf(gpus: readonly Gpu[], line: number): Gpu[][] {
+  const runs: Gpu[][] = [];
+  for (const [at, gpu] of gpus.entries()) {
+    const run = runs.at(-1);
+    if (run && at % line !== 0 && run[0]?.jobs.join() === gpu.jobs.join()) run.push(gpu);
+    else runs.push([gpu]);
+  }
+  return runs;
+}

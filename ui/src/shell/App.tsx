@@ -16,6 +16,7 @@ const SweepsScreen = screens.sweeps.Component;
 const SweepScreen = screens.sweep.Component;
 const CompareScreen = screens.compare.Component;
 const UsageScreen = screens.usage.Component;
+const PeopleScreen = screens.people.Component;
 const EventsScreen = screens.events.Component;
 const SettingsScreen = screens.settings.Component;
 const SubmitScreen = screens.submit.Component;
@@ -54,6 +55,7 @@ function Screens() {
         <Route path="policy" element={<PolicyScreen />} />
         <Route path="usage" element={<UsageScreen />} />
         <Route path="events" element={<EventsScreen />} />
+        <Route path="people" element={<PeopleScreen />} />
         <Route path="settings" element={<SettingsScreen />} />
         <Route path="*" element={<Missing />} />
       </Routes>

@@ -9,5 +9,6 @@ export const SCREENS = [
   { to: "/usage", name: "Usage" },
   { to: "/events", name: "Events" },
   { to: "/submit", name: "Submit" },
+  { to: "/people", name: "People" },
   { to: "/settings", name: "Settings" },
 ];

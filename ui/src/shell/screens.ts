@@ -1,5 +1,5 @@
 import { queryClient } from "../api/access";
-import { clusterQuery, hostsQuery, jobQuery, jobsQuery, runningNamesQuery } from "../api/queries";
+import { clusterQuery, hostsQuery, jobQuery, jobsQuery, runningNamesQuery, whoQuery } from "../api/queries";
 import { wholeMinute } from "../format/useNow";
 import { choiceOf, filterOf } from "../jobs/filters";
 import { Code } from "./code";
@@ -17,6 +17,7 @@ export const screens = {
   policy: new Code("policy", () => import("../policy/PolicyScreen")),
   usage: new Code("usage", () => import("../usage/UsageScreen")),
   events: new Code("events", () => import("../events/EventsScreen")),
+  people: new Code("people", () => import("../people/PeopleScreen")),
   settings: new Code("settings", () => import("../settings/SettingsScreen")),
 };
 
@@ -70,8 +71,10 @@ export function begin({ pathname, search }: Pick<Location, "pathname" | "search"
   } else if (isScreen(name)) {
     void screens[name].prefetch();
     if (name === "jobs") {
-      const choice = choiceOf(new URLSearchParams(search));
-      void queryClient.prefetchInfiniteQuery(jobsQuery(filterOf(choice, wholeMinute())));
+      void queryClient.prefetchQuery(whoQuery).then(() => {
+        const choice = choiceOf(new URLSearchParams(search), queryClient.getQueryData(whoQuery.queryKey));
+        return queryClient.prefetchInfiniteQuery(jobsQuery(filterOf(choice, wholeMinute())));
+      });
       void queryClient.prefetchQuery(hostsQuery);
     }
     if (name === "hosts") {

@@ -10,6 +10,7 @@ export const SHORTCUTS = [
   { keys: "g p", does: "policy", to: "/policy" },
   { keys: "g u", does: "usage", to: "/usage" },
   { keys: "g e", does: "events", to: "/events" },
+  { keys: "g m", does: "people", to: "/people" },
   { keys: "g s", does: "settings", to: "/settings" },
   { keys: "j", does: "next job of the list", to: "" },
   { keys: "k", does: "job before it", to: "" },

@@ -7,6 +7,7 @@ import { useNavigate } from "react-router";
 import { ApiError } from "../api/client";
 import { submitJob } from "../api/commands";
 import { keys } from "../api/keys";
+import { DropCode, type SentCode } from "../code/DropCode";
 import { CopyButton } from "../shell/CopyButton";
 import { Icon } from "../shell/Icon";
 import { asCurl } from "./copies";
@@ -15,7 +16,7 @@ import { idempotencyKey } from "./idempotencyKey";
 import { OptionalFields } from "./OptionalFields";
 import { Outlook } from "./Outlook";
 import classes from "./SubmitForm.module.css";
-import { EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "./values";
+import { digestOf, EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "./values";
 
 /** Says what is wrong with a field of NAME=value lines. */
 function pairsFault(text: string): string | null {
@@ -65,6 +66,20 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     form.getInputNode(FIVE.find((field) => field in known) ?? "")?.focus();
     if (Object.keys(known).some((field) => !FIVE.includes(field))) setFolded(false);
     return Object.keys(known).length > 0 ? rest.join("; ") : error.message;
+  }
+
+  /** A job that runs what was sent; fields that are empty say what suits it. */
+  function take({ digest, picked, image }: SentCode) {
+    const { more, name, type, container_image, command } = form.values;
+    const [only, ...others] = picked.files;
+    const script = others.length === 0 && only?.path.endsWith(".py") ? `python ${only.path}` : "";
+    form.setValues({
+      more: { ...more, code: { digest } },
+      name: name || picked.name.replace(/\.py$/, ""),
+      type: type || "Pytorch",
+      container_image: container_image || image,
+      command: command || script,
+    });
   }
 
   function send(values: Values) {
@@ -136,6 +151,14 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
         />
         {json === null ? (
           <>
+            <DropCode
+              digest={digestOf(form.values)}
+              onSent={take}
+              onRemove={() => {
+                const { code: _, ...more } = form.values.more;
+                form.setFieldValue("more", more);
+              }}
+            />
             <FiveFields form={form} />
             <OptionalFields form={form} folded={folded} onFold={setFolded} />
           </>

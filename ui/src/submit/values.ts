@@ -126,6 +126,8 @@ export function toBody(values: Values): JobBody {
   }
   if (values.elastic) body.elastic = true;
   if (values.launcher) body.launcher = values.launcher as JobBody["launcher"];
+  // As `schedulearn run` does it: code on one GPU needs none.
+  else if (values.more.code && !values.elastic && Number(values.required_gpus) <= 1) body.launcher = "none";
   if (values.deadline) body.deadline = new Date(values.deadline).toISOString();
   if (values.shm_size) body.shm_size = values.shm_size;
   if (values.memory) body.memory = values.memory;
@@ -136,6 +138,13 @@ export function toBody(values: Values): JobBody {
   if (values.env.trim()) body.env = parsePairs(values.env);
   if (values.labels.trim()) body.labels = parsePairs(values.labels);
   return body;
+}
+
+/** The digest of the code that a job runs; empty: it brings none, or names a git repository. */
+export function digestOf(values: Pick<Values, "more">): string {
+  const { code } = values.more;
+  if (typeof code === "string") return code;
+  return code && "digest" in code && typeof code.digest === "string" ? code.digest : "";
 }
 
 /** The names of the variables whose values are hidden. */

@@ -11,10 +11,10 @@ import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import { useSetAddress } from "../shell/useAddress";
 import classes from "../usage/UsageTable.module.css";
+import { Coordinates } from "./Coordinates";
 import { cancelSweep, retrySweep, sweepQuery } from "./queries";
-import { bestFirst, shownValue } from "./runs";
+import { bestFirst, shownCounts, shownValue } from "./runs";
 import { SweepBadge } from "./SweepBadge";
-import { shownCounts } from "./SweepsScreen";
 
 const GOALS = { "": "as the sweep says", min: "less is better", max: "more is better" };
 
@@ -66,6 +66,7 @@ export default function SweepScreen() {
           onChange={(event) => set("order", event.currentTarget.checked ? "best" : "")}
         />
       </Group>
+      <Coordinates sweep={data} />
       <RunsTable sweep={data} runs={runs} />
       {data.next !== null && (
         <Text size="sm" c="dimmed" mt="sm">

@@ -2,12 +2,12 @@ import { Code, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { Sweep } from "../api/types";
-import { plural } from "../format/number";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import classes from "../usage/UsageTable.module.css";
 import { sweepsQuery } from "./queries";
+import { shownCounts } from "./runs";
 import { SweepBadge } from "./SweepBadge";
 
 export default function SweepsScreen() {
@@ -63,10 +63,4 @@ function SweepsTable({ sweeps }: { sweeps: Sweep[] }) {
       </table>
     </section>
   );
-}
-
-/** "12 runs: 3 active, 8 succeeded, 1 failed". */
-export function shownCounts({ runs, counts }: Sweep): string {
-  const told = Object.entries(counts).filter(([, number]) => number > 0);
-  return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
 }

@@ -1,4 +1,5 @@
-import type { JobState, Run, SweepState } from "../api/types";
+import type { JobState, Run, Sweep, SweepState } from "../api/types";
+import { plural } from "../format/number";
 
 /** A job's state that looks like it: one language of icons and colours. */
 export const LOOKS_LIKE: Record<SweepState | Run["state"], JobState> = {
@@ -31,3 +32,9 @@ export function bestFirst(runs: Run[], goal: "min" | "max"): Run[] {
 /** A logged value: six digits that count, small ones with an exponent. */
 export const shownValue = (value: number | null) =>
   value === null ? "" : String(Number(value.toPrecision(6)));
+
+/** "12 runs: 3 active, 8 succeeded, 1 failed". */
+export function shownCounts({ runs, counts }: Pick<Sweep, "runs" | "counts">): string {
+  const told = Object.entries(counts).filter(([, number]) => number > 0);
+  return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
+}

@@ -1,23 +1,54 @@
-import { Button, Group, SegmentedControl, Text, Tooltip } from "@mantine/core";
+import { Button, Group, NativeSelect, SegmentedControl, Text, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { useSearchParams } from "react-router";
-import { timelineQuery } from "../api/queries";
+import { expectedQuery, timelineQuery } from "../api/queries";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
 import { shareColors } from "../format/color";
+import { plural } from "../format/number";
 import { duration, when } from "../format/time";
 import { useNow } from "../format/useNow";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
+import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { addressOf, loadedFor, SPANS, type SpanName, windowOf } from "./address";
-import { focusOf, lanesOf, moved, type Window, zoomed } from "./lanes";
+import { Legend } from "./Legend";
+import {
+  filtered,
+  focusOf,
+  isBarState,
+  lanesOf,
+  moved,
+  rowsOf,
+  STATES,
+  type Window,
+  waitingLanes,
+  zoomed,
+} from "./lanes";
 import { TimelineCanvas } from "./TimelineCanvas";
+
+/** So many jobs that wait have a lane: the GPUs stay in view. */
+const MOST_WAITING = 10;
 
 export default function TimelineScreen() {
   const [address, setAddress] = useSearchParams();
+  const set = useSetAddress();
+  const text = useAddressText("q");
+  const show = address.get("show");
+  const state = isBarState(show) ? show : "";
+  /** What narrows the bars stays in the address. */
+  const setWindow = useCallback(
+    (window: Record<string, string>) => {
+      const next = new URLSearchParams(location.search);
+      for (const name of ["span", "from", "to"]) next.delete(name);
+      for (const [name, value] of Object.entries(window)) next.set(name, value);
+      setAddress(next, { replace: true });
+    },
+    [setAddress],
+  );
   const now = useNow();
   const given = windowOf(address, now);
   const [dragged, setDragged] = useState<Window | null>(null);
@@ -25,17 +56,29 @@ export default function TimelineScreen() {
   const [settled] = useDebouncedValue(dragged, 300);
   useEffect(() => {
     if (!settled) return;
-    setAddress(addressOf(settled), { replace: true });
+    setWindow(addressOf(settled));
     setDragged((current) => (current === settled ? null : current));
-  }, [settled, setAddress]);
+  }, [settled, setWindow]);
 
   const loaded = loadedFor(shown, now);
   const { data, error, refetch } = useQuery(timelineQuery(loaded.from, loaded.to));
-  const lanes = useMemo(() => {
+  const live = loaded.to === null;
+  const { data: foreseen } = useQuery({ ...expectedQuery, enabled: live });
+  const items = live ? foreseen?.items : undefined;
+  const all = useMemo(() => {
     if (!data) return [];
-    shareColors(data.spans.filter((span) => span.finished_at === null).map((span) => span.job));
-    return lanesOf(data);
-  }, [data]);
+    // Only what is of now tells who runs: the past must not take the colours away from the other screens.
+    if (live) shareColors(data.spans.filter((span) => span.finished_at === null).map((span) => span.job));
+    return lanesOf(data, items);
+  }, [data, items, live]);
+  const waiting = useMemo(
+    () => filtered(waitingLanes(items ?? []), text.settled, state),
+    [items, text.settled, state],
+  );
+  const lanes = useMemo(
+    () => rowsOf([...waiting.slice(0, MOST_WAITING), ...filtered(all, text.settled, state)]),
+    [all, waiting, text.settled, state],
+  );
   const markers = usePolicyMarkers();
   const around = focusOf(shown, now);
   const buttons = [
@@ -56,7 +99,7 @@ export default function TimelineScreen() {
             value={dragged ? "" : given.name}
             onChange={(name) => {
               setDragged(null);
-              setAddress({ span: name as SpanName }, { replace: true });
+              setWindow({ span: name as SpanName });
             }}
           />
           {buttons.map(({ name, text, change }) => (
@@ -77,7 +120,32 @@ export default function TimelineScreen() {
     >
       {error && <ErrorNotice title="The timeline can't be read" error={error} retry={refetch} />}
       {!data && !error && <Loading />}
-      {data && lanes.length === 0 && <p>No GPU yet: add a host, or serve with --simulate-gpus.</p>}
+      {data && all.length === 0 && <p>No GPU yet: add a host, or serve with --simulate-gpus.</p>}
+      {all.length > 0 && (
+        <Group gap={8} mb="sm">
+          <TextInput
+            size="xs"
+            w={230}
+            aria-label="Job, user or host contains"
+            placeholder="Job, user or host"
+            data-search
+            leftSection={<Icon name="search" />}
+            value={text.typed}
+            onChange={(event) => text.type(event.currentTarget.value)}
+          />
+          <NativeSelect
+            size="xs"
+            aria-label="State"
+            data={[
+              { value: "", label: "any state" },
+              ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
+            ]}
+            value={state}
+            onChange={(event) => set("show", event.currentTarget.value || null)}
+          />
+        </Group>
+      )}
+      {all.length > 0 && lanes.length === 0 && <p>Nothing in this time matches.</p>}
       {data && lanes.length > 0 && (
         <section className="card" style={{ padding: 12 }} aria-label="Timeline">
           <TimelineCanvas
@@ -87,13 +155,16 @@ export default function TimelineScreen() {
             markers={markers}
             onWindow={setDragged}
           />
+          <Legend />
         </section>
       )}
       {data && (
         <Text size="sm" c="dimmed" mt="sm">
-          {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}. Drag to move, Ctrl and the
-          wheel to zoom, click a bar for its job. The pale beginning of a bar is the time until its container
-          ran.
+          {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}.{" "}
+          {waiting.length > MOST_WAITING &&
+            `${plural(waiting.length - MOST_WAITING, "more job")} wait behind those that are shown. `}
+          Drag to move, Ctrl and the wheel to zoom, click a bar for its job. By keyboard: arrows go from job
+          to job, with Shift in time.
         </Text>
       )}
       {data && !data.complete && (

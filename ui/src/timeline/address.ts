@@ -2,6 +2,9 @@ import type { Window } from "./lanes";
 
 const HOUR_MS = 3_600_000;
 
+/** So much of a length up to now is shown of what comes. */
+const AHEAD = 0.15;
+
 export const SPANS = {
   "1h": HOUR_MS,
   "6h": 6 * HOUR_MS,
@@ -19,7 +22,7 @@ export function windowOf(address: URLSearchParams, now: number): { window: Windo
   const given = address.get("span") ?? "";
   const name = Object.hasOwn(SPANS, given) ? (given as SpanName) : "24h";
   const length = SPANS[name];
-  return { window: { from: now - length, to: now + length * 0.02 }, name };
+  return { window: { from: now - length, to: now + length * AHEAD }, name };
 }
 
 export function addressOf({ from, to }: Window): Record<string, string> {

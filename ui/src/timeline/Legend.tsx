@@ -1,0 +1,23 @@
+import classes from "./Legend.module.css";
+
+const SIGNS = [
+  { look: "job", text: "a job, one colour each" },
+  { look: "failed", text: "failed" },
+  { look: "cancelled", text: "cancelled" },
+  { look: "starting", text: "GPU held, container not yet running" },
+  { look: "foreseen", text: "expected" },
+  { look: "policy", text: "policy changed" },
+] as const;
+
+/** What the looks of the timeline mean. */
+export function Legend() {
+  return (
+    <ul className={classes.legend} aria-label="Legend">
+      {SIGNS.map(({ look, text }) => (
+        <li key={look}>
+          <span className={classes.sample} data-look={look} aria-hidden /> {text}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import termios
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from clusters import wait_for
 from services import COMMAND, Service
+from terminals import read_until, type_in
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,14 @@ def test_it_has_the_directory_and_the_variables_of_its_job(service: Service, job
 def test_pipes_carry_every_byte_and_their_end(service: Service, job: str) -> None:
     sent = os.urandom(1_000_000)
     command = [COMMAND, "exec", job, "--", "sh", "-c", "cat; echo done >&2"]
-    done = subprocess.run(command, input=sent, capture_output=True, env=_env(service), timeout=60, check=True)
+    done = subprocess.run(
+        command,
+        input=sent,
+        capture_output=True,
+        env=env_of(service),
+        timeout=60,
+        check=True,
+    )
     assert done.stdout == sent
     assert done.stderr == b"done\n"
 
@@ -52,7 +58,13 @@ def test_what_no_longer_is_read_ends(service: Service, job: str) -> None:
     mark = f"10{uuid.uuid4().int % 10**12}"
     script = f"yes {mark}"
     command = f"{COMMAND} exec {job} -- {script} | head -n 1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, env=_env(service), timeout=60, check=True)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        env=env_of(service),
+        timeout=60,
+        check=True,
+    )
     assert done.stdout.decode() == f"{mark}\n"
     wait_for(lambda: not _running(f"yes\0{mark}"), what="its end")
 
@@ -95,7 +107,7 @@ def test_what_can_not_be_is_said(service: Service, job: str) -> None:
 
 class TestTerminal:
     def test_a_shell_is_typed_into_and_resized_and_hears_ctrl_c(self, service: Service, job: str) -> None:
-        with terminal(service, "exec", job) as (fd, client):
+        with service.window("exec", job) as (fd, client):
             type_in(fd, "echo $((6*7)) $(stty size)\n")
             read_until(fd, "42 24 80")
             termios.tcsetwinsize(fd, (33, 101))
@@ -113,10 +125,14 @@ class TestTerminal:
 
     def test_a_terminal_that_is_closed_leaves_nothing(self, service: Service, job: str) -> None:
         mark = f"10{uuid.uuid4().int % 10**12}"
-        with terminal(service, "exec", job) as (fd, _):
+        with service.window("exec", job) as (fd, _):
             type_in(fd, f"nohup sleep {mark} >/dev/null 2>&1 &\n")
             wait_for(lambda: _running(f"sleep\0{mark}"), what="the command")
         wait_for(lambda: not _running(mark), what="its end")
+
+
+def env_of(service: Service) -> dict[str, str]:
+    return {**service.env, "SCHEDULEARN_URL": service.url}
 
 
 def _running(text: str) -> list[str]:
@@ -132,34 +148,11 @@ def _running(text: str) -> list[str]:
     return found
 
 
-def _env(service: Service) -> dict[str, str]:
-    return {**service.env, "SCHEDULEARN_URL": service.url}
-
-
-@contextmanager
-def terminal(service: Service, *arguments: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A command in a terminal of 80 columns and 24 rows, which is closed at the end."""
-    master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (24, 80))
-    client = subprocess.Popen(
-        [COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=_env(service), start_new_session=True
-    )
-    os.close(slave)
-    try:
-        yield master, client
-    finally:
-        os.close(master)
-        if client.poll() is None:
-            client.send_signal(signal.SIGHUP)  # as a terminal does that closes
-        client.wait(30)
-
-
-def type_in(fd: int, text: str) -> None:
-    os.write(fd, text.encode())
-
-
-def read_until(fd: int, text: str) -> str:
-    seen = ""
-    while text not in seen:
-        seen += os.read(fd, 4096).decode(errors="replace")
-    return seen
+def test_top_shows_the_processes_of_a_job(service: Service, job: str) -> None:
+    done = service.run("top", job)
+    assert done.out.startswith(f"job {job}, rank 0 on ")
+    assert "sleep 1000" in done.out
+    seen = service.run("top", job, "--rank", "0", "--json").json
+    assert "sleep 1000" in {each["command"] for each in seen["processes"]}
+    assert "no rank 3" in service.run("top", job, "--rank", "3", code=1).err
+    assert "goes with a JOB" in service.run("top", "--rank", "3", code=2).err

@@ -203,6 +203,7 @@ class Fleet:
             image_source=fetch,
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
             on_stray_files=partial(self._tell_stray_files, host_id),
+            driver=partial(self._monitor.driver, host_id),
         )
         with self._lock:
             self._directory.replace({**self.agents, host_id: agent})

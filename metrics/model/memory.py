@@ -27,9 +27,9 @@ class MemoryFit:
 
 
 def samples_that_fit(peaks: Mapping[int, float], held: float, tried: int, asked: float, room: float) -> MemoryFit:
-    """After a pass of `tried` samples (>= 1) did not fit into `room` bytes. `peaks`: samples of passes that fitted -> the
-    most bytes that they took; `held`: bytes before the pass that failed; `asked`: bytes that it had and wanted then."""
-    sizes = sorted(size for size in peaks if 0 < size)
+    """After a pass of `tried` samples (>= 1) did not fit into `room` bytes. `peaks`: samples of passes that fitted ->
+    the most bytes they took; `held`: bytes before the pass that failed; `asked`: bytes that it had and wanted then."""
+    sizes = sorted(size for size in peaks if size > 0)
     small, large = (sizes[0], sizes[-1]) if sizes else (0, 0)
     if small < large and peaks[large] > peaks[small]:
         each = (peaks[large] - peaks[small]) / (large - small)

@@ -28,7 +28,8 @@ def test_the_service_reads_gpus_without_cuda(tmp_path: Path) -> None:
 def test_the_probe_imports_nothing_that_could_load_cuda(tmp_path: Path) -> None:
     library = build_library(tmp_path / "library")
     code = (
-        "import sys; from schedulearn.metrics.probe.nvml import NvmlReader; r = NvmlReader(); r.inventory(); r.sample()\n"
+        "import sys; from schedulearn.metrics.probe.nvml import NvmlReader\n"
+        "reader = NvmlReader(); reader.inventory(); reader.sample()\n"
         "modules = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(modules & {'torch', 'cupy', 'tensorflow', 'numba', 'cuda', 'numpy'}))\n"
         "print(sorted({l.rpartition('/')[2].strip() for l in open('/proc/self/maps') if '.so' in l}))"

@@ -9,8 +9,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from bench.gpu.machine import JOB, PATIENCE_S, VARIANTS, Machine, found_in, started, trained
+from bench.gpu.machine import JOB, PATIENCE_S, Machine, found_in, started, trained
 from bench.gpu.report import Check, passed
+from bench.gpu.variants import VARIANTS
 
 ROUNDS = 5
 

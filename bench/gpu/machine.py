@@ -23,8 +23,6 @@ ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / "bench/gpu/train.py"
 JOB = {"SCHEDULEARN_JOB_ID": "gpu-check", "SCHEDULEARN_REPORT_INTERVAL": "3600"}
 PATIENCE_S = 900
-VARIANTS = ("plain", "bf16", "fp16", "channels-last", "compile", "graph")
-"""Of a step."""
 
 
 @dataclass(frozen=True)

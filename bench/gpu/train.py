@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from torch.utils.data import Dataset
 
 import schedulearn.worker.torch as worker
-from bench.gpu.machine import VARIANTS
 from bench.gpu.models import WORKLOADS
+from bench.gpu.variants import VARIANTS
 from schedulearn.worker.batch import noise_meter
 
 

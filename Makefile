@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup run demo test test-hosts test-training test-schema test-page screenshots check lint unit lock ui images wheel clean bench
+.PHONY: help setup run demo test test-hosts test-training test-schema test-page screenshots gpu-check check lint unit lock ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-schema  20,000 requests by the description of the API, without a token and with it; half an hour"
 	@echo "make test-page  five minutes of live updates in one page, whose memory must not grow"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
+	@echo "make gpu-check  all that only a real GPU can show, as a table; docs/gpu.md"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
 	@echo "make bench   measure the budgets of docs/performance.md"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
@@ -59,6 +60,9 @@ test-page: setup $(VENV)/.dev
 
 screenshots: setup $(VENV)/.dev
 	@$(BIN)/python tests/browser/screenshots.py $(ARGS)
+
+gpu-check:
+	@scripts/gpu-check.sh $(ARGS)
 
 lint: $(VENV)/.dev
 	@scripts/test.sh $(BIN) --lint-only

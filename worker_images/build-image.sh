@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the worker image schedulearn/horovod-<flavour> by the Docker Engine at DOCKER_HOST.
 #
-#   build-image.sh [cpu|cuda|keras|tensorflow|mxnet]
+#   build-image.sh [cpu|cuda|keras|keras-cuda|tensorflow|mxnet]
 #
 # cpu and cuda are PyTorch, keras Keras 3 on PyTorch. Returns at once when the image was made from the same files and
 # versions. What takes long is taken from the cache when it fits the base image (same Python, C library and processor): the
@@ -38,8 +38,7 @@ build() {
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/schedulearn-image.XXXXXX")
     local old
     plan
-    have_base "$BUILD_BASE" 0 "$after_base"
-    have_base "$BASE" "$after_base" "$after_base"
+    have_base "$BASE" 0 "$after_base"
     fill_context "$scratch"
     old=$(docker image inspect --format '{{.Id}}' "$image" 2>/dev/null || true)
     # The builder stage by itself first, so that the wheel can be taken out of it; the second build finds it all done.
@@ -56,7 +55,7 @@ build() {
 plan() { # at which percent each part ends: by the seconds that it took when measured, of those parts that are to do
     local base_seconds=0 download_seconds=0 final_seconds=35 total
     wheel_seconds=1
-    docker image inspect "$BUILD_BASE" >/dev/null 2>&1 || base_seconds=65
+    docker image inspect "$BASE" >/dev/null 2>&1 || base_seconds=65
     compgen -G "$cache/wheels/pip-*-$(requirements_hash)" >/dev/null || download_seconds=10
     compgen -G "$cache/wheels/horovod$HOROVOD_VERSION-*-$FRAMEWORK*" >/dev/null || wheel_seconds=$WHEEL_SECONDS
     total=$((base_seconds + download_seconds + PIP_SECONDS + wheel_seconds + 10 + final_seconds))
@@ -77,11 +76,11 @@ fill_context() { # folder
     local context=$1 theirs mine house wheel
     for wheel in "${files[@]}" Dockerfile examples; do cp -r "$here/$wheel" "$context/"; done
     mkdir -p "$context/cache/wheels"
-    theirs=$(docker run --rm "$BUILD_BASE" python3 -c "$describe_python")
+    theirs=$(docker run --rm "$BASE" python3 -c "$describe_python")
     mine=$("$python" -c "$describe_python" || true)
     echo "the base image has $theirs, this machine $mine" >>"$log"
     # A wheel that is good for an older C library is good for a newer one, not the other way round.
-    if [ "$FLAVOUR" != cuda ] && [ "${theirs% *}" = "${mine% *}" ] &&
+    if [ -z "$CUDA" ] && [ "${theirs% *}" = "${mine% *}" ] &&
         printf '%s\n' "${mine##* }" "${theirs##* }" | sort --check=quiet --version-sort; then
         house=$cache/wheels/pip-${mine%% *}-$(requirements_hash)
         if [ -d "$house" ] || download "$house"; then cp -r "$house" "$context/cache/wheels/pip"; fi
@@ -146,7 +145,7 @@ docker_build() { # from to option...
         progress $((phase_from + (phase_to - phase_from) * elapsed / expected)) "$message"
     }
     progress "$from" "$message"
-    local arguments=(--network host --force-rm --build-arg "BUILD_BASE=$BUILD_BASE" --build-arg "BASE=$BASE")
+    local arguments=(--network host --force-rm --build-arg "BASE=$BASE")
     arguments+=(--build-arg "FLAVOUR=$FLAVOUR" --build-arg "SYSTEM_PACKAGES=$SYSTEM_PACKAGES")
     local name
     for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL {HTTP,HTTPS,NO}_PROXY {http,https,no}_proxy; do

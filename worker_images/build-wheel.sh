@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compile Horovod for one framework and Gloo (and NCCL, where PyTorch has CUDA and nvcc is there) once, and keep the wheel.
+# Compile Horovod for one framework and Gloo once, and keep the wheel. Flavours with CUDA get NCCL too: the CUDA compiler
+# comes as packages of pip, of the CUDA version that the framework was made with, and no GPU is needed.
 #
 #   PYTHON=/path/to/venv/bin/python build-wheel.sh [flavour]
 #
@@ -13,21 +14,23 @@ use_flavour "${1:-cpu}"
 describe=$(
     cat <<'PY'
 import importlib.metadata, importlib.util, os, platform, runpy, shutil, sys
-framework, distribution = sys.argv[1:]
+framework, distribution, cuda = sys.argv[1:]
 version = importlib.metadata.version(distribution)
 ops = "gloo"
 if framework == "torch":
     # Not `import torch`, which takes seconds.
     torch = runpy.run_path(os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "version.py"))
     version = torch["__version__"].replace("+", ".")
-    ops = "nccl" if torch["cuda"] and shutil.which("nvcc") else "gloo"
+    if cuda and not torch["cuda"]:
+        sys.exit(f"PyTorch {version} was made without CUDA")
+    ops = "nccl" if torch["cuda"] and (cuda or shutil.which("nvcc")) else "gloo"
 tag = "cp%d%d" % sys.version_info[:2]
 glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
 print(f"{tag}-{framework}{version}-{ops}-glibc{glibc}-{platform.machine()}")
 PY
 )
-key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" "$FRAMEWORK" "$DISTRIBUTION" 2>/dev/null) || {
-    echo "error: $DISTRIBUTION is not installed for $python: set PYTHON to an interpreter that has it" >&2
+key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" "$FRAMEWORK" "$DISTRIBUTION" "$CUDA" 2>/dev/null) || {
+    echo "error: $python has no $DISTRIBUTION for the flavour $FLAVOUR: set PYTHON to an interpreter that has it" >&2
     exit 1
 }
 wheels=$cache/wheels/$key
@@ -45,6 +48,10 @@ compile() {
     export HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1
     export HOROVOD_CMAKE=$here/horovod-cmake.sh
     case $key in *-nccl-*) export HOROVOD_GPU_OPERATIONS=NCCL ;; esac
+    if [ -d "$build/cuda" ]; then
+        export CUDA_HOME=$build/cuda CUDAToolkit_ROOT=$build/cuda HOROVOD_CUDA_HOME=$build/cuda
+        export HOROVOD_NCCL_HOME=$build/cuda HOROVOD_NCCL_LINK=SHARED HOROVOD_BUILD_CUDA_CC_LIST=$CUDA_ARCHITECTURES
+    fi
     MAKEFLAGS=-j$(nproc)
     export MAKEFLAGS
     local message="configuring Horovod" began=$SECONDS from=7 to=22 seconds=31
@@ -100,6 +107,7 @@ prepare() { # a private environment for the build tools, which sees the framewor
         step 2 5 5 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS
         step 5 7 4 "fetching Horovod's source" "$venv/bin/pip" download --dest "$build" --no-deps \
             --no-build-isolation --no-binary horovod --no-cache-dir "horovod==$HOROVOD_VERSION"
+        if [ -n "$CUDA" ]; then prepare_cuda "$build"; fi
         tar -xzf "$build/horovod-$HOROVOD_VERSION.tar.gz" -C "$build/src" --strip-components 1
         touch "$build/prepared"
     fi
@@ -114,6 +122,32 @@ prepare() { # a private environment for the build tools, which sees the framewor
     esac
     export SCHEDULEARN_CMAKE
 }
+
+# A folder as a CUDA toolkit has it, of what pip brings: its compiler by itself, the headers and libraries that came with
+# the framework, and NCCL. By links, except what finds its neighbours by where it lies.
+prepare_cuda() { # build
+    local toolkit version part
+    version=$("$python" -c 'from importlib.metadata import version; print(version("cuda-toolkit"))')
+    step 5 6 10 "installing the compiler of CUDA $version" "$1/venv/bin/pip" install --ignore-installed \
+        "cuda-toolkit[$CUDA_PARTS]==$version"
+    toolkit=$1/cuda
+    mkdir -p "$toolkit"
+    for part in $("$python" -c "$list_cuda"); do cp -rsf "$part"/{include,lib} "$toolkit/"; done
+    part=$("$1/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia/cu${version%%.*}
+    cp -rsf "$part/include" "$part/lib" "$toolkit/"
+    cp -r "$part/bin" "$part/nvvm" "$toolkit/"
+    ln -sfn lib "$toolkit/lib64"
+    # Packages have no names of libraries without a version, which linkers look for.
+    for part in "$toolkit"/lib/lib{cudart,nccl}.so.*; do ln -sf "${part##*/}" "${part%.so.*}.so"; done
+}
+
+list_cuda=$(
+    cat <<'PY'
+import pathlib, nvidia
+for folder in nvidia.__path__:
+    print(*sorted(pathlib.Path(folder).glob("cu[0-9]*")), pathlib.Path(folder) / "nccl", sep="\n")
+PY
+)
 
 main() {
     if [ -n "$(find_wheel)" ]; then

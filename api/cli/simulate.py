@@ -143,6 +143,7 @@ def _prepare(
     from schedulearn.scheduler.sim import arguments
     from schedulearn.scheduler.sim.comparison import Comparison
     from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
+    from schedulearn.scheduler.sim.workload import measured_sharing
 
     load_policies(own)
     contenders = arguments.parse_policies(policies or "fifo,tiresias,goodput:default,goodput:speed,goodput:cost")
@@ -155,6 +156,8 @@ def _prepare(
         host_views = there if there and not (hosts or gpus or types) else host_views
     else:
         jobs = arguments.parse_trace(trace, seed, applications)
+    if changes.get("sharing") is None and (shared := measured_sharing(applications)) is not None:
+        changes["sharing"] = shared
     how = replace(base, speeds=speeds, seed=seed, **changes)
     if after and not how.family_memory:
         raise InvalidError("--after: nothing is learned from another trace without family memory: add --memory.")

@@ -14,6 +14,7 @@ from schedulearn.api.answers.model import unchecked
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.job_image import OLDEST_DRIVER, is_too_old
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.hosts.observer import NOT_CONTACTED
 from schedulearn.scheduler.specs.host import HostSpec
@@ -149,6 +150,12 @@ def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
     facts = status.facts if status is not None else None
     found = facts.problems if facts is not None else ()
     problems = [HostProblemOut(code=problem.code, message=problem.message) for problem in found]
+    if is_too_old(driver := cluster.monitor.driver(host.id)):
+        message = (
+            f"Its NVIDIA driver {driver} is too old for the images with CUDA, which need {OLDEST_DRIVER}: "
+            "schedulearn/pytorch means the image without CUDA there. Install a newer driver."
+        )
+        problems.append(HostProblemOut(code="old_driver", message=message))
     if why := cluster.monitor.problem(host.id):
         problems.append(HostProblemOut(code="gpus", message=f"{why[:1].upper()}{why[1:]}."))
     return HostOut.model_validate(

@@ -135,7 +135,7 @@ class NvmlReader:
     def _read_whole(self, uuid: str, handle: object) -> GpuReading:
         try:
             utilization = _ask("nvmlDeviceGetUtilizationRates", handle, lost=True)
-            memory = _ask("nvmlDeviceGetMemoryInfo", handle, lost=True)
+            memory = _memory_info(handle, lost=True)
             temperature = _ask("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU, lost=True)
         except _Lost:
             xid, at = self._xids.get(uuid, (None, None))
@@ -230,7 +230,7 @@ def _mig_type(mig: object, whole: str) -> str:
 def _read_part(device: _Device, whole: GpuReading) -> GpuReading:
     """A MIG device: its memory and processes are its own, its health is the GPU's. Utilisation, power and energy are
     measured for the whole GPU only."""
-    memory = _ask("nvmlDeviceGetMemoryInfo", device.handle)
+    memory = _memory_info(device.handle)
     return whole._replace(
         uuid=device.info.uuid,
         utilization=None,
@@ -273,8 +273,14 @@ def _islands(count: int, links: Sequence[GpuLink]) -> Mapping[int, int]:
     return {index: number for index, number in enumerate(island) if island.count(number) > 1}
 
 
+def _memory_info(handle: object, *, lost: bool = False) -> Any:
+    """As nvidia-smi shows it: the older function counts what the driver reserves for itself as used."""
+    found = _ask("nvmlDeviceGetMemoryInfo", handle, getattr(pynvml, "nvmlMemory_v2", None), lost=lost)
+    return found if found is not None else _ask("nvmlDeviceGetMemoryInfo", handle, lost=lost)
+
+
 def _memory(handle: object) -> int:
-    memory = _ask("nvmlDeviceGetMemoryInfo", handle)
+    memory = _memory_info(handle)
     return 0 if memory is None else int(memory.total)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, layered
+from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -85,6 +85,7 @@ class HostAgent:
 
     `on_contact` is told what the host says of itself before it is first observed, and again each time that it comes
     back; what it raises keeps the host from being used. `image_source` replaces the runtime's own way to an image.
+    `driver`: the version of NVIDIA's there, empty while no GPU is known.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class HostAgent:
         checkpoint_source: CheckpointSource = lambda job_id: iter(()),
         on_stray_files: OnStrayFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,
+        driver: Callable[[], str] = lambda: "",
     ) -> None:
         self.host_id = host_id
         self.runtime = runtime
@@ -106,6 +108,7 @@ class HostAgent:
         self._checkpoint_source = checkpoint_source
         self._on_stray_files = on_stray_files
         self._data_source = data_source or _OnlyThere()
+        self._driver = driver
         self._lock = threading.Lock()
         self._stopping = False
         self._under_way: set[ActionKey] = set()
@@ -141,7 +144,11 @@ class HostAgent:
 
     def image_of(self, job: NamesImage) -> str:
         """The image, or local environment, that a job needs here."""
-        return layered(self.runtime.images.name_for(job.container_image, job.launcher), job.layer)
+        return layered(self.runtime.images.name_for(self.image_here(job.container_image), job.launcher), job.layer)
+
+    def image_here(self, image: str) -> str:
+        """What a name stands for on this host: that of a framework means its image with CUDA, or the one without."""
+        return image_on(image, runs_cuda(self.status.facts, self._driver()))
 
     def needs_of(self, job: NeedsData) -> tuple[str, ...]:
         """The names of all that must be here before a job starts: its image, and data. All that is said of images
@@ -169,6 +176,7 @@ class HostAgent:
     def fetch(self, image: str, *, anew: bool = False) -> None:
         """Begins to fetch an image because somebody wants it here; one that is there only if `anew`. `fetches` says
         whether it can't be had."""
+        image = self.image_here(image)
         self._images.ask_for(image)
         self._begin(FetchImage(image, anew))
 

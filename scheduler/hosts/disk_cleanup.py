@@ -19,7 +19,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.code.store import CodeStore
-from schedulearn.scheduler.core.job_image import NamesImage, layer_tag
+from schedulearn.scheduler.core.job_image import NamesImage, layer_tag, split_layered
 from schedulearn.scheduler.core.planning.shared_data import described, need_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
@@ -92,7 +92,7 @@ class Housekeeping:
             if agent.status.observation is None or self._thread.stopping:
                 continue
             for image in self._settings.images:
-                if not agent.has_image(image):
+                if not agent.has_image(agent.image_here(image)):
                     agent.fetch(image)
             if self._bounds_hosts:
                 try:
@@ -234,7 +234,8 @@ def data_of_jobs(db: Connection, host_id: str, now: float) -> dict[str, float | 
 
 def _names_of(named: _Named, image_of: Callable[[NamesImage], str]) -> list[str]:
     """As engines list them: the image, and that of its layer."""
-    return [_tagged(named.container_image), *([layer_tag(image_of(named))] if named.layer else [])]
+    here = image_of(named)
+    return [_tagged(split_layered(here)[0]), *([layer_tag(here)] if named.layer else [])]
 
 
 def _tagged(image: str) -> str:

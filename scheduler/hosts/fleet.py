@@ -206,6 +206,7 @@ class Fleet:
             checkpoint_source=lambda job_id: self._bring_checkpoints(job_id, host_id, runtime),
             on_stray_files=partial(self._tell_stray_files, host_id),
             data_source=self._data_source(host_id),
+            driver=partial(self._monitor.driver, host_id),
         )
         with self._lock:
             self._directory.replace({**self.agents, host_id: agent})

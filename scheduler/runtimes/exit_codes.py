@@ -9,6 +9,7 @@ from schedulearn.scheduler.core.command import SETUP_FAILED
 
 FAILED = 1
 """With which launchers end when a worker fails."""
+_LONGEST = 300
 TAIL_BYTES = 8192
 """Of the output: enough for their last words."""
 
@@ -17,14 +18,21 @@ _HOROVODRUN = re.compile(
     rb"Process name: [^\n]*\r?\nExit code: (-?\d+)\s*\Z"
 )
 _TORCHRUN = re.compile(rb"Root Cause \(first observed failure\):\r?\n[^=]*?exitcode  : (-?\d+) [^=]*=+\s*\Z")
-
-
+_GPU_MEMORY = re.compile(rb"schedulearn: (out of memory on the GPU[^\n]*)")
+"""What the SDK says (worker_images/sdk/torch/memory.py)."""
+_FRAMEWORK_MEMORY = re.compile(rb"torch\.(?:cuda\.)?OutOfMemoryError|CUDA out of memory|OOM when allocating tensor")
 _SETUP = re.compile(rb"(?:^|\n)" + SETUP_FAILED.encode() + rb" \d+\s*\Z")
 
 
 def why_failed(tail: bytes) -> str:
     """What the end of a failed program's output says of the cause; empty: nothing that we know."""
-    return "the setup command failed, so that the command did not run" if _SETUP.search(tail) else ""
+    if _SETUP.search(tail):
+        return "the setup command failed, so that the command did not run"
+    if said := _GPU_MEMORY.findall(tail):
+        return str(said[-1].decode(errors="replace"))[:_LONGEST].strip()
+    if _FRAMEWORK_MEMORY.search(tail):
+        return "out of memory on the GPU: a smaller batch may fit"
+    return ""
 
 
 def command_exit_code(code: int, tail: bytes) -> int:

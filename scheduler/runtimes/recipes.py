@@ -22,7 +22,7 @@ from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 PACKAGE = "schedulearn.worker_images"
-FLAVOURS = ("cpu", "cuda", "keras", "tensorflow", "mxnet")
+FLAVOURS = ("cpu", "cuda", "keras", "keras-cuda", "tensorflow", "mxnet")
 """Of our own images: `schedulearn/horovod-<flavour>`. The same list is in versions.env."""
 GRACE_S = 10.0
 _TAIL_BYTES = 1500

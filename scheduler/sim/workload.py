@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
-from schedulearn.metrics.model.step_time import StepTimeModel
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.sim.application import (
@@ -32,10 +34,13 @@ JOB_KEYS = (
 )  # fmt: skip
 """`batch_size` is in the traces of Pollux; the simulator chooses batches itself."""
 MODEL_KEYS = (
-    "init_batch_size", "max_batch_size", "local_batch_size", "accumulate", "throughput", "noise_scale",
+    "init_batch_size", "max_batch_size", "local_batch_size", "accumulate", "throughput", "step_times", "noise_scale",
     "total_progress_steps", "epochs", "step_time_rms_relative_error",
 )  # fmt: skip
-"""The last two say where the others are from."""
+"""The last two say where the others are from, and so does `step_times` beside `throughput`."""
+_ROW = ("hosts", "gpus", "samples", "step seconds", "seconds of them synchronising")
+MEASURED_CONDITIONS = "conditions"
+"""Key of a file of applications for what was measured of the cluster itself."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,19 @@ def load_applications(path: Path | None = None) -> dict[str, Application]:
     """Applications by name, from a JSON file as docs/simulator.md describes; by default the six of Pollux's traces."""
     if path is None:
         return dict(measured_applications())
-    return {name: _application(name, entry, str(path)) for name, entry in _read_json(path).items()}
+    entries = {name: entry for name, entry in _read_json(path).items() if name != MEASURED_CONDITIONS}
+    return {name: _application(name, entry, str(path)) for name, entry in entries.items()}
+
+
+def measured_sharing(path: Path | None) -> float | None:
+    """What jobs that share a GPU do together, if a file of applications has it under `conditions`."""
+    entry = _read_json(path).get(MEASURED_CONDITIONS) if path is not None else None
+    if entry is None:
+        return None
+    if not isinstance(entry, dict):
+        raise InvalidError(f"{path}: conditions must be an object, not {entry!r}", field="conditions")
+    _check_keys(entry, ("sharing",), f"{path}, conditions")
+    return _number(entry, "sharing", f"{path}, conditions", default=1.0, least=0.01, most=2.0)
 
 
 def load_trace(path: Path, applications: Mapping[str, Application] | None = None) -> list[TraceJob]:
@@ -263,7 +280,8 @@ def _application(name: str, entry: object, where: str) -> Application:
         low, high = entry["local_batch_size"]
         accumulate = bool(entry.get("accumulate", True))
         bounds = BatchBounds(entry["init_batch_size"], entry["max_batch_size"], low, high, accumulate)
-        model = StepTimeModel(**entry["throughput"])
+        given = "throughput" in entry or "step_times" not in entry
+        model = StepTimeModel(**entry["throughput"]) if given else _fitted(entry["step_times"])
         noise = tuple((float(f), float(phi)) for f, phi in entry["noise_scale"])
         if [f for f, _ in noise] != sorted(f for f, _ in noise) or not all(phi >= 0 for _, phi in noise):
             raise ValueError("noise_scale must be pairs (fraction, samples) by rising fraction")
@@ -273,6 +291,15 @@ def _application(name: str, entry: object, where: str) -> Application:
         raise InvalidError(f"{where}: {error}", field="applications") from error
     steps = _number(entry, "total_progress_steps", where, least=1e-9)
     return Application(name, Modelled(model), bounds, steps, NoiseCurve(noise))
+
+
+def _fitted(measured: object) -> StepTimeModel:
+    """Raises TypeError or ValueError for what can't be measurements."""
+    rows = np.array(measured, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] != len(_ROW):
+        raise ValueError(f"step_times must be rows of {', '.join(_ROW)}")
+    hosts, gpus, samples, step, sync = rows.T
+    return fit(StepTimes(hosts, gpus, samples, np.maximum(step - sync, 1e-6), step))
 
 
 def _read_json(path: Path) -> dict[str, object]:

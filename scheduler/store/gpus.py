@@ -52,10 +52,11 @@ VANISHED = "it is not there any more"
 MAX_POINTS = 600  # of one GPU in one answer
 
 
-def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float) -> set[str]:
-    """Notes the real GPUs that a host shows; the UUIDs of those that are new. One that it showed before and does not
-    now is unhealthy, unless it is split into MIG devices, or was one, and nobody holds it. Raises ConflictError for a
-    GPU of another host: it would be given twice."""
+def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float, driver: str = "") -> set[str]:
+    """Notes the real GPUs that a host shows, and their driver; the UUIDs of those that are new. One that it showed
+    before and does not now is unhealthy, unless it is split into MIG devices, or was one, and nobody holds it. Raises
+    ConflictError for a GPU of another host: it would be given twice."""
+    db.execute(update(Host).where(col(Host.id) == host_id).values(driver=driver))
     before = {gpu.uuid: gpu for gpu in db.execute(select(Gpu).where(col(Gpu.host_id) == host_id))}
     names = [gpu.uuid for gpu in gpus]
     others = select(Gpu).where(col(Gpu.uuid).in_(names), col(Gpu.host_id) != host_id)
@@ -85,6 +86,11 @@ def found_gpus(db: Connection, host_id: str, gpus: Sequence[GpuInfo], now: float
         elif not old.fault:
             set_fault(db, old.uuid, VANISHED, now)
     return set(names) - before.keys()
+
+
+def driver_of(db: Connection, host_id: str) -> str:
+    """The version of the driver that a host's GPUs were last found with; empty: none was."""
+    return str(db.execute(select(col(Host.driver)).where(col(Host.id) == host_id)).scalar() or "")
 
 
 def of_host(db: Connection, host_id: str) -> Sequence[Row[Any]]:

@@ -236,6 +236,8 @@ class Host(SQLModel, table=True):
     """`emptying` or `parked`, by the policy's wish and not an operator's. Its state is `cordoned` meanwhile."""
     lost_at: float | None = Field(default=None, sa_type=InstantColumn)
     """When it was found to be silent for too long; None: it answers, or is silent since a moment only."""
+    driver: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """The version of NVIDIA's, as the probe last told it; empty: no GPU was found."""
 
 
 class Gpu(SQLModel, table=True):

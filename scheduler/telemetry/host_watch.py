@@ -41,6 +41,9 @@ class HostWatch:
         self.host_id = host_id
         self.problem = "its GPUs are being looked for"
         """Why its GPUs are not known, or not watched; empty if all is well."""
+        with db.read() as conn:
+            self.driver = store.driver_of(conn, host_id)
+        """The version of its driver, as it was last told: a service that starts anew knows it before the probe does."""
         self._probe = probe
         self._db = db
         self._telemetry = telemetry
@@ -127,8 +130,9 @@ class HostWatch:
             return  # says nothing of the GPUs themselves
         if inventory == self._inventory and self.problem == "":
             return
-        fresh = self._db.write(lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock()))
-        self._inventory, self.problem = inventory, ""
+        driver = inventory.driver if inventory.gpus else ""
+        fresh = self._db.write(lambda conn: store.found_gpus(conn, self.host_id, inventory.gpus, self._clock(), driver))
+        self._inventory, self.problem, self.driver = inventory, "", driver
         self._load(fresh)
         self._wake()
 

@@ -113,6 +113,11 @@ class Monitor:
         watch = self._watches.get(host_id)
         return watch.problem if watch is not None else ""
 
+    def driver(self, host_id: str) -> str:
+        """The version of NVIDIA's driver on a host; empty while no GPU is known there."""
+        watch = self._watches.get(host_id)
+        return watch.driver if watch is not None else ""
+
     def reading(self, uuid: str) -> GpuReading | None:
         """The latest of a GPU; None if there is none of the last seconds."""
         return self.telemetry.reading(uuid, self._clock())

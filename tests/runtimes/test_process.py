@@ -318,7 +318,7 @@ class TestEnvironment:
         names = {
             "schedulearn/horovod-tensorflow": "tensorflow",
             "docker.io/schedulearn/horovod-mxnet:latest": "mxnet",
-            "schedulearn/horovod-cuda": "cpu",  # there is no other for this machine
+            "schedulearn/horovod-cuda": "cuda",
             "somebody/horovod-mxnet": "cpu",
         }
         for image, flavour in names.items():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Iterable, NamedTuple
 
 from schedulearn.worker.batch.noise_meter import NoiseMeter
+from schedulearn.worker.measurements import Kind
 from schedulearn.worker.order import Pass
 from schedulearn.worker.workers import Finish
 
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
 
 QUICK_S = 0.2
 """Longer steps don't feel the message, and it would be long until they hear it."""
+
+
+class StepTime(NamedTuple):
+    """How long one step took."""
+
+    kind: Kind | None
+    """None: a step that is not to count."""
+    passes: int
+    step_s: float
+    sync_s: float
+    """Of it, waiting for other workers once this worker's gradients were computed."""
 
 
 class Instruments:
@@ -26,6 +38,8 @@ class Instruments:
         """Seconds of this step spent waiting for other workers; None: not measured in this one."""
         self.step_s = 0.0
         """Seconds of the step's passes before the last one."""
+        self.replays = False
+        """The step was recorded once and runs again as it was: its batch can't change."""
         self._run = run
         self._workers = run.workers
         self.this: Pass | None = None
@@ -48,6 +62,12 @@ class Instruments:
         if this.first:
             self.step_s = self.sync_s = 0.0
             self.meter.begin()
+
+    def step_times(self, kind: Kind | None, passes: int, seconds: float) -> Iterable[StepTime]:
+        """This step is done, `seconds` after its last pass began: the times that are known now, of this step or of
+        those before it. `kind`: what it counts as, if it is to count."""
+        if self.sync_s is not None:
+            yield StepTime(kind, passes, self.step_s + seconds, self.sync_s)
 
     def tell(self) -> None:
         """Starts the one small message that goes with each step, if there is anybody to tell."""

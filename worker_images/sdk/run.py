@@ -140,13 +140,13 @@ class Run(Place):
             self.instruments.step_s += seconds
             return
         self._warm += 1
-        sync = self.instruments.sync_s
-        if self._warm > WARM_UP and sync is not None:
-            # Passes that only accumulate and the one that synchronises differ by the waiting. The smaller step at the
-            # end of an epoch counts too: only by another batch can be told how time grows with it.
-            per_pass = (self.instruments.step_s + seconds - sync) / this.passes
-            kind = (self.batch.num_nodes, self.workers.size, len(this.indices))
-            self._measurements.add_pass(kind, max(per_pass, 1e-6), max(per_pass + sync, 1e-6))
+        # The smaller step at the end of an epoch counts too: only by another batch can be told how time grows with it.
+        kind = (self.batch.num_nodes, self.workers.size, len(this.indices)) if self._warm > WARM_UP else None
+        for time_of in self.instruments.step_times(kind, this.passes, seconds):
+            if time_of.kind is not None:
+                # Passes that only accumulate and the one that synchronises differ by the waiting.
+                per_pass = (time_of.step_s - time_of.sync_s) / time_of.passes
+                self._measurements.add_pass(time_of.kind, max(per_pass, 1e-6), max(per_pass + time_of.sync_s, 1e-6))
         told, save, change, *others = self.instruments.finish_step()
         self._changes.watch()
         self.has_trained()
@@ -282,7 +282,7 @@ class Run(Place):
                 self._choose()
 
     def _choose(self) -> None:
-        if self._answer is not None:
+        if self._answer is not None and not (self.instruments is not None and self.instruments.replays):
             self._changes.choose(self._answer)
 
     def _change_batch(self) -> None:

@@ -17,7 +17,7 @@ import urllib3
 from docker import auth
 from docker.utils import parse_repository_tag
 
-from schedulearn.scheduler.core.job_image import layer_tag, split_layered
+from schedulearn.scheduler.core.job_image import FRAMEWORKS, layer_tag, split_layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.docker.api import Engine, Stream, explain, status_of
@@ -105,7 +105,8 @@ def _fetch(engine: Engine, image: str) -> Iterator[ImageProgress]:
     flavour = flavour_of(image)
     if flavour is None:
         raise ImageUnavailable(
-            f"there is no image {image!r}: schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; "
+            f"there is no image {image!r}: schedulearn/{{{','.join(FRAMEWORKS)}}} and "
+            f"schedulearn/horovod-{{{','.join(FLAVOURS)}}} are built on the host; "
             "name your own images differently"
         )
     return _build(engine, image, flavour)

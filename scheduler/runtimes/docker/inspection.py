@@ -56,7 +56,7 @@ def _explained(engine: Engine, container: str, task: ObservedTask, real_gpus: bo
     if real_gpus and says_blind(tail):
         return replace(task, state=TaskState.LOST, error="its container could not reach its GPUs any more")
     if not task.error and (why := why_failed(tail)):
-        return replace(task, error=why)
+        task = replace(task, error=why)
     if task.exit_code == FAILED:
         return replace(task, exit_code=command_exit_code(FAILED, tail))
     if task.exit_code in (NOT_EXECUTABLE, NOT_FOUND) and not task.error:

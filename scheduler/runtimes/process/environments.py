@@ -12,10 +12,9 @@ from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.contract import OWN_ENVIRONMENT, ImageProgress
 from schedulearn.scheduler.runtimes.process.layers import Layers
-from schedulearn.scheduler.runtimes.recipes import flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
+from schedulearn.scheduler.runtimes.recipes import FLAVOURS, flavour_of, is_ours, recipe_digest, recipe_path, run_recipe
 
 SCRIPT = "build-env.sh"
-ENVIRONMENTS = ("cpu", "keras", "tensorflow", "mxnet")
 
 
 class Environments:
@@ -109,5 +108,4 @@ class Environments:
 
 
 def _flavour(image: str) -> str:
-    flavour = flavour_of(image)
-    return flavour if flavour in ENVIRONMENTS else ENVIRONMENTS[0]
+    return flavour_of(image) or FLAVOURS[0]

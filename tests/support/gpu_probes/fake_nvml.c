@@ -15,6 +15,7 @@ enum { MAX = 16 };
 typedef struct { int index, part; } Device; /* part: 0 for a whole GPU, else which MIG device */
 typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
 typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; } Process;
 typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
@@ -71,10 +72,19 @@ int nvmlDeviceGetName(Device *device, char *text, unsigned length) {
 }
 int nvmlDeviceGetMemoryInfo(Device *device, Memory *memory) {
   memory->total = (device->part ? 4ULL : 16ULL) << 30;
-  memory->used = (unsigned long long)(device->part ? device->part : 1) << 30;
+  memory->used = ((unsigned long long)(device->part ? device->part : 1) << 30) + (512ULL << 20);
   memory->free = memory->total - memory->used;
   return trouble(device);
 }
+#ifndef BARE
+int nvmlDeviceGetMemoryInfo_v2(Device *device, MemoryV2 *memory) { /* what the driver keeps is no job's */
+  memory->total = (device->part ? 4ULL : 16ULL) << 30;
+  memory->reserved = 512ULL << 20;
+  memory->used = (unsigned long long)(device->part ? device->part : 1) << 30;
+  memory->free = memory->total - memory->used - memory->reserved;
+  return trouble(device);
+}
+#endif
 int nvmlDeviceGetUtilizationRates(Device *device, Utilization *utilization) {
   utilization->gpu = 10 * (device->index + 1);
   utilization->memory = 5;

@@ -15,6 +15,8 @@ class FakeProbe:
     """Keeps to `Probe`. `set` changes what a GPU reads from now on, `vanish` takes one away; a sample comes every
     `interval_s`."""
 
+    driver = "1.0"
+
     def __init__(self, count: int = 2, prefix: str = "GPU-real", interval_s: float = 0.02) -> None:
         self.prefix = prefix
         self.gpus = [GpuInfo(f"{prefix}-{index}", index, "A100", 1 << 34) for index in range(count)]
@@ -39,7 +41,7 @@ class FakeProbe:
         while not self.closed:
             if self.fault:
                 raise RuntimeFault(self.fault)
-            inventory = Inventory("fake", "1.0", tuple(self.gpus))
+            inventory = Inventory("fake", self.driver, tuple(self.gpus))
             if inventory != told:
                 told = inventory
                 yield inventory

@@ -145,7 +145,7 @@ def test_a_driver_that_lacks_most_functions_still_tells_the_rest(tmp_path: Path)
     assert [(gpu.type, gpu.memory_bytes, gpu.island, gpu.numa) for gpu in found.gpus] == [
         ("Stand-in GPU", 16 << 30, None, None)
     ] * 2
-    assert sample.gpus[1] == GpuReading(f"{GPU}1", 20.0, float(1 << 30))
+    assert sample.gpus[1] == GpuReading(f"{GPU}1", 20.0, float((1 << 30) + (512 << 20)))
 
 
 def test_a_probe_whose_access_is_taken_away_ends_so_that_a_new_one_is_made(library: Path, tmp_path: Path) -> None:

@@ -23,12 +23,15 @@ class NoiseMeter:
     def __init__(self, init_batch: int) -> None:
         self.noise = NoiseScale(init_batch)
         self.measuring = False
+        self.off = False
+        """Gradients can't be looked at: the step is recorded, and runs again without us."""
         self.cost = 0.0
         """Seconds that this worker spent on the last step that was measured to its end."""
         self.local_sqr = 0.0
         """|g|^2 of this worker in this step, as far as it was measured."""
         self.total_sqr = 0.0
-        self._spent = 0.0
+        self.spent = 0.0
+        """Seconds of this step so far."""
         self._every = 1
         self._wait = 0
         self._previous: tuple[int, float, Sequence[Any]] | None = None
@@ -67,23 +70,23 @@ class NoiseMeter:
         return self._wait <= 0 or self._previous is not None
 
     def begin(self) -> None:
-        self.measuring = self.due
-        self.local_sqr = self.total_sqr = self._spent = 0.0
+        self.measuring = self.due and not self.off
+        self.local_sqr = self.total_sqr = self.spent = 0.0
 
     def local(self, gradients: Iterable[Any]) -> None:
         """May be called for parts of the gradient, each once."""
         began = time.perf_counter()
         self.local_sqr += self.norms(list(gradients))
-        self._spent += time.perf_counter() - began
+        self.spent += time.perf_counter() - began
 
     def total(self, gradients: Iterable[Any], batch: int, workers: int) -> None:
         """The averaged ones, of `batch` samples in all."""
         began = time.perf_counter()
         averaged = list(gradients)
-        self.total_sqr = self.norms(averaged)
+        self.total_sqr = float(self.norms(averaged))
         if workers == 1:
             self._pair(self.copies(averaged), batch)
-        self.cost = self._spent + time.perf_counter() - began
+        self.cost = self.spent + time.perf_counter() - began
 
     def finish(self, local_sum: float, total_sqr: float, measured: float, workers: int, batch: int) -> None:
         """`local_sum` over the `measured` workers; `total_sqr` of the averaged gradient, which is the same for all."""
@@ -105,6 +108,6 @@ class NoiseMeter:
         previous, self._previous = self._previous, (batch, self.total_sqr, gradients)
         if previous is not None and previous[0] == batch and len(previous[2]) == len(gradients):
             both = [(a + b) / 2 for a, b in zip(previous[2], gradients)]
-            self.noise.update_pair(previous[1], self.total_sqr, self.norms(both), batch)
+            self.noise.update_pair(previous[1], self.total_sqr, float(self.norms(both)), batch)
             if self._every > 1:
                 self._previous = None  # the next pair comes later

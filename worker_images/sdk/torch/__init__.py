@@ -154,6 +154,10 @@ class Loader(common_loader.Loader):
         apart = {"worker_init_fn": _Apart(options.get("worker_init_fn"))}
         super().__init__(run, dataset, {**options, **apart})
 
+    def settle(self) -> None:
+        if isinstance(self.run.instruments, TorchInstruments):
+            self.run.instruments.settle()
+
     def fetch(self, batches: common_loader.Batches) -> Iterable[Any]:
         generator = torch.Generator().manual_seed(self.run.seed + self.run.epoch)  # not the script's own random numbers
         return torch.utils.data.DataLoader(self.dataset, batch_sampler=batches, generator=generator, **self.options)  # type: ignore[no-any-return]

@@ -46,14 +46,16 @@ class TorchNoiseMeter(NoiseMeter):
         states = (self.optimizer.state.get(parameter) for parameter in group["params"])
         return group, next((state for state in states if state), {})
 
-    def norms(self, gradients: Sequence[torch.Tensor]) -> float:
+    def norms(self, gradients: Sequence[torch.Tensor]) -> Any:
+        """Of gradients on a GPU it stays there, so that nobody waits for it: `float` does."""
         if not gradients:
             return 0.0
         if hasattr(torch, "_foreach_norm"):
             norms = torch._foreach_norm([g.float() for g in gradients])
         else:  # PyTorch before 1.12
             norms = [g.float().norm() for g in gradients]
-        return float(torch.stack([n.to(norms[0].device) for n in norms]).double().pow(2).sum())
+        total = torch.stack([n.to(norms[0].device) for n in norms]).double().pow(2).sum()
+        return total if total.is_cuda else float(total)
 
     def copies(self, gradients: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [g.detach().clone() for g in gradients]

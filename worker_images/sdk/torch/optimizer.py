@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Iterable
 
 import torch
 
-from schedulearn.worker.instruments import Instruments
+from schedulearn.worker.instruments import Instruments, StepTime
+from schedulearn.worker.measurements import Kind
 from schedulearn.worker.order import Pass
+from schedulearn.worker.torch.clock import GpuClock
+from schedulearn.worker.torch.memory import GpuMemory
 from schedulearn.worker.torch.noise import TorchNoiseMeter
 
 if TYPE_CHECKING:
@@ -29,6 +33,11 @@ class TorchInstruments(Instruments):
         self._factor = 1.0
         self._computed_at = 0.0
         self._accumulators: list[Any] = []
+        self._averaged_sqr: list[Any] = []
+        """Of this step, by bucket: |g|^2 of what the workers averaged."""
+        self.clock = GpuClock()
+        self.memory = GpuMemory()
+        self.memory.explain_uncaught()
         if self._workers.name == "horovod" and self._workers.size > 1:
             self._hook_gradients()
 
@@ -48,6 +57,35 @@ class TorchInstruments(Instruments):
             self._model = model
             model.register_comm_hook(None, lambda state, bucket: self._on_bucket(bucket))
 
+    @property
+    def gpu(self) -> Any:
+        """The device that this worker trains on; None: it is no GPU."""
+        device = self._parameters[0].device if self._parameters else None
+        return device if device is not None and device.type == "cuda" else None
+
+    def settle(self) -> None:
+        """Before the data of the next pass are fetched."""
+        if self.gpu is not None and (self.this is None or self.this.last):
+            self.clock.begin(self.gpu)
+
+    def step_times(self, kind: Kind | None, passes: int, seconds: float) -> Iterable[StepTime]:
+        if self.gpu is None:
+            return super().step_times(kind, passes, seconds)
+        self.memory.end()
+        self.clock.end(self.gpu, kind, passes)
+        return self.clock.known()
+
+    def tell(self) -> None:
+        self.meter.local_sqr = float(self.meter.local_sqr)  # on a GPU it is known only now
+        super().tell()
+
+    def finish_step(self) -> list[float]:
+        if self._message is None:
+            # The script's step was not ours to see: a CUDA graph, or a scaler that left it out. The others hear of this
+            # worker all the same.
+            self.tell()
+        return super().finish_step()
+
     def regroup(self) -> None:
         super().regroup()
         if self._workers.size > 1 and not self._accumulators:
@@ -56,7 +94,10 @@ class TorchInstruments(Instruments):
 
     def begin_pass(self, this: Pass) -> None:
         super().begin_pass(this)
+        if self.gpu is not None:
+            self.memory.begin(self.gpu, len(this.indices))
         if this.first:
+            self._averaged_sqr.clear()
             self._computed_at = 0.0
             self._factor = this.weight / this.passes
             if self._workers.name == "horovod" and self._optimizer.backward_passes_per_step != this.passes:
@@ -75,7 +116,7 @@ class TorchInstruments(Instruments):
             if self.this is not None and self.this.last:
                 if self._factor != 1.0:
                     parameter.grad.mul_(self._factor)
-                if self.meter.measuring and self._workers.size > 1:
+                if self.meter.measuring and self._workers.size > 1 and not self._is_recorded():
                     self.meter.local(self.meter.conditioned([parameter], [parameter.grad]))
 
         return hook
@@ -86,12 +127,40 @@ class TorchInstruments(Instruments):
 
         if self._factor != 1.0:
             bucket.buffer().mul_(self._factor)
-        if self.meter.measuring:
+        if self._is_recorded():
+            return allreduce_hook(self._model.process_group, bucket)
+        if self.gpu is not None:
+            self.clock.computed(self.gpu)
+        measuring = self.meter.measuring
+        if measuring:
             self.meter.local(self.meter.conditioned(bucket.parameters(), bucket.gradients()))
-            if bucket.buffer().is_cuda:
-                torch.cuda.synchronize()
         self._computed_at = time.perf_counter()
-        return allreduce_hook(self._model.process_group, bucket)
+        averaged = allreduce_hook(self._model.process_group, bucket)
+        if not measuring:
+            return averaged
+
+        def keep(future: Any) -> Any:
+            # Here and not in the step: there a scaler has scaled the averages back, and the local ones it has not.
+            self._averaged_sqr.append(self.meter.norms(list(self._conditioned_bucket(bucket))))
+            return future.value()[0] if isinstance(future.value(), list) else future.value()
+
+        return averaged.then(keep)
+
+    def _conditioned_bucket(self, bucket: Any) -> Iterable[Any]:
+        return self.meter.conditioned(bucket.parameters(), bucket.gradients())
+
+    def _is_recorded(self) -> bool:
+        """A CUDA graph is being recorded: nothing in it can be looked at, neither now nor when it runs again."""
+        if self.gpu is None or not self.clock.is_capturing:
+            return False
+        if not self.replays:
+            self.replays = self.meter.off = True
+            self.meter.measuring = False
+            print(  # noqa: T201
+                "schedulearn: the step is in a CUDA graph: its batch stays, and its gradients are not looked at",
+                file=sys.stderr,
+            )
+        return True
 
     def _patched_zero_grad(self, *arguments: Any, **options: Any) -> Any:
         if self.this is None or self.this.first:
@@ -102,24 +171,28 @@ class TorchInstruments(Instruments):
         """Horovod's waiting for the averages; the script calls it, or `step` does."""
         if self.this is not None and not self.this.last:
             return
-        if self.meter.measuring and torch.cuda.is_available():
-            torch.cuda.synchronize()
+        if self.gpu is not None:
+            self.clock.computed(self.gpu)
         self._weigh_alone()
         self.tell()
         began = time.perf_counter()
         self._synchronize()
         self.sync_s = (self.sync_s or 0.0) + time.perf_counter() - began
+        if self.gpu is not None:
+            self.clock.averaged(self.gpu)
         self._averaged()
 
     def _patched_step(self, closure: Any = None) -> Any:
         this = self.this
-        if this is None:
+        if this is None or self._is_recorded():
             return self._step(closure)
         if not this.last:
             return None
         if self._workers.name != "horovod":
             if self._computed_at:
                 self.sync_s = max(0.0, time.perf_counter() - self._computed_at)
+            if self.gpu is not None:
+                self.clock.averaged(self.gpu)
             self._weigh_alone()
             self.tell()
             self._averaged()
@@ -150,6 +223,11 @@ class TorchInstruments(Instruments):
                     parameter.grad.mul_(self._factor)
 
     def _averaged(self) -> None:
-        if self.meter.measuring and self.this is not None:
+        if not self.meter.measuring or self.this is None:
+            return
+        if self._averaged_sqr:
+            self.meter.total_sqr = float(sum(self._averaged_sqr))
+            self.meter.cost = self.meter.spent
+        else:
             averaged = self.meter.conditioned(self._parameters, [p.grad for p in self._parameters])
             self.meter.total(averaged, self.this.samples, self._workers.size)

@@ -1,0 +1,132 @@
+"""What the SDK measures on a GPU, what it costs, and what it does when memory runs out or a job is stopped."""
+
+from __future__ import annotations
+
+import re
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+
+from bench.gpu.machine import JOB, PATIENCE_S, Machine, found_in, started, trained
+from bench.gpu.report import Check, passed
+from bench.gpu.variants import VARIANTS
+
+ROUNDS = 5
+
+
+def _model(machine: Machine) -> tuple[str, int]:
+    return ("resnet18", 64) if machine.device == "cuda" else ("tiny", 8)
+
+
+def timing(machine: Machine) -> Iterator[Check]:
+    """The SDK's step time, for which nobody waits, against a run that waits for the GPU after each step; and that the
+    losses are those of a run without it."""
+    machine.needs_training()
+    model, batch = _model(machine)
+    for variant in VARIANTS:
+        if machine.device == "cpu" and variant in ("fp16", "compile", "graph"):
+            yield Check(f"step time, {variant}", "SKIPPED", "needs a GPU")
+            continue
+        how = (model, "--batch", batch, "--variant", variant, "--device", machine.device, "--steps", 60)
+        waited, _ = trained(*how, "--synchronous", SCHEDULEARN_JOB_ID="")
+        plain, _ = trained(*how, SCHEDULEARN_JOB_ID="")
+        with_sdk, _ = trained(*how, **JOB)
+        told = next((seconds for samples, seconds in with_sdk["told"] if samples == batch), 0.0)
+        off = told / waited["host_step_s"] - 1
+        measured = f"{told * 1e3:.2f} ms, waited for {waited['host_step_s'] * 1e3:.2f} ms ({off:+.1%})"
+        yield passed(f"step time, {variant}", abs(off) <= 0.05, measured, "within 5 %")
+        apart = max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(with_sdk["losses"], plain["losses"], strict=True))
+        yield passed(f"losses with the SDK, {variant}", apart <= 0.02, f"{apart:.2%} apart at most", "2 %")
+
+
+def overhead(machine: Machine) -> Iterator[Check]:
+    """Whole runs with and without the SDK in turns: the middle of the ratios of neighbours."""
+    machine.needs_training()
+    model, _ = _model(machine)
+    for wanted_s, most in ((0.05, 0.01), (0.005, 0.03)):
+        batch = _batch_for(machine, model, wanted_s)
+        steps = max(60, int(6 / wanted_s))
+        how = (model, "--batch", batch, "--device", machine.device, "--steps", steps)
+        ratios, plain = [], {}
+        for _ in range(ROUNDS):
+            plain, _ = trained(*how, SCHEDULEARN_JOB_ID="")
+            with_sdk, _ = trained(*how, **JOB)
+            ratios.append(with_sdk["seconds"] / plain["seconds"])
+        over, step = statistics.median(ratios) - 1, plain["seconds"] / plain["steps"]
+        name = f"overhead of the SDK at {wanted_s * 1e3:.0f} ms"
+        yield passed(name, over <= most, f"{over:+.2%} at {step * 1e3:.1f} ms, batch {batch}", f"<= {most:.0%}")
+
+
+def _batch_for(machine: Machine, model: str, step_s: float) -> int:
+    """A batch whose steps take about so long."""
+    sizes = {}
+    for batch in (8, 64):
+        found, _ = trained(
+            model, "--batch", batch, "--device", machine.device, "--steps", 30, "--synchronous", SCHEDULEARN_JOB_ID=""
+        )
+        sizes[batch] = found["host_step_s"]
+    each = max((sizes[64] - sizes[8]) / 56, 1e-7)
+    return max(1, int(8 + (step_s - sizes[8]) / each))
+
+
+def noise(machine: Machine) -> Iterator[Check]:
+    """At fixed weights: what the SDK finds while it trains, against the gradients of all batches taken together."""
+    machine.needs_training()
+    found, _ = trained("tiny", "--batch", 32, "--device", machine.device, "--steps", 300, "--noise", **JOB)
+    off = found["noise"] / found["offline"] - 1
+    measured = f"{found['noise']:.1f} samples, offline {found['offline']:.1f} ({off:+.0%})"
+    yield passed("gradient noise scale", abs(off) <= 0.25, measured, "within 25 %")
+
+
+def checkpoint(machine: Machine) -> Iterator[Check]:
+    """A job of 1 GB of state on the GPU is stopped, saves itself, and goes on where it was."""
+    machine.needs_training()
+    model, batch = _model(machine)
+    size = 1_000_000_000 if machine.device == "cuda" else 20_000_000
+    how = (model, "--batch", batch, "--device", machine.device, "--steps", 2000, "--ballast", size)
+    with tempfile.TemporaryDirectory(prefix="schedulearn-gpu-check-") as folder:
+        env = {**JOB, "SCHEDULEARN_CHECKPOINT_DIR": folder}
+        with started(*how, **env) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=PATIENCE_S)
+            saving = time.monotonic() - began
+        kept = process.returncode == 75
+        yield passed(
+            f"checkpoint of {size / 1e9:g} GB", kept, f"exit code {process.returncode} after {saving:.1f} s", "75"
+        )
+        stopped = re.search(r"stopped after step (\d+)", output)
+        with started(*how, **env, SCHEDULEARN_ATTEMPT="2") as process:
+            assert process.stdout is not None
+            began = time.monotonic()
+            said = next((line for line in process.stdout if "goes on at" in line), "")
+            took = time.monotonic() - began
+        same = stopped is not None and f"step {stopped[1]}" in said
+        yield passed(
+            "resume", same, f"{said.strip() or 'nothing'}; {took:.1f} s from the start of Python", "the same step"
+        )
+
+
+def out_of_memory(machine: Machine) -> Iterator[Check]:
+    """A batch that does not fit is told with one that would, and that one does fit."""
+    machine.needs_gpu()
+    machine.needs_training()
+    total = float((machine.gpu or {})["memory.total"]) * (1 << 20)
+    too_many = int(total / 40e6)  # ResNet-50 takes about 80 MB a sample
+    how = ("resnet50", "--device", "cuda", "--steps", 10)
+    with started(*how, "--batch", too_many, **JOB) as process:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+    said = next((line for line in output.splitlines() if "out of memory on the GPU" in line), "")
+    yield passed("out of memory is told as such", bool(said), said or output[-100:], "one line of the SDK")
+    if told := re.search(r": (\d+) (?:would|may) fit", said):
+        with started(*how, "--batch", int(told[1]), **JOB) as process:
+            output, _ = process.communicate(timeout=PATIENCE_S)
+        fits = process.returncode == 0 and found_in(output).get("steps") == 10
+        sure = "would" in said
+        measured = f"{told[1]} of {too_many} samples: {'fits' if fits else 'does not fit'}"
+        wanted = "fits" if sure else "fits, or a bound as it says"
+        yield passed("the batch that would fit", fits or not sure, measured, wanted)

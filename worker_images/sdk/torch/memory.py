@@ -1,0 +1,94 @@
+"""Memory of a worker's GPU: how much passes take, and what would fit, said when it runs out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import torch
+
+from schedulearn.metrics.model.memory import samples_that_fit
+
+LOOKS = 3
+"""So many passes of each size are looked at: asking PyTorch takes a tenth of a millisecond."""
+_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) (bytes|KiB|MiB|GiB)")
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_GB = 1e9
+
+
+class GpuMemory:
+    """Of one worker. `api` is torch.cuda."""
+
+    def __init__(self, api: Any = torch.cuda) -> None:
+        self._api = api
+        self._device: Any = None
+        self._peaks: dict[int, float] = {}
+        self._looks: dict[int, int] = {}
+        self._samples = 0
+        self._held = self._before = 0.0
+
+    def begin(self, device: Any, samples: int) -> None:
+        """A pass of so many begins."""
+        self._device, self._samples = device, samples
+        if self._looks.get(samples, 0) < LOOKS:
+            self._held = float(self._api.memory_allocated(device))
+            self._before = float(self._api.max_memory_allocated(device))
+
+    def end(self) -> None:
+        """Its step is done. What a pass took is known where nothing before it took more."""
+        looks = self._looks.get(self._samples, 0)
+        if self._device is None or looks >= LOOKS:
+            return
+        self._looks[self._samples] = looks + 1
+        peak = float(self._api.max_memory_allocated(self._device))
+        if peak > self._before:
+            self._peaks[self._samples] = max(peak, self._peaks.get(self._samples, 0.0))
+
+    def explain(self, error: BaseException) -> str:
+        """What to say of `error`, if memory of the GPU ran out; else nothing."""
+        if self._device is None or not is_out_of_memory(error):
+            return ""
+        said = f"out of memory on the GPU with {self._samples} samples a pass"
+        free, total = self._api.mem_get_info(self._device)
+        room = float(free + self._api.memory_reserved(self._device))
+        asked = float(self._api.max_memory_allocated(self._device)) + _asked(str(error))
+        fit = samples_that_fit(self._peaks, self._held, self._samples, asked, room)
+        others = f", of which others have {(total - room) / _GB:.1f} GB" if total - room > 0.05 * total else ""
+        of = f"{fit.fixed / _GB:.2f} GB and {fit.each / _GB:.3f} GB a sample of {total / _GB:.1f} GB{others}"
+        if fit.samples < 1:
+            return f"{said}: not even one would fit ({of})"
+        advice = f"set max_local={fit.samples} or a smaller batch"
+        if not fit.measured:
+            return f"{said}: {fit.samples} may fit, at most (at least {of}); {advice}"
+        return f"{said}: {fit.samples} would fit ({of}); {advice}"
+
+    def explain_uncaught(self) -> None:
+        """Has what is said of errors follow the traceback of one that ends the script."""
+        before = sys.excepthook
+
+        def hook(kind: Any, error: Any, trace: Any) -> None:
+            before(kind, error, trace)
+            try:
+                said = self.explain(error)
+            except Exception as trouble:  # the GPU may be in no state to be asked
+                said = f"out of memory on the GPU ({trouble})"
+            if said:
+                print(f"schedulearn: {said}", file=sys.stderr, flush=True)  # noqa: T201
+
+        sys.excepthook = hook
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a GPU's memory ran out, also where another error followed from it."""
+    kind: Any = getattr(torch, "OutOfMemoryError", None) or getattr(torch.cuda, "OutOfMemoryError", ())
+    while error is not None:
+        if isinstance(error, kind) or "CUDA out of memory" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _asked(message: str) -> float:
+    found = _ASKED.search(message)
+    return float(found[1]) * _UNITS[found[2]] if found else 0.0

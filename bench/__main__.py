@@ -11,7 +11,7 @@ MODULES = {
     "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies",
+    "outside": "policies", "run": "service",
 }  # fmt: skip
 
 

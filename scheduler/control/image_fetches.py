@@ -26,6 +26,8 @@ from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
+ALWAYS = "always"
+"""The key `pull` of a job whose image is pulled again where it is there."""
 Agents = Mapping[str, HostAgent]
 
 
@@ -37,8 +39,11 @@ class Images:
     jobs: Mapping[str, Job]
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
-        agent = self.agents[host_id]
-        return agent.knows_image(agent.image_of(self.jobs[job_id]))
+        agent, job = self.agents[host_id], self.jobs[job_id]
+        image = agent.image_of(job)
+        if job.pull == ALWAYS and not agent.fetched_since(image, job.submitted_at):
+            return False
+        return agent.knows_image(image)
 
     def is_fetching(self, job_id: str, host_id: str) -> bool:
         agent = self.agents[host_id]
@@ -87,7 +92,10 @@ def follow(db: Database, images: Images, decision: Decision, in_service: Set[str
     wanted = {**hosts, **{job: decision.fetch[job] for job in running}}
     for host_id, agent in images.agents.items():
         needed = {job: agent.image_of(images.jobs[job]) for job, to in wanted.items() if host_id in to}
-        agent.fetch_for_jobs({image for job, image in needed.items() if job not in running or agent.may_fetch(image)})
+        anew = {image for job, image in needed.items() if images.jobs[job].pull == ALWAYS}
+        agent.fetch_for_jobs(
+            {image for job, image in needed.items() if job not in running or agent.may_fetch(image)}, anew
+        )
     for change in told:
         change.result()
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage, layered
+from schedulearn.scheduler.core.job_image import NamesImage, layered, split_layered
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -137,13 +137,17 @@ class HostAgent:
         self._images.ask_for(image)
         self._begin(FetchImage(image, anew))
 
-    def fetch_for_jobs(self, images: Set[str]) -> None:
-        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago. A fetch for a job that
-        needs it no more is broken off."""
+    def fetched_since(self, image: str, instant: float) -> bool:
+        """Whether a fetch of it that has succeeded began after that."""
+        return self._images.fetched_since(image, instant)
+
+    def fetch_for_jobs(self, images: Set[str], anew: Set[str]) -> None:
+        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago; those of `anew` also if
+        they are there. A fetch for a job that needs it no more is broken off."""
         self._images.need(images)
         for image in sorted(images):
             if time.time() >= self.image_trouble(image).not_before:
-                self._begin(FetchImage(image))
+                self._begin(FetchImage(image, image in anew))
 
     def may_fetch(self, image: str) -> bool:
         """False after a fetch that has failed for good."""
@@ -274,8 +278,12 @@ class HostAgent:
             self._images.note_progress(image, progress)
 
         self._images.check_wanted(image)
+        base, layer = split_layered(image)
+        if anew and layer:
+            self._follow(self._image_source(base), note)
         if anew or not self.runtime.images.has(image):
             self._follow(self._image_source(image), note)
+            self._images.note_fetch(image)
         self._images.arrive(image)
 
     def _bring_checkpoints(self, task_id: str, job_id: str) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from own_folder import POLICY, train_resize_and_fetch
+from daily.own_folder import POLICY, train_resize_and_fetch
 from services import Service
 
 pytestmark = pytest.mark.horovod

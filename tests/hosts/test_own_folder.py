@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from daily.own_folder import POLICY, train_resize_and_fetch
 from engines import Lab, serving
-from own_folder import POLICY, train_resize_and_fetch
 
 pytestmark = [pytest.mark.docker, pytest.mark.horovod]
 

@@ -2618,6 +2618,12 @@ export interface components {
              */
             progress: number | null;
             /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
+            /**
              * Pull Percent
              * @description how far the fetch of its image is
              */
@@ -2864,6 +2870,12 @@ export interface components {
              * @description how far it is by its own reports, from 0 to 1; null: it does not say
              */
             progress: number | null;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
             /**
              * Pull Percent
              * @description how far the fetch of its image is
@@ -3115,6 +3127,13 @@ export interface components {
              * @default 50
              */
             priority?: number;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @default missing
+             * @enum {string}
+             */
+            pull?: "missing" | "always";
             /**
              * Required Gpus
              * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
@@ -5955,6 +5974,13 @@ export interface operations {
                      */
                     priority?: number;
                     /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
+                    /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
                      */
@@ -6230,6 +6256,13 @@ export interface operations {
                      * @default 50
                      */
                     priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
                     /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
@@ -8737,6 +8770,13 @@ export interface operations {
                      * @default 50
                      */
                     priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
                     /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher

@@ -82,12 +82,13 @@ class Client(FilesClient, PeopleCalls, ExperimentCalls):
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
-        must have."""
-        return self._call(calls.jobs(states, user, q, labels, cursor, limit))
+        must have. `sweep`: the id of the one that they are runs of."""
+        return self._call(calls.jobs(states, user, q, labels, sweep, cursor, limit))
 
     def all_jobs(
         self,
@@ -96,13 +97,14 @@ class Client(FilesClient, PeopleCalls, ExperimentCalls):
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
     ) -> Json:
         """The same, with the items of all pages."""
         states = list(states)
-        page = self.jobs(states, user=user, q=q, labels=labels, limit=PAGE)
+        page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, limit=PAGE)
         items = page["items"]
         while page["next"]:
-            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=PAGE)
+            page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, cursor=page["next"], limit=PAGE)
             items += page["items"]
         return {**page, "items": items}
 

@@ -5811,6 +5811,8 @@ export interface operations {
                 sort?: "submitted" | "-submitted" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "gpus" | "-gpus" | "started" | "-started" | "finished" | "-finished" | "duration" | "-duration";
                 /** @description only these states */
                 state?: components["schemas"]["JobStatus"][];
+                /** @description id of the sweep that they are runs of */
+                sweep?: string;
                 user?: string;
             };
             header?: never;

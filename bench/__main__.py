@@ -11,7 +11,7 @@ MODULES = {
     "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "advisor": "training",
+    "outside": "policies", "advisor": "training", "run": "service",
 }  # fmt: skip
 
 

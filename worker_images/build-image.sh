@@ -148,7 +148,7 @@ docker_build() { # from to option...
     local arguments=(--network host --force-rm --build-arg "BASE=$BASE")
     arguments+=(--build-arg "FLAVOUR=$FLAVOUR" --build-arg "SYSTEM_PACKAGES=$SYSTEM_PACKAGES")
     local name
-    for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL {HTTP,HTTPS,NO}_PROXY {http,https,no}_proxy; do
+    for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL SCHEDULEARN_HOROVOD_WHEELS {HTTP,HTTPS,NO}_PROXY {http,https,no}_proxy; do
         if [ -n "${!name:-}" ]; then arguments+=(--build-arg "$name"); fi
     done
     BUILDKIT_PROGRESS=plain watch docker build "${arguments[@]}" "$@" "$scratch"

@@ -5,8 +5,10 @@
 #   PYTHON=/path/to/venv/bin/python build-wheel.sh [flavour]
 #
 # $PYTHON must have the framework: the wheel fits exactly that version of it, of Python and of the C library, and these
-# make up its name in the cache, <cache>/wheels/<key>/. 2 to 5 minutes on 2 cores; later calls return at once. Interrupted,
+# make up its name in the cache, <cache>/wheels/<key>/. 1 to 5 minutes on 2 cores; later calls return at once. Interrupted,
 # it carries on where it was: the object files stay in <cache>/build/<key>/ until the wheel is made.
+# Nothing is compiled where $SCHEDULEARN_HOROVOD_WHEELS names a wheel for <key>: words such as
+# https://wheels.example.org/<key>/horovod-....whl#sha256=..., which pip fetches and checks.
 # shellcheck source=worker_images/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 use_flavour "${1:-cpu}"
@@ -35,6 +37,24 @@ key=horovod$HOROVOD_VERSION-$("$python" -c "$describe" "$FRAMEWORK" "$DISTRIBUTI
 }
 wheels=$cache/wheels/$key
 find_wheel() { find "$wheels" -name 'horovod-*.whl' 2>/dev/null | head -n 1; }
+
+fetch() { # the wheel that the operator names for this key, if one is named
+    local place dist=$cache/build/$key.fetched
+    for place in ${SCHEDULEARN_HOROVOD_WHEELS:-}; do
+        case $place in */"$key"/horovod-*.whl*) ;; *) continue ;; esac
+        rm -rf "$dist"
+        if step 0 5 20 "fetching Horovod's wheel" "$python" -m pip download --no-deps --no-index --no-cache-dir \
+            --dest "$dist" "$place"; then
+            mkdir -p "$cache/wheels"
+            rm -rf "$wheels"
+            mv "$dist" "$wheels"
+            return
+        fi
+        rm -rf "$dist"
+        progress 5 "Horovod's wheel can't be fetched from ${place%%\#*}: compiling it"
+    done
+    return 1
+}
 
 compile() {
     local build=$1
@@ -157,7 +177,7 @@ main() {
     fi
     open_log build-wheel
     lock "wheel-$key"
-    if [ -z "$(find_wheel)" ]; then
+    if [ -z "$(find_wheel)" ] && ! fetch; then
         local build=$cache/build/$key dist resumed=
         if [ -e "$build/prepared" ]; then resumed=yes; fi
         progress 0 "looking for compilers"

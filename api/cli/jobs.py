@@ -36,6 +36,7 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 @click.option("--user", help="Only jobs of this user.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
+@click.option("--sweep", metavar="ID", help="Only runs of this sweep.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number.")
 @pass_session
@@ -46,6 +47,7 @@ def ls(
     user: str | None,
     mine: bool,
     labels: tuple[str, ...],
+    sweep: str | None,
     text: str | None,
     limit: int,
 ) -> None:
@@ -64,9 +66,9 @@ def ls(
     chosen = states or (() if everything else UNFINISHED)
     having = dict(key_and_value(label, "--label") for label in labels)
     if everything:
-        page = session.client.all_jobs(chosen, user=user, q=text, labels=having)
+        page = session.client.all_jobs(chosen, user=user, q=text, labels=having, sweep=sweep)
     else:
-        page = session.client.jobs(chosen, user=user, q=text, labels=having, limit=limit)
+        page = session.client.jobs(chosen, user=user, q=text, labels=having, sweep=sweep, limit=limit)
     if session.as_json:
         print_json(page)
         return

@@ -54,6 +54,11 @@ class SubmitCommand(Command):
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
+@click.option(
+    "--pull",
+    type=click.Choice(["missing", "always"]),
+    help="Whether an image that is there is pulled again, in case its tag has moved.  [default: missing]",
+)
 @click.option("--command", metavar="LINE", help="The command as one line, instead of words after `--`.")
 @click.option("--gpus", "required_gpus", type=int, metavar="N", help="GPUs that it gets or starts from.  [default: 1]")
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")

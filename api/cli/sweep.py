@@ -21,6 +21,7 @@ from schedulearn.api.cli.common import (
     whoami,
 )
 from schedulearn.api.cli.job_files.reading import LARGEST, read_sweep
+from schedulearn.api.cli.submit import code_of
 from schedulearn.api.client.client import ClientError, Json
 
 _POLL_S = 1.0
@@ -64,16 +65,23 @@ def sweep() -> None:
 @sweep.command(_START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended; exit code 1 if a run failed.")
+@click.option("--code", metavar="WHERE", help="Its runs' directory, as for `run`: a folder, a digest, or https://...")
 @pass_session
-def start(session: Session, file: IO[str], waits: bool) -> int:
-    """Starts a sweep. `-` is stdin; `./ls` is a file called like a command.
+def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int:
+    """Starts a sweep. `-` is stdin; `./ls` is a file called like a command. With --code, a job that names no image runs
+    in the service's own default.
 
     \b
     Examples:
       schedulearn sweep digits.yaml
       schedulearn sweep start --wait digits.json
+      schedulearn sweep start --code . digits.yaml
     """
-    found = session.client.start_sweep(_complete(_read(file)))
+    found = _complete(_read(file))
+    if code is not None and isinstance(found.get("job"), dict):
+        image = found["job"].get("container_image") or session.client.code_limits()["default_image"]
+        found["job"] |= {"container_image": image, "code": code_of(session, code)}
+    found = session.client.start_sweep(found)
     if waits:
         return _wait(session, found)
     _tell(session, found)

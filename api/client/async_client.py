@@ -80,11 +80,12 @@ class AsyncClient:
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`."""
-        return await self._call(calls.jobs(states, user, q, labels, cursor, limit))
+        return await self._call(calls.jobs(states, user, q, labels, sweep, cursor, limit))
 
     async def all_jobs(
         self,
@@ -93,12 +94,13 @@ class AsyncClient:
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
     ) -> AsyncIterator[Job]:
         """Each of them, newest first; a page is fetched when it is needed."""
         states = list(states)
         cursor: str | None = None
         while True:
-            page = await self.jobs(states, user=user, q=q, labels=labels, cursor=cursor, limit=PAGE)
+            page = await self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, cursor=cursor, limit=PAGE)
             for item in page["items"]:
                 yield Job(item)
             if (cursor := page["next"]) is None:

@@ -36,11 +36,14 @@ def jobs(
     user: str | None,
     q: str | None,
     labels: Mapping[str, str] | None,
+    sweep: str | None,
     cursor: str | None,
     limit: int,
 ) -> Call:
     pairs = [f"{name}={value}" for name, value in (labels or {}).items()]
-    given = {"state": list(states), "user": user, "q": q, "label": pairs, "cursor": cursor, "limit": limit}
+    given = {
+        "state": list(states), "user": user, "q": q, "label": pairs, "sweep": sweep, "cursor": cursor, "limit": limit,
+    }  # fmt: skip
     return Call("GET", "jobs", {key: value for key, value in given.items() if value})
 
 

@@ -30,6 +30,7 @@ from schedulearn.api.client.transport import (
     checked_json,
     part,
 )
+from schedulearn.api.client.webhooks import WebhookCalls
 
 __all__ = ["ApiError", "Client", "ClientError", "Event", "Job", "Json", "LogPiece", "UnreachableError"]
 
@@ -38,7 +39,7 @@ _CODE_PIECE = 1 << 18
 _CODE_S = 300.0  # between two pieces, and for the answer: other uploads may come first
 
 
-class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
+class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
@@ -83,12 +84,13 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
-        must have."""
-        return self._call(calls.jobs(states, user, q, labels, cursor, limit))
+        must have. `sweep`: the id of the one that they are runs of."""
+        return self._call(calls.jobs(states, user, q, labels, sweep, cursor, limit))
 
     def all_jobs(
         self,
@@ -97,13 +99,14 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
         user: str | None = None,
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
+        sweep: str | None = None,
     ) -> Json:
         """The same, with the items of all pages."""
         states = list(states)
-        page = self.jobs(states, user=user, q=q, labels=labels, limit=PAGE)
+        page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, limit=PAGE)
         items = page["items"]
         while page["next"]:
-            page = self.jobs(states, user=user, q=q, labels=labels, cursor=page["next"], limit=PAGE)
+            page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, cursor=page["next"], limit=PAGE)
             items += page["items"]
         return {**page, "items": items}
 
@@ -374,25 +377,6 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
 
     def usage_csv(self, **given: Any) -> str:
         return self._text("/api/v1/usage", params={**given, "format": "csv"})
-
-    # --- who is told, and who may ask ---
-
-    def webhooks(self) -> Json:
-        """`{"events": {name: meaning}, "items": [...]}`."""
-        return self._object("GET", "webhooks")
-
-    def add_webhook(self, spec: Mapping[str, Any]) -> Json:
-        return self._object("POST", "webhooks", json=dict(spec))
-
-    def set_webhook(self, webhook_id: int, *, active: bool) -> Json:
-        return self._object("PATCH", f"webhooks/{webhook_id}", json={"active": active})
-
-    def remove_webhook(self, webhook_id: int) -> None:
-        self._delete(f"webhooks/{webhook_id}")
-
-    def test_webhook(self, webhook_id: int) -> Json:
-        """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
-        return self._object("POST", f"webhooks/{webhook_id}/test")
 
 
 def _span(first: str, since: str | None, second: str, until: str | None) -> dict[str, str]:

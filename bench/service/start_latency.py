@@ -5,12 +5,12 @@ Both are timed in turns in one run, through the same engine (DOCKER_HOST, or one
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import time
 from pathlib import Path
 
+from bench.engine import engine
 from bench.measured_service import JOB, service, verdict
 
 ROUNDS = 12
@@ -18,18 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> bool:
-    engine = [ROOT / "scripts/dev-engine.sh"]
-    running = subprocess.run([*engine, "status"], capture_output=True, check=False).returncode == 0
-    started = subprocess.run([*engine, "start"], capture_output=True, text=True, check=False)
-    if started.returncode != 0:
-        print(f"  NOT MEASURED: no Docker Engine: {started.stderr.strip()}")
-        return True
-    os.environ["DOCKER_HOST"] = started.stdout.strip().splitlines()[-1].removeprefix("DOCKER_HOST=")
-    try:
-        return _compare()
-    finally:
-        if not running:
-            subprocess.run([*engine, "stop"], capture_output=True, check=False)
+    with engine() as started:
+        return not started or _compare()
 
 
 def _compare() -> bool:

@@ -28,6 +28,8 @@ from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 
+ALWAYS = "always"
+"""The key `pull` of a job whose image is pulled again where it is there."""
 Agents = Mapping[str, HostAgent]
 
 
@@ -39,9 +41,14 @@ class Images:
     jobs: Mapping[str, Job]
 
     def is_there(self, job_id: str, host_id: str) -> bool | None:
-        agent = self.agents[host_id]
-        known = [agent.knows_image(need) for need in agent.needs_of(self.jobs[job_id])]
+        agent, job = self.agents[host_id], self.jobs[job_id]
+        known = [self._knows(job, agent, need) for need in agent.needs_of(job)]
         return False if False in known else None if None in known else True
+
+    def _knows(self, job: Job, agent: HostAgent, need: str) -> bool | None:
+        if wants_anew(job, agent, need) and not agent.fetched_since(need, job.submitted_at):
+            return False
+        return agent.knows_image(need)
 
     def is_fetching(self, job_id: str, host_id: str) -> bool:
         agent = self.agents[host_id]
@@ -50,7 +57,8 @@ class Images:
 
     def lacking(self, job_id: str, agent: HostAgent) -> list[str]:
         """What a job needs that is not there, as far as is known."""
-        return [need for need in agent.needs_of(self.jobs[job_id]) if not agent.has_image(need)]
+        job = self.jobs[job_id]
+        return [need for need in agent.needs_of(job) if not self._knows(job, agent, need)]
 
     def soon(self, job_id: str) -> bool:
         """Whether the image of a job is expected in a moment; of a fetch that has just begun, it is."""
@@ -80,6 +88,11 @@ class Images:
                     agent.look_for(need)
 
 
+def wants_anew(job: Job, agent: HostAgent, need: str) -> bool:
+    """Whether this is the image of a job that wants it pulled again."""
+    return job.pull == ALWAYS and need == agent.image_of(job)
+
+
 def take_refusals(agents: Agents, jobs: Mapping[str, Job]) -> list[JobMoved]:
     """The ends of jobs whose image turned out not to be had since the last call."""
     refused = {host_id: agent.take_refused_images() for host_id, agent in agents.items()}
@@ -106,7 +119,8 @@ def follow(db: Database, images: Images, decision: Decision, in_service: Set[str
     wanted = {**hosts, **{job: decision.fetch[job] for job in running}}
     for host_id, agent in images.agents.items():
         needed = [(job, need) for job, to in wanted.items() if host_id in to for need in images.lacking(job, agent)]
-        agent.fetch_for_jobs({need for job, need in needed if job not in running or agent.may_fetch(need)})
+        anew = {need for job, need in needed if wants_anew(images.jobs[job], agent, need)}
+        agent.fetch_for_jobs({need for job, need in needed if job not in running or agent.may_fetch(need)}, anew)
     for change in told:
         change.result()
 

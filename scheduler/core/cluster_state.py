@@ -21,6 +21,7 @@ class Job(NamedTuple):
     id: str
     name: str
     container_image: str
+    pull: str
     launcher: str
     layer: str
     required_gpus: int

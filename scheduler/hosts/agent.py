@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
-from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda
+from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda, split_layered
 from schedulearn.scheduler.core.outcomes.observations import Refusal
 from schedulearn.scheduler.core.planning.reconcile import (
     Action,
@@ -180,13 +180,17 @@ class HostAgent:
         self._images.ask_for(image)
         self._begin(FetchImage(image, anew))
 
-    def fetch_for_jobs(self, images: Set[str]) -> None:
-        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago. A fetch for a job that
-        needs it no more is broken off."""
+    def fetched_since(self, image: str, instant: float) -> bool:
+        """Whether a fetch of it that has succeeded began after that."""
+        return self._images.fetched_since(image, instant)
+
+    def fetch_for_jobs(self, images: Set[str], anew: Set[str]) -> None:
+        """Begins to fetch the images that jobs wait for here, unless they failed a moment ago; those of `anew` also if
+        they are there. A fetch for a job that needs it no more is broken off."""
         self._images.need(images)
         for image in sorted(images):
             if time.time() >= self.image_trouble(image).not_before:
-                self._begin(FetchImage(image))
+                self._begin(FetchImage(image, image in anew))
 
     def may_fetch(self, image: str) -> bool:
         """False after a fetch that has failed for good."""
@@ -318,8 +322,12 @@ class HostAgent:
             self._images.note_progress(image, progress)
 
         self._images.check_wanted(image)
+        base, layer = split_layered(image)
+        if anew and layer:
+            self._follow(self._image_source(base), note)
         if anew or not self._is_there(image):
             self._follow(self._source_of(image), note)
+            self._images.note_fetch(image)
         self._images.arrive(image)
 
     def _is_there(self, image: str) -> bool:

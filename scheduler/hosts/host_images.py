@@ -38,6 +38,8 @@ class HostImages:
         """Why an image could not be fetched last."""
         self._refusals: dict[str, str] = {}
         """Why an image can't be had."""
+        self._fetched: dict[str, float] = {}
+        """When the last fetch began that has succeeded."""
 
     def is_there(self, image: str) -> bool | None:
         """None: nobody has looked yet."""
@@ -76,6 +78,13 @@ class HostImages:
     def note_progress(self, image: str, progress: ImageProgress) -> None:
         self._fetches[image] = replace(self._fetches[image], progress=progress)
 
+    def note_fetch(self, image: str) -> None:
+        """The fetch that is under way has succeeded."""
+        self._fetched[image] = self._fetches[image].began_at
+
+    def fetched_since(self, image: str, instant: float) -> bool:
+        return self._fetched.get(image, 0.0) >= instant
+
     def arrive(self, image: str) -> None:
         self._there[image] = True
         self._failures.pop(image, None)
@@ -85,12 +94,12 @@ class HostImages:
         self._failures[image] = why
 
     def refuse(self, image: str, why: str, *, anew: bool) -> None:
-        """For good. One that was to be fetched `anew` stays good where its registry does not answer."""
+        """For good. One that was to be fetched `anew` stays there for those who take what is there."""
         with self._lock:
             self._failures[image] = why
+            self._refusals[image] = why
             if not anew:
                 self._there[image] = False
-                self._refusals[image] = why
 
     def end_fetch(self, image: str) -> None:
         """However it ended."""

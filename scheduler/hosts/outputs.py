@@ -90,7 +90,9 @@ class Outputs:
     def tell_stray_files(self, host_id: str, task_id: str, files: Sequence[StrayFile]) -> None:
         """Writes down which files go with an ended task; each sentence once a job, however often it is tried."""
         job_id = (parse_task_id(task_id) or ("",))[0]
-        message, now = told(list(files)), self._clock()
+        agent = self._agents().get(host_id)
+        facts = agent.status.facts if agent is not None else None
+        message, now = told(list(files), contained=facts is None or facts.isolates), self._clock()
         data = {"files": [{"path": file.path, "bytes": file.bytes} for file in files[:_NAMED]]}
 
         def write(db: Connection) -> None:

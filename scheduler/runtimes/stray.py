@@ -30,19 +30,23 @@ def largest_first(files: Iterable[StrayFile]) -> list[StrayFile]:
     return sorted(files, key=lambda file: (-file.bytes, file.path))
 
 
-def told(files: list[StrayFile]) -> str:
-    """One sentence that names the largest, and where they should have gone."""
+def told(files: list[StrayFile], *, contained: bool) -> str:
+    """One sentence that names the largest, and where they should have gone. `contained`: the task had a disk of its
+    own, else a folder."""
     named = ", ".join(f"{file.path} ({_size(file.bytes)})" for file in files[:_SHOWN])
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     was = "was" if len(files) == 1 else "were"
-    return (
-        f"{named}{more} {was} written to the container's own disk, which goes with the container: "
-        "write to /outputs (SCHEDULEARN_OUTPUT_DIR) what should stay."
+    where = (
+        "the container's own disk, which goes with the container"
+        if contained
+        else "the job's own folder, which goes with it"
     )
+    outputs = "/outputs (SCHEDULEARN_OUTPUT_DIR)" if contained else "SCHEDULEARN_OUTPUT_DIR"
+    return f"{named}{more} {was} written to {where}: write to {outputs} what should stay."
 
 
 def _size(size: int) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.{0 if size >= 10 * factor else 1}f} {unit}"
-    return f"{size} bytes"
+    return f"{size} byte{'s' * (size != 1)}"

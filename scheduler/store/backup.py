@@ -1,25 +1,27 @@
-"""Backups of a data folder: one tar file with the database, the token and the logs. Made while the service runs or not.
+"""Backups of a data folder: one tar file with the database, the token, the key of secrets, the logs and the code of
+jobs. Made while the service runs or not.
 
-Checkpoints stay where they are, on the hosts; copies of them, the code of jobs, local tasks and the SDK are no part of
-it.
+Checkpoints stay where they are, on the hosts; copies of them, local tasks and the SDK are no part of it.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from schedulearn.scheduler.errors import StoreError
 
-DATABASE, TOKEN, SECRETS_KEY, LOGS = "schedulearn.db", "token", "secrets.key", "logs"
+DATABASE, TOKEN, SECRETS_KEY, LOGS, CODE = "schedulearn.db", "token", "secrets.key", "logs", "code"
+_ARCHIVE = re.compile(rf"{CODE}/[0-9a-f]{{64}}\.tar")
 
 
 def write_backup(data_dir: Path, out: IO[bytes]) -> None:
@@ -41,6 +43,9 @@ def write_backup(data_dir: Path, out: IO[bytes]) -> None:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(_private(entry), io.BytesIO(content))
+        for archive in sorted((data_dir / CODE).glob("*.tar")):
+            with suppress(FileNotFoundError):  # removed meanwhile: no unfinished job needs it
+                tar.add(archive, f"{CODE}/{archive.name}", filter=_private)
 
 
 def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -72,7 +77,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
         except (tarfile.TarError, OSError, EOFError) as error:
             raise StoreError(f"this is no backup of Schedulearn, or a part of one: {error}") from error
         _check(folder / DATABASE)
-        for path in (folder / LOGS, folder / TOKEN, folder / DATABASE):
+        for path in (folder / name for name in (LOGS, CODE, TOKEN, SECRETS_KEY, DATABASE)):
             target = data_dir / path.name
             if not path.exists():
                 continue
@@ -84,7 +89,8 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """A file that a backup has, and nothing else: it may come from anywhere."""
     path = PurePosixPath(member.name)
-    known = member.name in (DATABASE, TOKEN) or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
+    single = member.name in (DATABASE, TOKEN, SECRETS_KEY) or _ARCHIVE.fullmatch(member.name) is not None
+    known = single or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
     content = tar.extractfile(member) if known and member.isfile() else None
     if content is None:
         raise StoreError(f"this is no backup of Schedulearn: it holds {member.name!r}")

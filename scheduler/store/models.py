@@ -58,6 +58,8 @@ class Job(SQLModel, table=True):
     name: str
     type: str
     container_image: str
+    pull: str = Field(default="missing", sa_column_kwargs={"server_default": "missing"})
+    """`always`: its image is pulled again on each host where it starts; else `missing`."""
     command: str = Field(sa_type=Text)
     required_gpus: int
     min_gpus: int

@@ -103,6 +103,7 @@ def list_jobs(
     user: str | None = None,
     text: str | None = None,
     labels: Mapping[str, str] | None = None,
+    sweep: str | None = None,
     host: str | None = None,
     ended_since: float | None = None,
     ended_until: float | None = None,
@@ -117,8 +118,9 @@ def list_jobs(
     query = select(Job).limit(limit)
     if states:
         query = query.where(col(Job.status).in_(states))
-    if user is not None:
-        query = query.where(col(Job.user) == user)
+    for column, asked in ((col(Job.user), user), (col(Job.sweep), sweep)):
+        if asked is not None:
+            query = query.where(column == asked)
     if text:
         query = query.where(
             or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))

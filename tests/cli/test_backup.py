@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from clusters import wait_for
-from services import Service, run
+from services import IMAGE, Service, run
 
 Start = Callable[..., Service]
 
@@ -78,6 +78,25 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, content
     assert words in run("restore", str(file), "--data", str(data), code=1).err
     assert [path.name for path in data.iterdir()] == ["schedulearn.lock"]
     assert not (tmp_path / "escaped").exists()
+
+
+def test_code_and_secrets_come_back_with_the_jobs_that_need_them(
+    start_service: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, file, copy, project = start_service(), tmp_path / "backup.tar.gz", tmp_path / "copy", tmp_path / "nets"
+    project.mkdir()
+    (project / "train.sh").write_text("echo trained by $WHO")
+    monkeypatch.chdir(project)
+    service.run("secrets", "set", "name", stdin="ada lovelace")
+    words = ("--image", IMAGE, "--secret", "WHO=name", "--", "sh", "train.sh")
+    job = service.run("run", "-d", *words).out.strip()
+    service.wait(job, "succeeded")
+    service.run("backup", str(file), "--data", str(service.data))
+    run("restore", str(file), "--data", str(copy))
+    assert [path.stat().st_mode & 0o077 for path in (copy / "secrets.key", *(copy / "code").iterdir())] == [0, 0]
+    restored = start_service(data=copy)
+    again = restored.run("resubmit", job)
+    assert again.out == service.logs(job) != ""
 
 
 def test_nothing_is_overwritten_and_no_running_service_is_touched(start_service: Start, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from clusters import FakeCluster, SlowFetch, spec, wait_for
 
 from schedulearn.api.answers.job import EtaOut
+from schedulearn.scheduler.core.job_image import layer_of, layered
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -320,3 +321,38 @@ def test_gpu_time_and_the_time_limit_do_not_run_while_an_image_is_fetched(tmp_pa
         ended = c.wait(job, "timeout", "failed")
         assert ended.status == ("timeout" if ends_well else "failed")
         assert (ended.gpu_seconds > 0) == ends_well
+
+
+def test_a_job_that_asks_for_it_has_its_image_pulled_again_once_on_its_host(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local", images={"img"})
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        [plain] = c.submit()
+        c.wait(plain, "running")
+        assert ("images.fetch", "img") not in runtime.calls
+        [job] = c.submit(spec(pull="always"))
+        c.wait(job, "running")
+        assert codes(c, job) == ["submitted", "image_pull", "placed", "container_running"]
+        assert runtime.calls.count(("images.fetch", "img")) == 1
+
+
+def test_with_requirements_their_image_is_pulled_before_they_are_installed_over_it(tmp_path: Path) -> None:
+    image = layered("img", layer_of(["einops"]))
+    runtime = FakeRuntime("local", images={"img", image})
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        [job] = c.submit(spec(pull="always", requirements=["einops"]))
+        c.wait(job, "running")
+        assert [call for call in runtime.calls if call[0] == "images.fetch"][:2] == [
+            ("images.fetch", "img"),
+            ("images.fetch", image),
+        ]
+        assert runtime.images.layers == {image: ("einops",)}
+
+
+def test_an_image_that_is_no_more_in_its_registry_ends_the_job_that_asked_for_it_and_no_other(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local", images={"img"})
+    with FakeCluster(tmp_path, gpus=1, runtime=runtime) as c:
+        runtime.fail_next("images.fetch", ImageUnavailable("image 'img' was not found"))
+        [job] = c.submit(spec(pull="always"))
+        assert c.wait(job, "failed").reason == "image_unavailable"
+        [plain] = c.submit()
+        c.wait(plain, "running")

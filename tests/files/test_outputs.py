@@ -183,6 +183,13 @@ def test_a_model_that_was_written_elsewhere_is_named_before_it_goes(tmp_path: Pa
         )
 
 
+def test_the_warning_says_where_they_were_as_the_task_saw_it() -> None:
+    assert told([StrayFile("/data/tasks/x/work/model.pt", 1)], contained=False) == (
+        "/data/tasks/x/work/model.pt (1 byte) was written to the job's own folder, which goes with it: "
+        "write to SCHEDULEARN_OUTPUT_DIR what should stay."
+    )
+
+
 def test_a_host_that_can_not_tell_what_was_written_elsewhere_removes_the_container_all_the_same(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         [job] = c.submit()
@@ -207,6 +214,6 @@ def test_what_programs_leave_behind_by_themselves_is_not_told(path: str, matters
 
 def test_the_largest_of_many_are_named() -> None:
     files = [StrayFile(f"/w/{size}", size) for size in (2_500_000_000, 1_500_000, 30_000, 5, 4)]
-    assert told(files).startswith(
+    assert told(files, contained=True).startswith(
         "/w/2500000000 (2.5 GB), /w/1500000 (1.5 MB), /w/30000 (30 kB) and 2 more were written"
     )

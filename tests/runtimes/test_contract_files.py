@@ -14,6 +14,7 @@ from benches import Bench, shell
 from schedulearn.scheduler.core.task import TaskSpec
 from schedulearn.scheduler.errors import InvalidError, NotFoundError, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import FileKind, FolderView
+from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.paths import parts_of, resolve
 
@@ -210,3 +211,23 @@ def test_files_that_go_with_a_task_are_told_once_it_has_ended(bench: Bench) -> N
     assert found == [("model.pt", 5), ("deep/log.txt", 3)]
     runtime.remove(spec.task_id)
     assert runtime.stray_files(spec.task_id) in ((), [])
+
+
+@pytest.mark.docker
+def test_files_are_told_that_a_container_wrote_before_its_engine_noted_the_start(
+    containers: Bench, engine_url: str
+) -> None:
+    spec = containers.spec(shell("true"))
+    containers.create(containers.runtime, spec)
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, modified_at in (("work/model.pt", time.time()), ("work/train.py", 315_619_200)):
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = 1, modified_at
+            archive.addfile(member, io.BytesIO(b"x"))
+    engine = Engine(engine_url)
+    engine.api.put_archive(spec.task_id, "/", packed.getvalue())
+    engine.close()
+    containers.runtime.start(spec)
+    assert containers.wait_for_end(spec.task_id).exit_code == 0
+    assert [file.path for file in containers.runtime.stray_files(spec.task_id)] == ["/work/model.pt"]

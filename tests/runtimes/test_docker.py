@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 import uuid
 from pathlib import Path
@@ -63,21 +61,6 @@ class TestContainers:
         labels = found["Config"]["Labels"]
         assert (labels["schedulearn.attempt"], labels["schedulearn.rank"]) == ("1", "3")
         assert task_id == f"schedulearn-{labels['schedulearn.job']}-1-3"
-
-    def test_files_written_before_the_engine_noted_the_start_are_told(self, containers: Bench, engine: Engine) -> None:
-        """A command may write before the engine has noted that it runs."""
-        spec = containers.spec(shell("true"))
-        containers.create(containers.runtime, spec)
-        content, packed = b"12345", io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name, modified_at in (("work/model.pt", time.time()), ("work/train.py", 315_619_200)):
-                member = tarfile.TarInfo(name)
-                member.size, member.mtime = len(content), modified_at
-                archive.addfile(member, io.BytesIO(content))
-        engine.api.put_archive(spec.task_id, "/", packed.getvalue())
-        containers.runtime.start(spec)
-        assert containers.wait_for_end(spec.task_id).exit_code == 0
-        assert [file.path for file in containers.runtime.stray_files(spec.task_id)] == ["/work/model.pt"]
 
     def test_limits_and_data_sets_hold_in_the_container(
         self, containers: Bench, engine: Engine, tmp_path: Path

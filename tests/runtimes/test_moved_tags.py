@@ -1,4 +1,4 @@
-"""A tag that was moved in its registry: it is pulled when somebody asks for that, and jobs show what they ran."""
+"""A tag that was moved in its registry: it is pulled when somebody or a job asks, and jobs show what they ran."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def registry(engine_url: str) -> Iterator[Registry]:
         engine.close()
 
 
-def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
+def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job_that_takes_what_is_there(
     registry: Registry, engine_url: str, tmp_path: Path
 ) -> None:
     tools = tools_image()
@@ -55,3 +55,22 @@ def test_a_moved_tag_is_pulled_anew_when_asked_and_not_by_a_job(
         assert registry.pulls == asked, "a job takes what is there"
         wait_for(lambda: not pull(served) and registry.pulls > asked, "the pull")
         wait_for(lambda: ran(served) == f"{registry.address}/{registry.repository}@{new}", "the new image")
+
+
+def test_a_job_may_ask_for_what_its_tag_means_now(registry: Registry, engine_url: str, tmp_path: Path) -> None:
+    tools = tools_image()
+    image, name = registry.image("asked"), f"{registry.address}/{registry.repository}"
+    with Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": engine_url}) as served:
+        for version in ("1", "2"):
+            digest = registry.put("asked", tools, version=version)
+            asked = registry.pulls
+            job = served.wait(served.submit("true", container_image=image, pull="always"), "succeeded", "failed")
+            assert (job["state"], job["tasks"][0]["image"]) == ("succeeded", f"{name}@{digest}"), job["message"]
+            assert registry.pulls > asked
+            shown = served.run("show", job["id"]).out
+            assert f"{name}@{digest}" in shown
+        registry.remove("asked")
+        gone = served.wait(served.submit("true", container_image=image, pull="always"), "succeeded", "failed")
+        assert (gone["state"], gone["reason"]) == ("failed", "image_unavailable")
+        there = served.wait(served.submit("true", container_image=image), "succeeded", "failed")
+        assert there["state"] == "succeeded", "what is there is still good for others"

@@ -299,12 +299,12 @@ class Lab:
 
 
 @contextmanager
-def serving(hosts: Lab, data: Path, *names: str, **settings: str) -> Iterator[Service]:
-    """A service without GPUs of its own and with these hosts, of 4 simulated GPUs each."""
+def serving(hosts: Lab, data: Path, *names: str, gpus: int = 4, **settings: str) -> Iterator[Service]:
+    """A service without GPUs of its own and with these hosts, of so many simulated GPUs each."""
     env = {**hosts.environment, "SCHEDULEARN_HOST_GRACE": "3", **settings}
     with Service(data, gpus=0, env=env) as service:
         for name in names:
-            answer = service.http.post("/api/v1/hosts", json=hosts.spec(name))
+            answer = service.http.post("/api/v1/hosts", json=hosts.spec(name, gpus))
             assert answer.status_code == 201, answer.text
             assert answer.json()["reachable"], answer.json()["error"]
         yield service

@@ -87,6 +87,10 @@ class Registry:
         self._manifests[tag] = self._manifests[digest] = manifest
         return digest
 
+    def remove(self, tag: str) -> None:
+        """The tag alone."""
+        del self._manifests[tag]
+
     def _keep(self, blob: bytes) -> str:
         digest = _digest(blob)
         self._blobs[digest] = blob

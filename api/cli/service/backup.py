@@ -23,7 +23,7 @@ _CONFIG = click.option(
 @_CONFIG
 @pass_session
 def backup(session: Session, file: str, data: Path | None, config: Path | None) -> None:
-    """Writes the database, the token and the logs into FILE, `-` for stdout. The service may run meanwhile.
+    """Writes database, token, secrets, logs and code into FILE, `-` for stdout. The service may run meanwhile.
 
     Checkpoints and outputs stay on the hosts. Keep FILE private: it holds the token and the environment of jobs.
 

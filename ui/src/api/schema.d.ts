@@ -2768,6 +2768,12 @@ export interface components {
              */
             progress: number | null;
             /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
+            /**
              * Pull Percent
              * @description how far the fetch of its image is
              */
@@ -3014,6 +3020,12 @@ export interface components {
              * @description how far it is by its own reports, from 0 to 1; null: it does not say
              */
             progress: number | null;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
             /**
              * Pull Percent
              * @description how far the fetch of its image is
@@ -3265,6 +3277,13 @@ export interface components {
              * @default 50
              */
             priority?: number;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @default missing
+             * @enum {string}
+             */
+            pull?: "missing" | "always";
             /**
              * Required Gpus
              * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
@@ -5988,6 +6007,8 @@ export interface operations {
                 sort?: "submitted" | "-submitted" | "name" | "-name" | "user" | "-user" | "state" | "-state" | "gpus" | "-gpus" | "started" | "-started" | "finished" | "-finished" | "duration" | "-duration";
                 /** @description only these states */
                 state?: components["schemas"]["JobStatus"][];
+                /** @description id of the sweep that they are runs of */
+                sweep?: string;
                 user?: string;
             };
             header?: never;
@@ -6150,6 +6171,13 @@ export interface operations {
                      * @default 50
                      */
                     priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
                     /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
@@ -6426,6 +6454,13 @@ export interface operations {
                      * @default 50
                      */
                     priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
                     /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
@@ -9068,6 +9103,13 @@ export interface operations {
                      * @default 50
                      */
                     priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
                     /**
                      * Required Gpus
                      * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher

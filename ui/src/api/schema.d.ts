@@ -147,6 +147,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send Many
+         * @description Takes a tar file of many small files, each named by the SHA-256 of its content: 2000 files and 64 MiB at most.
+         */
+        post: operations["send_many_api_v1_content_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/content/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Content
+         * @description Takes a file's content, from where an earlier upload was cut; what comes stays for a day.
+         */
+        put: operations["send_content_api_v1_content__sha256__put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Data
+         * @description Data sets and models that jobs may name, each with its newest version.
+         */
+        get: operations["list_data_api_v1_data_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Data Limits
+         * @description How much one version may have.
+         */
+        get: operations["data_limits_api_v1_data_limits_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/data-sets": {
         parameters: {
             query?: never;
@@ -158,6 +238,72 @@ export interface paths {
         get: operations["data_sets_api_v1_data_sets_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Data
+         * @description The versions of one, the newest first, 1000 at most.
+         */
+        get: operations["show_data_api_v1_data__name__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove Data
+         * @description Removes one version, or all of them: for whoever made the first one, and for admins. What a job that has not
+         *     ended needs stays. Answers with what is gone; its number is not given again.
+         */
+        delete: operations["remove_data_api_v1_data__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/{version}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Data Archive
+         * @description The files of a version, as a tar file.
+         */
+        get: operations["data_archive_api_v1_data__name___version__archive_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Push Data
+         * @description Makes a version, if all of its content is here; else says what is missing, and stores nothing. Send that to
+         *     `/content`, then ask again. The same files make no new version.
+         */
+        post: operations["push_data_api_v1_data__name__versions_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1850,6 +1996,85 @@ export interface components {
             /** Until */
             until: string;
         };
+        /** ContentReceived */
+        ContentReceived: {
+            /**
+             * Received
+             * @description bytes of one file that are here, or files of a batch
+             */
+            received: number;
+        };
+        /**
+         * DataLimits
+         * @description What one version may have.
+         */
+        DataLimits: {
+            /** Max Bytes */
+            max_bytes: number;
+            /** Max Files */
+            max_files: number;
+        };
+        /** DataList */
+        DataList: {
+            /**
+             * Items
+             * @description by name, with the newest version of each
+             */
+            items: components["schemas"]["DataSetItem"][];
+            /**
+             * Next
+             * @description the `after` of the next page; null: this is the last one
+             */
+            next: string | null;
+        };
+        /** DataOffer */
+        DataOffer: {
+            /** Missing */
+            missing: components["schemas"]["MissingContent"][];
+            /** @description it is stored; null: send what is missing, then ask again */
+            version: components["schemas"]["DataVersionOut"] | null;
+        };
+        /**
+         * DataSetItem
+         * @description A name, with its newest version.
+         */
+        DataSetItem: {
+            /** Bytes */
+            bytes: number;
+            /** Created At */
+            created_at: string;
+            /**
+             * Digest
+             * @description of its content: the same files have the same
+             */
+            digest: string;
+            /** Files */
+            files: number;
+            /**
+             * Job Id
+             * @description the job whose output it is; null: it was pushed
+             */
+            job_id: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Reference
+             * @description as jobs name it in `data`
+             */
+            reference: string;
+            /**
+             * User
+             * @description who pushed it, or whose job made it
+             */
+            user: string;
+            /** Version */
+            version: number;
+            /**
+             * Versions
+             * @description how many there are
+             */
+            versions: number;
+        };
         /** DataSetOut */
         DataSetOut: {
             /**
@@ -1862,6 +2087,47 @@ export interface components {
              * @description on every host
              */
             path: string;
+        };
+        /** DataVersionOut */
+        DataVersionOut: {
+            /** Bytes */
+            bytes: number;
+            /** Created At */
+            created_at: string;
+            /**
+             * Digest
+             * @description of its content: the same files have the same
+             */
+            digest: string;
+            /** Files */
+            files: number;
+            /**
+             * Job Id
+             * @description the job whose output it is; null: it was pushed
+             */
+            job_id: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Reference
+             * @description as jobs name it in `data`
+             */
+            reference: string;
+            /**
+             * User
+             * @description who pushed it, or whose job made it
+             */
+            user: string;
+            /** Version */
+            version: number;
+        };
+        /** DataVersions */
+        DataVersions: {
+            /**
+             * Items
+             * @description the newest first
+             */
+            items: components["schemas"]["DataVersionOut"][];
         };
         /** DeletedJob */
         DeletedJob: {
@@ -2259,6 +2525,20 @@ export interface components {
             /** Type */
             type: string;
         };
+        /** FileIn */
+        FileIn: {
+            /**
+             * Executable
+             * @default false
+             */
+            executable?: boolean;
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size */
+            size: number;
+        };
         /**
          * FileKind
          * @enum {string}
@@ -2646,6 +2926,13 @@ export interface components {
              * @description processors at most; default: no bound, and a weight by its GPUs
              */
             cpus: number | null;
+            /**
+             * Data
+             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+             */
+            data: {
+                [key: string]: string;
+            };
             /** Deadline */
             deadline: string | null;
             /**
@@ -2692,6 +2979,13 @@ export interface components {
             grace_period: number;
             /** Id */
             id: string;
+            /**
+             * Keep
+             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+             */
+            keep: {
+                [key: string]: string;
+            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -2899,6 +3193,13 @@ export interface components {
              * @description processors at most; default: no bound, and a weight by its GPUs
              */
             cpus: number | null;
+            /**
+             * Data
+             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+             */
+            data: {
+                [key: string]: string;
+            };
             /** Deadline */
             deadline: string | null;
             /**
@@ -2945,6 +3246,13 @@ export interface components {
             grace_period: number;
             /** Id */
             id: string;
+            /**
+             * Keep
+             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+             */
+            keep: {
+                [key: string]: string;
+            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -3174,6 +3482,13 @@ export interface components {
              */
             cpus?: number | null;
             /**
+             * Data
+             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+             */
+            data?: {
+                [key: string]: string | number;
+            };
+            /**
              * Deadline
              * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
              * @default null
@@ -3210,6 +3525,13 @@ export interface components {
              * @default null
              */
             grace_period?: number | null;
+            /**
+             * Keep
+             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+             */
+            keep?: {
+                [key: string]: string | number;
+            };
             /**
              * Labels
              * @description key-value pairs for people and reports
@@ -3397,6 +3719,23 @@ export interface components {
              */
             scale?: "linear" | "log";
         };
+        /**
+         * ManifestIn
+         * @description All that a version holds. Folders are named only where they are empty.
+         */
+        ManifestIn: {
+            /** Files */
+            files?: components["schemas"]["FileIn"][];
+            /** Folders */
+            folders?: string[];
+            /**
+             * Links
+             * @description path -> where it leads, inside the data set
+             */
+            links?: {
+                [key: string]: string;
+            };
+        };
         /** MeetingIn */
         MeetingIn: {
             /**
@@ -3465,6 +3804,18 @@ export interface components {
             step: number;
             /** Value */
             value: number;
+        };
+        /** MissingContent */
+        MissingContent: {
+            /**
+             * Received
+             * @description bytes that are here: go on from there
+             */
+            received: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size */
+            size: number;
         };
         /** NewToken */
         NewToken: {
@@ -5142,6 +5493,203 @@ export interface operations {
             };
         };
     };
+    send_many_api_v1_content_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContentReceived"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    send_content_api_v1_content__sha256__put: {
+        parameters: {
+            query: {
+                /** @description where the body begins: what `missing` says */
+                offset?: number;
+                /** @description of all of it */
+                size: number;
+            };
+            header?: never;
+            path: {
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContentReceived"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_data_api_v1_data_get: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataList"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    data_limits_api_v1_data_limits_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataLimits"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     data_sets_api_v1_data_sets_get: {
         parameters: {
             query?: never;
@@ -5158,6 +5706,227 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DataSetOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_data_api_v1_data__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataVersions"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_data_api_v1_data__name__delete: {
+        parameters: {
+            query?: {
+                version?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataVersions"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    data_archive_api_v1_data__name___version__archive_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description a tar file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    push_data_api_v1_data__name__versions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ManifestIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataOffer"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Insufficient Storage */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */
@@ -6077,6 +6846,13 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
+                     * Data
+                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+                     */
+                    data?: {
+                        [key: string]: string | number;
+                    };
+                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -6109,6 +6885,13 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
+                    /**
+                     * Keep
+                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+                     */
+                    keep?: {
+                        [key: string]: string | number;
+                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports
@@ -6360,6 +7143,13 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
+                     * Data
+                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+                     */
+                    data?: {
+                        [key: string]: string | number;
+                    };
+                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -6392,6 +7182,13 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
+                    /**
+                     * Keep
+                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+                     */
+                    keep?: {
+                        [key: string]: string | number;
+                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports
@@ -9009,6 +9806,13 @@ export interface operations {
                      */
                     cpus?: number | null;
                     /**
+                     * Data
+                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+                     */
+                    data?: {
+                        [key: string]: string | number;
+                    };
+                    /**
                      * Deadline
                      * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
                      */
@@ -9041,6 +9845,13 @@ export interface operations {
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
                     grace_period?: number | null;
+                    /**
+                     * Keep
+                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+                     */
+                    keep?: {
+                        [key: string]: string | number;
+                    };
                     /**
                      * Labels
                      * @description key-value pairs for people and reports

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import termios
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from clusters import wait_for
 from services import COMMAND, Service
+from terminal_windows import read_until, terminal, type_in, with_address
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def test_it_has_the_directory_and_the_variables_of_its_job(service: Service, job
 def test_pipes_carry_every_byte_and_their_end(service: Service, job: str) -> None:
     sent = os.urandom(1_000_000)
     command = [COMMAND, "exec", job, "--", "sh", "-c", "cat; echo done >&2"]
-    done = subprocess.run(command, input=sent, capture_output=True, env=_env(service), timeout=60, check=True)
+    done = subprocess.run(command, input=sent, capture_output=True, env=with_address(service), timeout=60, check=True)
     assert done.stdout == sent
     assert done.stderr == b"done\n"
 
@@ -52,7 +51,7 @@ def test_what_no_longer_is_read_ends(service: Service, job: str) -> None:
     mark = f"10{uuid.uuid4().int % 10**12}"
     script = f"yes {mark}"
     command = f"{COMMAND} exec {job} -- {script} | head -n 1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, env=_env(service), timeout=60, check=True)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=with_address(service), timeout=60, check=True)
     assert done.stdout.decode() == f"{mark}\n"
     wait_for(lambda: not _running(f"yes\0{mark}"), what="its end")
 
@@ -130,36 +129,3 @@ def _running(text: str) -> list[str]:
         if text in line and "exec" not in line.split("\0"):
             found.append(line)
     return found
-
-
-def _env(service: Service) -> dict[str, str]:
-    return {**service.env, "SCHEDULEARN_URL": service.url}
-
-
-@contextmanager
-def terminal(service: Service, *arguments: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A command in a terminal of 80 columns and 24 rows, which is closed at the end."""
-    master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (24, 80))
-    client = subprocess.Popen(
-        [COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=_env(service), start_new_session=True
-    )
-    os.close(slave)
-    try:
-        yield master, client
-    finally:
-        os.close(master)
-        if client.poll() is None:
-            client.send_signal(signal.SIGHUP)  # as a terminal does that closes
-        client.wait(30)
-
-
-def type_in(fd: int, text: str) -> None:
-    os.write(fd, text.encode())
-
-
-def read_until(fd: int, text: str) -> str:
-    seen = ""
-    while text not in seen:
-        seen += os.read(fd, 4096).decode(errors="replace")
-    return seen

@@ -1,0 +1,99 @@
+"""shell: a job made for one shell."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from schedulearn.api.cli.common import Command, Session, clean, pass_session
+from schedulearn.api.cli.hands.attached import is_terminal
+from schedulearn.api.cli.hands.exec import run_in_job
+from schedulearn.api.cli.submit import code_of, complete
+from schedulearn.api.cli.times import Parsed, parse_seconds
+from schedulearn.api.client.client import ClientError, Json
+from schedulearn.scheduler.core.states import TERMINAL, JobStatus
+
+_LOOK_S = 0.3
+_PIPE = '"${TMPDIR:-/tmp}/shell-$SCHEDULEARN_TASK"'
+_UNUSED_S = 600
+"""How long such a job waits for its shell."""
+
+# The job waits for the end of a pipe that the shell holds open, with all that it starts. So the job ends with its
+# shell, however that ends, also when nobody is there to cancel it; and after a while if there never was one.
+KEEPER = (
+    f"pipe={_PIPE}; mkfifo $pipe || exit 1; (sleep {_UNUSED_S}; : >$pipe) & read -r end <$pipe; rm -f $pipe; exit 0"
+)
+SHELL = (
+    f"pipe={_PIPE}; until [ -p $pipe ]; do sleep 0.1; done; exec 9>$pipe; "
+    "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh"
+)
+
+
+@click.command(cls=Command)
+@click.option("--gpus", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="That it gets.")
+@click.option("--image", metavar="IMAGE", help="The container image.  [default: that of `run`]")
+@click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
+@click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
+@click.option("--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: 30m, 2h.")
+@pass_session
+def shell(
+    session: Session, gpus: int, image: str | None, code: str | None, priority: int | None, max_duration: float | None
+) -> int:
+    """A shell on GPUs of the cluster: a job that begins for it and ends with it.
+
+    It waits for its turn like any job, and says why. It ends with this command, and after a time without input or
+    output that is told. The exit code is that of the shell.
+
+    \b
+    Examples:
+      schedulearn shell
+      schedulearn shell --gpus 2 --image pytorch/pytorch --code .
+    """
+    asked = {"priority": priority, "max_duration": max_duration}
+    spec: Json = {
+        "name": "shell",
+        "type": "Shell",
+        "container_image": image or session.client.code_limits()["default_image"],
+        "command": f"sh -c '{KEEPER}'",
+        "required_gpus": gpus,
+        "launcher": "none",
+        **{key: value for key, value in asked.items() if value is not None},
+        **({"code": code_of(session, code)} if code else {}),
+    }
+    job = session.client.submit(complete(spec, {}, {}, {}))
+    try:
+        _await_start(session, job.id)
+        _say(f"job {job.id} ends with this shell")
+        return run_in_job(session, job.id, ("sh", "-c", SHELL), None, is_terminal())
+    except BaseException:
+        _cancel(session, job.id)
+        raise
+
+
+def _await_start(session: Session, job_id: str) -> None:
+    """Raises ClientError if it ends instead."""
+    told = ""
+    while True:
+        job = session.client.job(job_id)
+        state = JobStatus(job["state"])
+        if state is JobStatus.RUNNING:
+            return
+        words = f"job {job_id} is {state}: {job['message']}"
+        if state in TERMINAL:
+            raise ClientError(words)
+        if words != told:
+            _say(words)
+            told = words
+        time.sleep(_LOOK_S)
+
+
+def _cancel(session: Session, job_id: str) -> None:
+    try:
+        session.client.cancel(job_id)
+    except ClientError:
+        pass  # it has ended, or nobody can be told
+
+
+def _say(words: str) -> None:
+    click.secho(f"schedulearn: {clean(words)}", err=True, dim=True)

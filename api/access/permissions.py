@@ -50,6 +50,7 @@ TABLE: dict[str, Need] = {
     f"POST {reporting.PATH}": Need.JOB_TOKEN,
     f"POST {rosters.PATH}": Need.JOB_TOKEN,
     "WS /jobs/{job_id}/logs": Need.VIEWER,
+    "GET /api/v1/jobs/{job_id}/processes": Need.OWN,
     "POST /jobs": Need.USER,
     "POST /api/v1/jobs": Need.USER,
     "POST /api/v1/jobs:batch": Need.USER,

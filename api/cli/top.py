@@ -21,6 +21,7 @@ from schedulearn.api.cli.common import (
     rich_cell,
     rich_table,
 )
+from schedulearn.api.cli.hands.processes import top_of_job
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
 from schedulearn.api.client.client import Json, UnreachableError
 from schedulearn.scheduler.core.states import WAITS, JobStatus
@@ -74,16 +75,25 @@ class _View:
 
 
 @click.command(cls=Command)
+@click.argument("job", required=False, metavar="[JOB]")
+@click.option("--rank", type=click.IntRange(0), help="With JOB: this container of it.  [default: the first]")
 @click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds.")
 @pass_session
-def top(session: Session, interval: float) -> None:
-    """Shows GPUs, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with --json.
+def top(session: Session, job: str | None, rank: int | None, interval: float) -> None:
+    """Shows GPUs, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with --json. With a JOB,
+    the processes in its container and what they take.
 
     \b
     Examples:
       schedulearn top
+      schedulearn top last
       schedulearn top --json
     """
+    if job is not None:
+        top_of_job(session, session.job_id(job), rank, interval)
+        return
+    if rank is not None:
+        raise click.UsageError("--rank goes with a JOB")
     view = _load(session)
     if session.as_json:
         print_json({"policy": view.policy, "hosts": view.hosts, "jobs": view.jobs})

@@ -185,6 +185,10 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls):
         """What was measured of a job, and what follows from it."""
         return self._object("GET", f"jobs/{part(job_id)}/profile")
 
+    def processes(self, job_id: str, rank: int | None = None) -> Json:
+        """What runs in a container of a job, the first one if no rank is given."""
+        return self._object("GET", f"jobs/{part(job_id)}/processes", params={} if rank is None else {"rank": rank})
+
     def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
         return self._call(calls.job_events(job, after, limit))
 

@@ -8,17 +8,19 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, Query, Request, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.process import ProcessesOut
 from schedulearn.api.state import cluster_of
 from schedulearn.api.terminals.messages import LONGEST, control_in, exit_out, open_in, opened_out, problem_out
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.hosts.terminals.job_terminals import OpenTerminal
 
-router = APIRouter()
+router = APIRouter(tags=["jobs"])
 
 _FIRST_S = 15.0  # within which a client says what it wants
 
@@ -30,6 +32,17 @@ class _TooLong(InvalidError):
 class _Idle(SchedulearnError):
     code = "idle"
     http_status = 408
+
+
+@router.get("/api/v1/jobs/{job_id}/processes", responses=problems(404, 409, 422, 502))
+def processes(
+    request: Request,
+    job_id: str,
+    rank: Annotated[int | None, Query(ge=0, le=1_000_000, description="of which container; the first one")] = None,
+) -> ProcessesOut:
+    """What runs in a container of a job, and how much it takes; for its user and admins. It asks the host, which may
+    take some seconds."""
+    return ProcessesOut.of(*cluster_of(request).terminals.load(job_id, rank))
 
 
 @router.websocket("/api/v1/jobs/{job_id}/exec")

@@ -214,11 +214,24 @@ def read_json(path: str) -> Any:
         return None
 
 
+def used_seconds(pid: int) -> float:
+    """Of processors, since it began; 0 if it has ended."""
+    stat = _stat(pid)
+    return stat.used / os.sysconf("SC_CLK_TCK") if stat else 0.0
+
+
+def age(pid: int) -> float:
+    """Seconds since it began; 0 if it has ended."""
+    stat = _stat(pid)
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - stat.ticks / os.sysconf("SC_CLK_TCK") if stat else 0.0
+
+
 class _Stat(NamedTuple):
     state: bytes
     parent: int
     session: int
     ticks: int
+    used: int
 
 
 def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
@@ -231,7 +244,7 @@ def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
     state, parent, _group, session, *rest = data[data.rindex(b")") + 2 :].split()
     if state in (b"Z", b"X") and not dead:
         return None
-    return _Stat(state, int(parent), int(session), int(rest[15]))
+    return _Stat(state, int(parent), int(session), int(rest[15]), int(rest[7]) + int(rest[8]))
 
 
 def _pids() -> list[int]:

@@ -160,6 +160,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/jobs/{job_id}/events"): [Ask()],
     ("GET", "/api/v1/jobs/{job_id}/logs"): [Ask(path="/api/v1/jobs/{done}/logs")],
     ("GET", "/api/v1/jobs/{job_id}/profile"): [Ask(), Ask(path="/api/v1/jobs/{waiting}/profile")],
+    ("GET", "/api/v1/jobs/{job_id}/processes"): [Ask(), Ask(query={"rank": 0})],
     ("GET", "/api/v1/jobs/{job_id}/telemetry"): [Ask(), Ask(path="/api/v1/jobs/{done}/telemetry")],
     ("POST", "/api/v1/code"): [Ask(content=TAR), Ask(content=TAR, query={"digest": DIGEST})],
     ("GET", "/api/v1/code"): [Ask()],

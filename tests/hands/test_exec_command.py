@@ -129,3 +129,13 @@ def _running(text: str) -> list[str]:
         if text in line and "exec" not in line.split("\0"):
             found.append(line)
     return found
+
+
+def test_top_shows_the_processes_of_a_job(service: Service, job: str) -> None:
+    done = service.run("top", job)
+    assert done.out.startswith(f"job {job}, rank 0 on ")
+    assert "sleep 1000" in done.out
+    seen = service.run("top", job, "--rank", "0", "--json").json
+    assert "sleep 1000" in {each["command"] for each in seen["processes"]}
+    assert "no rank 3" in service.run("top", job, "--rank", "3", code=1).err
+    assert "goes with a JOB" in service.run("top", "--rank", "3", code=2).err

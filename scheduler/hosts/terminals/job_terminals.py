@@ -11,7 +11,7 @@ from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.states import TaskStatus
 from schedulearn.scheduler.errors import ConflictError, InvalidError, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
-from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError, Size, Terminal
+from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError, Size, TaskLoad, Terminal
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
@@ -76,6 +76,11 @@ class JobTerminals:
             opened.close()
             raise
         return opened
+
+    def load(self, job_id: str, rank: int | None) -> tuple[Task, TaskLoad]:
+        """What runs in a task of a job now. Raises as `open`."""
+        task, agent = self.place(job_id, rank)
+        return task, agent.runtime.terminals.load(task.id)
 
     def place(self, job_id: str, rank: int | None) -> tuple[Task, HostAgent]:
         """Where a rank of a job runs now."""

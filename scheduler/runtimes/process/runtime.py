@@ -78,7 +78,7 @@ class ProcessRuntime:
         self._sdk = data_dir.absolute() / "sdk"
         self._layers = Layers(data_dir.absolute() / "layers")
         self.images = Environments(self._tasks, environments or {}, self._layers)
-        self.terminals = LocalTerminals(self._running_directory)
+        self.terminals = LocalTerminals(self._running_directory, self._processes_of)
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
@@ -359,6 +359,10 @@ class ProcessRuntime:
     def _running_directory(self, task_id: str) -> Path | None:
         command = self._command(task_id)
         return self._directory(task_id) if command is not None and not procfs.is_stopped(command) else None
+
+    def _processes_of(self, task_id: str) -> list[procfs.Identity]:
+        command = self._command(task_id)
+        return self._family(task_id, command) if command is not None else []
 
     def _is_over(self, task_id: str) -> bool:
         if procfs.is_locked(self._directory(task_id) / "lock"):

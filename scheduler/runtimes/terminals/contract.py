@@ -5,7 +5,7 @@ One conformance suite (tests/runtimes/terminals/) holds Docker, local processes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,8 @@ from schedulearn.scheduler.errors import ConflictError
 OUT, ERR = 1, 2
 NO_CODE = 255
 """The exit code of a command of which nobody saw the end, as ssh has it."""
+PROCESSES, COMMAND = 500, 1000
+"""Processes of one task of which is told, and characters of the command of one."""
 TERM = "xterm-256color"
 
 
@@ -61,6 +63,34 @@ class Terminal(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Process:
+    """One of a task, as its host sees it."""
+
+    pid: int
+    """On the host."""
+    user: str
+    cpu_percent: float
+    """Of one processor, since it began."""
+    memory_bytes: int
+    seconds: float
+    """Since it began."""
+    command: str
+
+
+@dataclass(frozen=True)
+class TaskLoad:
+    """What runs in a task, and how much it takes now."""
+
+    processes: tuple[Process, ...]
+    """The busiest first, at most PROCESSES."""
+    cpu_percent: float
+    """Of one processor, all together."""
+    memory_bytes: int
+    memory_limit: int | None = None
+    """None: no bound that is known."""
+
+
 class Terminals(Protocol):
     """What people run in the tasks of one host."""
 
@@ -70,6 +100,15 @@ class Terminals(Protocol):
         or RuntimeFault."""
         ...
 
+    def load(self, task_id: str) -> TaskLoad:
+        """What runs in a running task now; takes a second or two. Raises as `open`, also of a paused one."""
+        ...
+
     def clean(self) -> None:
         """Ends what terminals of a service that was killed have left in the tasks of this host."""
         ...
+
+
+def busiest(processes: Iterable[Process]) -> tuple[Process, ...]:
+    """What is told of them."""
+    return tuple(sorted(processes, key=lambda each: (-each.cpu_percent, each.pid))[:PROCESSES])

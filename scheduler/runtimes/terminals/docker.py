@@ -20,10 +20,21 @@ import requests
 
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import CONNECT_S, Engine, status_of
-from schedulearn.scheduler.runtimes.terminals.contract import NO_CODE, OUT, TERM, NotRunningError, Size
+from schedulearn.scheduler.runtimes.terminals.contract import (
+    COMMAND,
+    NO_CODE,
+    OUT,
+    TERM,
+    NotRunningError,
+    Process,
+    Size,
+    TaskLoad,
+    busiest,
+)
 
 MARK = "SCHEDULEARN_TERMINAL"
 _READ = 1 << 16
+_PS = "-eo pid,user,pcpu,rss,etimes,args"
 _END_S = 10.0  # for the engine to say how a command ended whose output has ended
 
 # $1: what the environment of a victim holds; $2: what that of a survivor holds. Only what every shell has, and `tr`.
@@ -73,17 +84,34 @@ class DockerTerminals:
 
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> DockerTerminal:
         with self._engine.errors(f"open a terminal in {task_id}"):
-            container = self._find(task_id)
-            if container is None or container["State"]["Status"] != "running":
-                state = "not there" if container is None else container["State"]["Status"]
-                raise NotRunningError(f"{task_id} is {state}: nothing can run in it")
+            container = self._running(task_id)
             mark = f"{self._service}-{secrets.token_hex(8)}"
             try:
-                return DockerTerminal(self._engine, str(container["Id"]), argv, size, mark, self._end)
+                return DockerTerminal(self._engine, container, argv, size, mark, self._end)
             except docker.errors.APIError as error:
                 if status_of(error) in (404, 409):
                     raise NotRunningError(f"{task_id} is not running any more: nothing can run in it") from error
                 raise
+
+    def load(self, task_id: str) -> TaskLoad:
+        with self._engine.errors(f"look into {task_id}"):
+            container = self._running(task_id)
+            try:
+                shown = self._engine.api.top(container, _PS)
+                stats = self._engine.api.stats(container, stream=False)
+            except docker.errors.APIError as error:
+                if status_of(error) in (404, 409):
+                    raise NotRunningError(f"{task_id} is not running any more") from error
+                raise
+        return read_load(shown["Processes"] or (), stats)
+
+    def _running(self, task_id: str) -> str:
+        """The id of a container in which something can run."""
+        container = self._find(task_id)
+        if container is None or container["State"]["Status"] != "running":
+            state = "not there" if container is None else container["State"]["Status"]
+            raise NotRunningError(f"{task_id} is {state}: nothing can run in it")
+        return str(container["Id"])
 
     def clean(self) -> None:
         with self._engine.errors("look for terminals that were left"):
@@ -124,6 +152,21 @@ class DockerTerminals:
         api = self._engine.api
         made = api.exec_create(container, ["sh", "-c", KILL, "sh", victims, survivors])
         api.exec_start(made["Id"])
+
+
+def read_load(rows: Sequence[Sequence[str]], stats: Mapping[str, Any]) -> TaskLoad:
+    """From the engine's answers to `top` and `stats`."""
+    processes = [
+        Process(int(pid), user, float(cpu), int(kib) << 10, float(seconds), command[:COMMAND])
+        for pid, user, cpu, kib, seconds, command in rows
+    ]
+    now, before = stats["cpu_stats"], stats["precpu_stats"]
+    used = now["cpu_usage"]["total_usage"] - before["cpu_usage"]["total_usage"]
+    passed = now.get("system_cpu_usage", 0) - before.get("system_cpu_usage", 0)
+    cpu = 100 * used / passed * now.get("online_cpus", 1) if passed > 0 else 0.0
+    memory = stats["memory_stats"]
+    cache = memory.get("stats", {}).get("inactive_file", 0)  # what the kernel gives back when it is asked to
+    return TaskLoad(busiest(processes), round(cpu, 1), max(0, memory.get("usage", 0) - cache), memory.get("limit"))
 
 
 class DockerTerminal:

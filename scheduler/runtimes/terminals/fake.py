@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from schedulearn.scheduler.runtimes.terminals.contract import OUT, NotRunningError, Size
+from schedulearn.scheduler.runtimes.terminals.contract import OUT, NotRunningError, Process, Size, TaskLoad
 
 
 class FakeTerminal:
@@ -71,6 +71,11 @@ class FakeTerminals:
         terminal = FakeTerminal(argv, size)
         self.opened.append((task_id, terminal))
         return terminal
+
+    def load(self, task_id: str) -> TaskLoad:
+        if not self._is_running(task_id):
+            raise NotRunningError(f"{task_id} is not running")
+        return TaskLoad((Process(4711, "root", 99.5, 1 << 20, 60.0, "python train.py"),), 99.5, 1 << 20, 1 << 30)
 
     def clean(self) -> None:
         """Nothing is ever left."""

@@ -5,29 +5,48 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import select
 import socket
 import struct
 import subprocess
 import termios
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.private_files import umask_of_user
+from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.process.boot import program
-from schedulearn.scheduler.runtimes.terminals.contract import ERR, NO_CODE, OUT, TERM, NotRunningError, Size
+from schedulearn.scheduler.runtimes.terminals.contract import (
+    COMMAND,
+    ERR,
+    NO_CODE,
+    OUT,
+    TERM,
+    NotRunningError,
+    Process,
+    Size,
+    TaskLoad,
+    busiest,
+)
 
 _READ = 1 << 16
 _END_S = 10.0
+_LOOK_S = 0.5
+"""For which it is seen how much a task takes."""
 
 
 class LocalTerminals:
-    """`directory_of` gives the directory of a task that runs now, and None of any other."""
+    """`directory_of` gives the directory of a task that runs now, None of any other; `pids_of` the processes of one."""
 
-    def __init__(self, directory_of: Callable[[str], Path | None]) -> None:
+    def __init__(
+        self, directory_of: Callable[[str], Path | None], pids_of: Callable[[str], Sequence[procfs.Identity]]
+    ) -> None:
         self._directory_of = directory_of
+        self._pids_of = pids_of
 
     def open(self, task_id: str, argv: Sequence[str], size: Size | None) -> LocalTerminal:
         directory = self._directory_of(task_id)
@@ -37,6 +56,18 @@ class LocalTerminals:
             return LocalTerminal(directory, argv, size)
         except OSError as error:
             raise RuntimeFault(f"no terminal can be opened in {task_id}: {error}") from error
+
+    def load(self, task_id: str) -> TaskLoad:
+        if self._directory_of(task_id) is None:
+            raise NotRunningError(f"{task_id} is not running, or paused")
+        pids = [who.pid for who in self._pids_of(task_id)]
+        before, began = {pid: procfs.used_seconds(pid) for pid in pids}, time.monotonic()
+        time.sleep(_LOOK_S)
+        passed = time.monotonic() - began
+        seen = [process for pid in pids if (process := _process(pid)) is not None]
+        used = sum(max(0.0, procfs.used_seconds(each.pid) - before.get(each.pid, 0.0)) for each in seen)
+        memory = sum(each.memory_bytes for each in seen)
+        return TaskLoad(busiest(seen), round(100 * used / passed, 1), memory)
 
     def clean(self) -> None:
         """Nothing: a session ends with its service."""
@@ -165,6 +196,24 @@ class LocalTerminal:
                 os.close(fd)
             self._outputs, self._input, self._master = {}, -1, None
         self._control.close()
+
+
+def _process(pid: int) -> Process | None:
+    """None: it has ended."""
+    seconds = procfs.age(pid)
+    try:
+        folder = Path("/proc", str(pid))
+        words = (folder / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+        pages = int((folder / "statm").read_text().split()[1])
+        uid = folder.stat().st_uid
+    except OSError:
+        return None
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    cpu = 100 * procfs.used_seconds(pid) / seconds if seconds > 0 else 0.0
+    return Process(pid, user, round(cpu, 1), pages * os.sysconf("SC_PAGE_SIZE"), round(seconds, 1), words[:COMMAND])
 
 
 def _pipes() -> tuple[tuple[int, int, int], int, dict[int, int]]:

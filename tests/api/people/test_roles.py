@@ -22,6 +22,7 @@ OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
+    ("GET", "/api/v1/jobs/job_id/processes"),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps"), ("POST", "/api/v1/experiments")),
     ("POST", "/api/v1/advise"),
     *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),

@@ -234,6 +234,39 @@ class TestRefusals:
         wait_for(lambda: not marked(seconds), "its end")
 
 
+class TestLoad:
+    def test_it_tells_what_runs_and_what_it_takes(self, bench: Bench, seconds: str) -> None:
+        no_fake(bench)
+        task_id = bench.start(shell(f"sleep {seconds} & while :; do :; done"))
+        wait_for(lambda: len(marked(seconds)) >= 2, "its processes")
+        load = wait_for(lambda: found if (found := bench.runtime.terminals.load(task_id)).cpu_percent > 5 else None)
+        asleep = [each for each in load.processes if each.command == f"sleep {seconds}"]
+        assert len(asleep) == 1
+        assert load.processes[0] != asleep[0], "the busiest comes first"
+        assert asleep[0].memory_bytes > 0
+        assert 0 <= asleep[0].seconds < 300
+        assert asleep[0].user
+        assert load.memory_bytes > 0
+
+    def test_what_people_run_in_it_is_seen_too(self, bench: Bench, seconds: str) -> None:
+        no_fake(bench)
+        task_id = bench.start(SLEEPER)
+        with opened(bench, task_id, "sleep", seconds):
+            wait_for(
+                lambda: (
+                    f"sleep {seconds}" in {each.command for each in bench.runtime.terminals.load(task_id).processes}
+                ),
+                "the command",
+            )
+
+    def test_what_does_not_run_has_none(self, bench: Bench) -> None:
+        task_id = bench.start(SLEEPER)
+        bench.runtime.stop(task_id, 0)
+        for each in (task_id, *UNKNOWN):
+            with pytest.raises(NotRunningError):
+                bench.runtime.terminals.load(each)
+
+
 class TestCrash:
     def test_what_a_killed_service_left_is_ended_by_the_next(self, bench: Bench, seconds: str, tmp_path: Path) -> None:
         no_fake(bench)

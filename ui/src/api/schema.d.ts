@@ -806,6 +806,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/processes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Processes
+         * @description What runs in a container of a job, and how much it takes; for its user and admins. It asks the host, which may
+         *     take some seconds.
+         */
+        get: operations["processes_api_v1_jobs__job_id__processes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/profile": {
         parameters: {
             query?: never;
@@ -3911,6 +3932,39 @@ export interface components {
              * @default about:blank
              */
             type?: string;
+        };
+        /**
+         * ProcessesOut
+         * @description What runs in one container of a job, and what it takes now.
+         */
+        ProcessesOut: {
+            /** Cpu Percent */
+            cpu_percent: number;
+            /** Host */
+            host: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Memory Limit */
+            memory_limit: number | null;
+            /** Processes */
+            processes: components["schemas"]["ProcessOut"][];
+            /** Rank */
+            rank: number;
+        };
+        /** ProcessOut */
+        ProcessOut: {
+            /** Command */
+            command: string;
+            /** Cpu Percent */
+            cpu_percent: number;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /** Pid */
+            pid: number;
+            /** Seconds */
+            seconds: number;
+            /** User */
+            user: string;
         };
         /**
          * ProfileOut
@@ -7567,6 +7621,76 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    processes_api_v1_jobs__job_id__processes_get: {
+        parameters: {
+            query?: {
+                /** @description of which container; the first one */
+                rank?: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProcessesOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,0 +1,43 @@
+"""What runs in a job's container."""
+
+from __future__ import annotations
+
+from schedulearn.api.answers.model import AnswerModel
+from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.runtimes.terminals.contract import TaskLoad
+
+
+class ProcessOut(AnswerModel):
+    pid: int
+    """On the host."""
+    user: str
+    cpu_percent: float
+    """Of one processor, since it began."""
+    memory_bytes: int
+    seconds: float
+    """Since it began."""
+    command: str
+
+
+class ProcessesOut(AnswerModel):
+    """What runs in one container of a job, and what it takes now."""
+
+    rank: int
+    host: str
+    cpu_percent: float
+    """Of one processor, all together."""
+    memory_bytes: int
+    memory_limit: int | None
+    processes: list[ProcessOut]
+    """The busiest first, at most 500."""
+
+    @classmethod
+    def of(cls, task: Task, load: TaskLoad) -> ProcessesOut:
+        return cls(
+            rank=task.rank,
+            host=task.host_id,
+            cpu_percent=load.cpu_percent,
+            memory_bytes=load.memory_bytes,
+            memory_limit=load.memory_limit,
+            processes=[ProcessOut(**vars(each)) for each in load.processes],
+        )

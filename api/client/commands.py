@@ -39,14 +39,18 @@ class RemoteCommand:
         *,
         rank: int | None = None,
         size: tuple[int, int] | None = None,
+        port: int | None = None,
         url: str | None = None,
         token: str | None = None,
     ) -> None:
-        """`size`: columns and rows of a terminal; None: pipes. An empty command is a shell. Raises ClientError."""
+        """`size`: columns and rows of a terminal; None: pipes. An empty command is a shell.
+        `port`: instead of a command, a connection to this port of the container. Raises ClientError."""
         from websockets.exceptions import InvalidHandshake, InvalidStatus
 
         self.url, options = connection(url, token, _OPEN_S)
         wish: Json = {"command": list(command), "rank": rank}
+        if port is not None:
+            wish["port"] = port
         if size is not None:
             wish["terminal"] = {"columns": size[0], "rows": size[1]}
         try:

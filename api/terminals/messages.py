@@ -35,6 +35,8 @@ class OpenIn(BaseModel):
 
     command: list[Annotated[str, Field(pattern=r"^[^\x00]*$")]] = Field(default_factory=list, max_length=1000)
     """Empty: a shell."""
+    port: int | None = Field(default=None, ge=1, le=65_535)
+    """Instead of a command: input and output are a connection to this port of the container."""
     rank: int | None = Field(default=None, ge=0, le=1_000_000)
     terminal: SizeIn | None = None
     """None: pipes."""
@@ -57,6 +59,8 @@ def open_in(text: str) -> OpenIn:
         raise _invalid(error) from error
     if sum(len(word.encode("utf-8", "replace")) for word in wish.command) > _COMMAND:
         raise InvalidError(f"a command has at most {_COMMAND} bytes", field="command")
+    if wish.port is not None and (wish.command or wish.terminal):
+        raise InvalidError("a port goes with neither a command nor a terminal", field="port")
     if wish.command and not wish.command[0]:
         raise InvalidError("the command is empty", field="command")
     return wish

@@ -75,7 +75,10 @@ async def _open(socket: WebSocket, job_id: str, threads: ThreadPoolExecutor) -> 
     size = wish.terminal.size if wish.terminal is not None else None
     cluster = cluster_of(socket)
     context = copy_context()  # so that who asks is known in the thread too
-    make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
+    if wish.port is None:
+        make = partial(context.run, cluster.terminals.open, job_id, wish.rank, wish.command, size)
+    else:
+        make = partial(context.run, cluster.terminals.connect, job_id, wish.rank, wish.port)
     # Its end is awaited whatever happens: a terminal that nobody holds could not be closed.
     opening = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(threads, make))
     try:

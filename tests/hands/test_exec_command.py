@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from clusters import wait_for
 from services import COMMAND, Service
-from terminal_windows import read_until, terminal, type_in, with_address
+from terminals import read_until, type_in
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,14 @@ def test_it_has_the_directory_and_the_variables_of_its_job(service: Service, job
 def test_pipes_carry_every_byte_and_their_end(service: Service, job: str) -> None:
     sent = os.urandom(1_000_000)
     command = [COMMAND, "exec", job, "--", "sh", "-c", "cat; echo done >&2"]
-    done = subprocess.run(command, input=sent, capture_output=True, env=with_address(service), timeout=60, check=True)
+    done = subprocess.run(
+        command,
+        input=sent,
+        capture_output=True,
+        env={**service.env, "SCHEDULEARN_URL": service.url},
+        timeout=60,
+        check=True,
+    )
     assert done.stdout == sent
     assert done.stderr == b"done\n"
 
@@ -51,7 +58,13 @@ def test_what_no_longer_is_read_ends(service: Service, job: str) -> None:
     mark = f"10{uuid.uuid4().int % 10**12}"
     script = f"yes {mark}"
     command = f"{COMMAND} exec {job} -- {script} | head -n 1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, env=with_address(service), timeout=60, check=True)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        env={**service.env, "SCHEDULEARN_URL": service.url},
+        timeout=60,
+        check=True,
+    )
     assert done.stdout.decode() == f"{mark}\n"
     wait_for(lambda: not _running(f"yes\0{mark}"), what="its end")
 
@@ -94,7 +107,7 @@ def test_what_can_not_be_is_said(service: Service, job: str) -> None:
 
 class TestTerminal:
     def test_a_shell_is_typed_into_and_resized_and_hears_ctrl_c(self, service: Service, job: str) -> None:
-        with terminal(service, "exec", job) as (fd, client):
+        with service.window("exec", job) as (fd, client):
             type_in(fd, "echo $((6*7)) $(stty size)\n")
             read_until(fd, "42 24 80")
             termios.tcsetwinsize(fd, (33, 101))
@@ -112,7 +125,7 @@ class TestTerminal:
 
     def test_a_terminal_that_is_closed_leaves_nothing(self, service: Service, job: str) -> None:
         mark = f"10{uuid.uuid4().int % 10**12}"
-        with terminal(service, "exec", job) as (fd, _):
+        with service.window("exec", job) as (fd, _):
             type_in(fd, f"nohup sleep {mark} >/dev/null 2>&1 &\n")
             wait_for(lambda: _running(f"sleep\0{mark}"), what="the command")
         wait_for(lambda: not _running(mark), what="its end")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clusters import wait_for
 from services import IMAGE, Service
-from terminal_windows import read_until, terminal, type_in
+from terminals import read_until, type_in
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def newest(service: Service) -> dict[str, object]:
 
 
 def test_a_job_begins_for_it_and_ends_with_it(service: Service) -> None:
-    with terminal(service, "shell", "--gpus", "2", "--image", IMAGE) as (fd, client):
+    with service.window("shell", "--gpus", "2", "--image", IMAGE) as (fd, client):
         read_until(fd, "ends with this shell")
         type_in(fd, "echo gpus $NVIDIA_VISIBLE_DEVICES\n")
         read_until(fd, "gpus GPU-")
@@ -38,7 +38,7 @@ def test_a_job_begins_for_it_and_ends_with_it(service: Service) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP])
 def test_it_ends_when_its_terminal_goes(service: Service, how: signal.Signals) -> None:
-    with terminal(service, "shell", "--image", IMAGE) as (fd, client):
+    with service.window("shell", "--image", IMAGE) as (fd, client):
         read_until(fd, "ends with this shell")
         type_in(fd, "echo re''ady\n")
         read_until(fd, "ready")
@@ -65,7 +65,7 @@ def test_who_waits_is_told_why_and_leaves_nothing_when_interrupted(service: Serv
 
 def test_idle_ones_end(start_service: Callable[..., Service], tmp_path: Path) -> None:
     service = start_service(env={"SCHEDULEARN_TERMINAL_IDLE": "2"})
-    with terminal(service, "shell", "--image", IMAGE) as (fd, client):
+    with service.window("shell", "--image", IMAGE) as (fd, client):
         read_until(fd, "nothing happened here for 2 s (terminal_idle)")
         assert client.wait(30) == 1
     assert service.wait(str(newest(service)["id"]), "succeeded", "cancelled")

@@ -11,14 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 from clusters import wait_for
-from terminals import on_terminal
+from terminals import on_terminal, terminal_window
 
 COMMAND = str(Path(sys.executable).with_name("schedulearn"))
 IMAGE = "plain"
@@ -246,6 +246,10 @@ class Service:
                 yield process
             finally:
                 process.kill()
+
+    def window(self, *arguments: str) -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
+        """One command in a terminal window, to type into while it runs."""
+        return terminal_window([COMMAND, *arguments], {**self.env, "SCHEDULEARN_URL": self.url})
 
     def on_terminal(self, *arguments: str, until: str | None = None, columns: int = 140) -> Result:
         """One command on a terminal; with `until`, Ctrl-C is pressed once that has appeared."""

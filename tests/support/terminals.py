@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, and Ctrl-C pressed there."""
+"""A command on a terminal of its own: Ctrl-C pressed there, or typed into while it runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pty
 import re
 import select
 import signal
+import subprocess
+import termios
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 DEADLINE_S = 60.0
 AGAIN_S = 2.0
@@ -51,3 +53,30 @@ def without_escapes(text: str) -> str:
 
 def _text(shown: bytes) -> str:
     return shown.decode(errors="replace")
+
+
+@contextmanager
+def terminal_window(command: Sequence[str], env: Mapping[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The window and what runs in it; 80 columns and 24 rows, closed at the end."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    client = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True)
+    os.close(slave)
+    try:
+        yield master, client
+    finally:
+        os.close(master)
+        if client.poll() is None:
+            client.send_signal(signal.SIGHUP)  # as a terminal does that closes
+        client.wait(30)
+
+
+def type_in(window: int, text: str) -> None:
+    os.write(window, text.encode())
+
+
+def read_until(window: int, text: str) -> str:
+    seen = ""
+    while text not in seen:
+        seen += os.read(window, 4096).decode(errors="replace")
+    return seen

@@ -46,7 +46,7 @@ def test_pipes_carry_every_byte_and_their_end(service: Service, job: str) -> Non
         command,
         input=sent,
         capture_output=True,
-        env={**service.env, "SCHEDULEARN_URL": service.url},
+        env=env_of(service),
         timeout=60,
         check=True,
     )
@@ -61,7 +61,7 @@ def test_what_no_longer_is_read_ends(service: Service, job: str) -> None:
     done = subprocess.run(
         ["sh", "-c", command],
         capture_output=True,
-        env={**service.env, "SCHEDULEARN_URL": service.url},
+        env=env_of(service),
         timeout=60,
         check=True,
     )
@@ -129,6 +129,10 @@ class TestTerminal:
             type_in(fd, f"nohup sleep {mark} >/dev/null 2>&1 &\n")
             wait_for(lambda: _running(f"sleep\0{mark}"), what="the command")
         wait_for(lambda: not _running(mark), what="its end")
+
+
+def env_of(service: Service) -> dict[str, str]:
+    return {**service.env, "SCHEDULEARN_URL": service.url}
 
 
 def _running(text: str) -> list[str]:

@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
 TROUBLE_S = 30.0
 CLOSE_S = 5.0
+
+
+def call_later(delay_s: float, call: Callable[[], None]) -> None:
+    timer = threading.Timer(delay_s, call)
+    timer.daemon = True
+    timer.start()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time and the threads of the parts that act on hosts come from. Tests bring their own, and run a whole
+    service in virtual time, in one thread, so that each run can be repeated."""
+
+    clock: Callable[[], float] = time.time
+    """The time of day, which somebody may set."""
+    monotonic: Callable[[], float] = time.monotonic
+    pool: Callable[[int, str], Executor] = ThreadPoolExecutor
+    """So many threads, and what their names begin with."""
+    later: Callable[[float, Callable[[], None]], None] = call_later
+    """Calls once, so many seconds from now."""
+
+
+MACHINE = Timing()
 
 
 class Background:

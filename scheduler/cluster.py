@@ -16,6 +16,7 @@ from typing import IO
 from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
+from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.control.experiments.advisor import Advisor
 from schedulearn.scheduler.control.experiments.results import RunResults
@@ -82,6 +83,7 @@ class Cluster:
         find_report_url: FindReportUrl | None = None,
         on_commit: Callable[[], None] | None = None,
         own_port: int = 0,
+        timing: Timing = MACHINE,
     ) -> None:
         """`make_runtime` and `make_probe` are for further hosts; by default these are Docker Engines, with our probe.
         `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread.
@@ -90,6 +92,7 @@ class Cluster:
         check_writable(settings.writable_data_sets, settings.data_sets)
         self.data_dir = data_dir
         self.settings = settings
+        self._timing = timing
         self._wake = threading.Event()
         self._directory = AgentDirectory()
         self._webhook_targets = WebhookTargets(settings.webhook_networks, own_port)
@@ -110,10 +113,11 @@ class Cluster:
             data_sets=settings.data_sets.keys(),
             writable=settings.writable_data_sets,
             use_code=self.code.use,
-            quotas=QuotaBook(self.db, fair_share=settings.fair_share),
+            quotas=QuotaBook(self.db, fair_share=settings.fair_share, clock=timing.clock),
             check_secrets=self.secrets.check,
+            clock=timing.clock,
         )
-        self.sweeps = Sweeps(self.db, self._wake.set, self.service.check)
+        self.sweeps = Sweeps(self.db, self._wake.set, self.service.check, clock=timing.clock)
         self._open_logs()
         self._open_loop()
 
@@ -150,6 +154,7 @@ class Cluster:
             bring_checkpoints=self._bring,
             tell_stray_files=self.outputs.tell_stray_files,
             data_source=lambda host_id: HostData(host_id, self.db, self.data.store, self._directory.agents),
+            timing=self._timing,
         )
         self.fleet.open(self.host, chosen.hosts)
 
@@ -169,7 +174,7 @@ class Cluster:
         self.membership_rate = RateLimit(10, 300, time.monotonic)
         self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval)
         self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
-        self.profiles = Profiles(self.db, self._wake.set)
+        self.profiles = Profiles(self.db, self._wake.set, self._timing.monotonic)
 
     def _open_logs(self) -> None:
         chosen = self.settings
@@ -199,6 +204,7 @@ class Cluster:
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
+            timing=self._timing,
         )
         self.forecaster = Forecaster(
             self.db,

@@ -34,6 +34,7 @@ from schedulearn.api.cli.people.tokens import tokens
 from schedulearn.api.cli.people.users import users, whoami
 from schedulearn.api.cli.policy import policy
 from schedulearn.api.cli.service.backup import backup, restore
+from schedulearn.api.cli.service.doctor import doctor
 from schedulearn.api.cli.service.serve import serve
 from schedulearn.api.cli.service.uninstall import uninstall
 from schedulearn.api.cli.simulate import simulate
@@ -70,7 +71,8 @@ for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm, init, import_, data, experiment, advise),
     *(exec_, shell, forward),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, uninstall),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, doctor),
+    uninstall,
 ):
     cli.add_command(command)
 

@@ -19,7 +19,8 @@ from schedulearn.scheduler.store.db import Database
 
 
 class HostActions:
-    """Of one turn. `suspended`: jobs that pause; `job_env`: variables by which a job's workers report."""
+    """Of one turn. `suspended`: jobs that pause; `share`: several jobs may run on one GPU; `job_env`:
+    variables by which a job's workers report."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class HostActions:
         state: ClusterState,
         observations: Mapping[str, Observation],
         suspended: Set[str],
+        share: bool,
         data_sets: Mapping[str, str],
         writable: Collection[str],
         job_env: Callable[[str], Mapping[str, str]],
@@ -38,6 +40,7 @@ class HostActions:
         self._state = state
         self._observations = observations
         self._suspended = suspended
+        self._share = share
         self._data_sets = data_sets
         self._writable = writable
         self._job_env = job_env
@@ -62,7 +65,7 @@ class HostActions:
                     waiting_for.setdefault(need, []).append(task_id)
             images = {image for image in waiting_for if agent.has_image(image)}
             told += self._tell_progress(here, agent, now)
-            agent.act(diff(desired, observation.tasks, images, now), waiting_for)
+            agent.act(diff(desired, observation.tasks, images, now, share=self._share), waiting_for)
         for change in told:
             change.result()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.background import MACHINE, Background, Timing
 from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
@@ -85,7 +85,7 @@ class SchedulerLoop:
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         record_results: Callable[[float], None] = lambda now: None,
-        clock: Callable[[], float] = time.time,
+        timing: Timing = MACHINE,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
         self.data_sets = settings.data_sets
@@ -107,7 +107,8 @@ class SchedulerLoop:
         self.profiles = profiles
         self.job_env = job_env
         self._code_path = code_path
-        self.clock = clock
+        self.clock = timing.clock
+        self._monotonic = timing.monotonic
         self.stats = LoopStats()
         self.waiting: Mapping[str, str] = {}
         """job id -> why it waits, as of the last decision."""
@@ -119,7 +120,12 @@ class SchedulerLoop:
         self._waiting_log = WaitingLog(db)
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
-        self._started_at = clock()
+        self._share = True
+        """Several jobs may run on one GPU, as of the last decision."""
+        self._started_at = timing.clock()
+        self._settled_at = timing.monotonic() + SETTLE_S
+        self._inherited: Set[str] | None = None
+        """Tasks that the service of before has left; None before the first turn."""
         self._fenced: set[str] = set()
         self._awaits_gpus = False
         """A task has failed on a GPU that is yet to be looked at."""
@@ -188,7 +194,7 @@ class SchedulerLoop:
         if plan is not None:
             state = self._apply(state, snapshot, plan, ready, now)
             # Before the hosts have shown themselves all seem to lack GPUs.
-            if observations.keys() == self.agents.keys() or now - self._started_at > SETTLE_S:
+            if observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
                 queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
                 self._waiting_log.tell({job_id: why for job_id, why in self.waiting.items() if job_id in queued}, now)
         in_service = {host.id for host in state.hosts if host.active and host.lost_at is None} & self.agents.keys()
@@ -200,6 +206,7 @@ class SchedulerLoop:
             state,
             observations,
             self._suspended,
+            self._share,
             self.data_sets,
             self._writable,
             self.job_env,
@@ -264,6 +271,8 @@ class SchedulerLoop:
         now: float,
     ) -> Sequence[Finding]:
         held = {job.id: job for job in state.jobs.values() if job.status in HOLDS_GPUS}
+        if self._inherited is None:
+            self._inherited = {task.id for task in state.tasks}
         evidence = Evidence(
             now,
             self._started_at,
@@ -271,6 +280,8 @@ class SchedulerLoop:
             refusals={
                 task: refusal for agent in self.agents.values() for task, refusal in agent.take_refusals().items()
             },
+            inherited=self._inherited,
+            settled_at=self._settled_at,
             gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
             looked_at=self._monitor.looked_at,
@@ -326,6 +337,7 @@ class SchedulerLoop:
         waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready)
         self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
         self._suspended = plan.suspended
+        self._share = plan.jobs_per_gpu > 1
         self.utility = plan.utility
         self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
         changes = changes_of(state, snapshot, plan, ready)

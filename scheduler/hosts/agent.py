@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
+from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import NamesImage, NeedsData, image_on, layered, runs_cuda, split_layered
 from schedulearn.scheduler.core.outcomes.observations import Refusal
@@ -100,7 +99,9 @@ class HostAgent:
         on_stray_files: OnStrayFiles = lambda task_id, files: None,
         data_source: DataSource | None = None,
         driver: Callable[[], str] = lambda: "",
+        timing: Timing = MACHINE,
     ) -> None:
+        self._timing = timing
         self.host_id = host_id
         self.runtime = runtime
         self._on_change = on_change
@@ -113,12 +114,12 @@ class HostAgent:
         self._stopping = False
         self._under_way: set[ActionKey] = set()
         self._starts = Starts()
-        self._images = HostImages()
+        self._images = HostImages(timing.clock)
         self._checkpoints = HostCheckpoints()
-        self._retries = Retries()
-        self._observer = HostObserver(host_id, runtime, self._starts, self._images, on_change, on_contact)
-        self._pool = ThreadPoolExecutor(_ACTIONS, thread_name_prefix=f"act-{host_id}")
-        self._fetchers = ThreadPoolExecutor(_FETCHES, thread_name_prefix=f"fetch-{host_id}")
+        self._retries = Retries(timing)
+        self._observer = HostObserver(host_id, runtime, self._starts, self._images, on_change, on_contact, timing)
+        self._pool = timing.pool(_ACTIONS, f"act-{host_id}")
+        self._fetchers = timing.pool(_FETCHES, f"fetch-{host_id}")
 
     def start(self) -> None:
         self._observer.start()
@@ -135,6 +136,10 @@ class HostAgent:
     def poke(self) -> None:
         """Observe now."""
         self._observer.poke()
+
+    def observe(self) -> None:
+        """Observes here, in the caller's thread."""
+        self._observer.observe()
 
     @property
     def status(self) -> HostStatus:
@@ -189,7 +194,7 @@ class HostAgent:
         they are there. A fetch for a job that needs it no more is broken off."""
         self._images.need(images)
         for image in sorted(images):
-            if time.time() >= self.image_trouble(image).not_before:
+            if self._timing.clock() >= self.image_trouble(image).not_before:
                 self._begin(FetchImage(image, image in anew))
 
     def may_fetch(self, image: str) -> bool:
@@ -257,7 +262,9 @@ class HostAgent:
         with self._lock:
             key = action_key(action)
             done = isinstance(action, StartTask) and self._starts.has_succeeded(action.spec.task_id)
-            if done or key in self._under_way or self._stopping:
+            # Who removes a task that is about to be started lets it start a second time, should it have run already.
+            too_soon = isinstance(action, RemoveTask) and self._starts.is_under_way(action.task_id)
+            if done or too_soon or key in self._under_way or self._stopping:
                 return
             self._under_way.add(key)
             if isinstance(action, StartTask):
@@ -380,9 +387,7 @@ class HostAgent:
         if not isinstance(fault, RuntimeFault):
             log.exception("%s: %s failed", self.host_id, action)
         delay = self._retries.put_off(goal_of(action), str(fault), map(TaskStart, waiting))
-        later = threading.Timer(delay, self._on_change)
-        later.daemon = True
-        later.start()
+        self._timing.later(delay, self._on_change)
 
     def _end(self, action: Action) -> None:
         with self._lock:

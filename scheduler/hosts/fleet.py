@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.background import start_once
+from schedulearn.scheduler.background import MACHINE, Timing, start_once
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.job_image import split_layered
 from schedulearn.scheduler.core.states import Reason
@@ -74,7 +74,7 @@ class Fleet:
         bring_checkpoints: BringCheckpoints,
         tell_stray_files: TellStrayFiles = lambda host_id, task_id, files: None,
         data_source: Callable[[str], DataSource | None] = lambda host_id: None,
-        clock: Callable[[], float] = time.time,
+        timing: Timing = MACHINE,
     ) -> None:
         """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
         self.db = db
@@ -83,7 +83,8 @@ class Fleet:
         self._bring_checkpoints = bring_checkpoints
         self._tell_stray_files = tell_stray_files
         self._data_source = data_source
-        self.clock = clock
+        self._timing = timing
+        self.clock = timing.clock
         self._cluster_id = cluster_id
         self._make_runtime = make_runtime
         self._on_change = on_change
@@ -207,6 +208,7 @@ class Fleet:
             on_stray_files=partial(self._tell_stray_files, host_id),
             data_source=self._data_source(host_id),
             driver=partial(self._monitor.driver, host_id),
+            timing=self._timing,
         )
         with self._lock:
             self._directory.replace({**self.agents, host_id: agent})

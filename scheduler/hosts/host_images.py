@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.runtimes.contract import ImageProgress
@@ -26,7 +26,8 @@ class NotWanted(Exception):
 class HostImages:
     """By name, thread-safe. Asks the host nothing: it is told what others found out."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._there: dict[str, bool] = {}
         self._asked: set[str] = set()
@@ -73,7 +74,7 @@ class HostImages:
         return self._fetches.get(image)
 
     def begin_fetch(self, image: str) -> None:
-        self._fetches[image] = Fetch(time.time())
+        self._fetches[image] = Fetch(self._clock())
 
     def note_progress(self, image: str, progress: ImageProgress) -> None:
         self._fetches[image] = replace(self._fetches[image], progress=progress)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from schedulearn.scheduler.background import Background, delay_after
+from schedulearn.scheduler.background import MACHINE, Background, Timing, delay_after
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, through_outages
 from schedulearn.scheduler.core.task import ObservedTask
@@ -61,8 +60,12 @@ class HostObserver:
         images: HostImages,
         on_change: Callable[[], None],
         on_contact: Callable[[HostFacts], None],
+        timing: Timing = MACHINE,
     ) -> None:
-        self.status = HostStatus(host_id, None, NOT_CONTACTED, silent_since=time.time())
+        self._clock = timing.clock
+        self._monotonic = timing.monotonic
+        self._status = HostStatus(host_id, None, NOT_CONTACTED)
+        self._silent_from = timing.monotonic()
         self._host_id = host_id
         self._runtime = runtime
         self._starts = starts
@@ -75,10 +78,18 @@ class HostObserver:
         self._answered_at = 0.0
         self._broke = False
         """A connection broke since the host was last asked."""
-        self._observing = Background(f"observe-{host_id}", self._observe)
+        self._observing = Background(f"observe-{host_id}", self.observe)
         self._watching = Background(
             f"watch-{host_id}", self._watch, trouble=f"{host_id} can't be watched", trouble_s=_RESYNC_S
         )
+
+    @property
+    def status(self) -> HostStatus:
+        """A clock that is set while a host is silent makes its silence no longer."""
+        status = self._status
+        if status.observation is not None:
+            return status
+        return replace(status, silent_since=self._clock() - (self._monotonic() - self._silent_from))
 
     def start(self) -> None:
         self._observing.start()
@@ -102,22 +113,27 @@ class HostObserver:
         self._last = None
         self.poke()
 
-    def _observe(self) -> float:
+    def observe(self) -> float:
+        """Asks the host once. Returns how many seconds to rest before the next time."""
         started = self._starts.begin_observation()
-        before = self.status
+        before = self._status
         broke, self._broke = self._broke, False
+        asked_at = self._monotonic()
         try:
             facts = self._contact(before)
             tasks = self._look(before, broke)
             maybe = self._starts.touched()
-            self.status = HostStatus(self._host_id, Observation(tasks, time.time(), maybe, started), "", facts)
+            self._status = HostStatus(
+                self._host_id, Observation(tasks, self._clock(), maybe, started, asked_at), "", facts
+            )
             seen = _Seen(tuple(tasks), maybe, started)
             self._failures = 0
         except Exception as fault:
             if not isinstance(fault, SchedulearnError):
                 log.exception("%s can't be observed", self._host_id)
-            since = before.silent_since if before.observation is None else time.time()
-            self.status = HostStatus(self._host_id, None, str(fault), before.facts, since)
+            if before.observation is not None:
+                self._silent_from = self._monotonic()
+            self._status = HostStatus(self._host_id, None, str(fault), before.facts)
             seen = _Seen(error=str(fault))
             self._failures += 1
         if seen != self._last:
@@ -136,7 +152,7 @@ class HostObserver:
 
     def _look(self, before: HostStatus, broke: bool) -> list[ObservedTask]:
         tasks = list(self._runtime.observe())
-        now, silent = time.time(), before.observation is None
+        now, silent = self._clock(), before.observation is None
         if silent or broke:
             self._outages = [*self._outages[-_OUTAGES:], Outage(self._answered_at, now, silent)]
         self._answered_at = now

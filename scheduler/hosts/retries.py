@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedulearn.scheduler.background import delay_after
+from schedulearn.scheduler.background import MACHINE, Timing, delay_after
 from schedulearn.scheduler.core.planning.reconcile import Goal
 
 BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -19,26 +18,39 @@ class Trouble:
 
     tries: int = 0
     not_before: float = 0.0
+    """By the clock of now, however it was set meanwhile; 0: at once."""
     why: str = ""
+
+
+@dataclass(frozen=True)
+class _Put:
+    tries: int
+    until: float
+    """By the monotonic clock."""
+    why: str
 
 
 class Retries:
     """Counts the failed tries of each goal."""
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = MACHINE) -> None:
+        self._timing = timing
         self._lock = threading.Lock()
-        self._troubles: dict[Goal, Trouble] = {}
+        self._troubles: dict[Goal, _Put] = {}
 
     def trouble(self, goal: Goal) -> Trouble:
-        return self._troubles.get(goal, Trouble())
+        if (put := self._troubles.get(goal)) is None:
+            return Trouble()
+        left_s = put.until - self._timing.monotonic()
+        return Trouble(put.tries, self._timing.clock() + left_s if left_s > 0 else 0.0, put.why)
 
     def put_off(self, goal: Goal, why: str, others: Iterable[Goal] = ()) -> float:
         """After one more failed try, which `others` have waited for. Seconds until the next one."""
         with self._lock:
             tries = self.trouble(goal).tries + 1
             delay = delay_after(tries, BACKOFF_S)
-            trouble = Trouble(tries, time.time() + delay, why)
-            self._troubles.update(dict.fromkeys((goal, *others), trouble))
+            put = _Put(tries, self._timing.monotonic() + delay, why)
+            self._troubles.update(dict.fromkeys((goal, *others), put))
         return delay
 
     def forget(self, goal: Goal) -> None:

@@ -33,6 +33,9 @@ class Starts:
         with self._lock:
             self._under_way.discard(task_id)
 
+    def is_under_way(self, task_id: str) -> bool:
+        return task_id in self._under_way
+
     def has_succeeded(self, task_id: str) -> bool:
         return task_id in self._succeeded
 

@@ -27,7 +27,10 @@ class Profiles:
     """The profiles of all unfinished jobs. `touch` asks for a new fit, in a thread of its own; `on_change` is called
     after each."""
 
-    def __init__(self, db: Database, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, db: Database, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._monotonic = monotonic
         self._db = db
         self._on_change = on_change
         self._found: dict[str, JobProfile] = {}
@@ -87,7 +90,7 @@ class Profiles:
                     self._ended_in.add(family)
                 if jobs[job_id].elastic and job_id not in self._found:
                     self._touched.setdefault(job_id)
-                    self._awaited[job_id] = time.monotonic() + AWAIT_S
+                    self._awaited[job_id] = self._monotonic() + AWAIT_S
             self._ended_in.discard("")
         self._thread.wake()
 
@@ -95,7 +98,7 @@ class Profiles:
         """New jobs whose first fit is yet to be made. What their families tell of them is known in a moment, and they
         had better begin with it."""
         with self._lock:
-            now = time.monotonic()
+            now = self._monotonic()
             return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
 
     def _run(self) -> float | None:

@@ -348,6 +348,10 @@ class FakeRuntime(Runtime):
             if spec.job_id == job_id:
                 del self._tasks[spec.task_id]
 
+    def forget_start(self, task_id: str) -> None:
+        """It may start once more: nobody could know that it did."""
+        self._starts.pop(task_id, None)
+
     def _enter(self, method: str, argument: str = "") -> None:
         if self.silent:
             raise RuntimeFault(f"{self.host_id} does not answer")

@@ -39,6 +39,8 @@ HEAD = "0026"
 TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables)
 """The modules that have tables: those of each are known once it is imported."""
 
+_DAMAGED = ("malformed", "not a database", "corrupt")
+
 _GROUP = 512  # changes that share one commit, at most
 
 
@@ -49,6 +51,7 @@ class Database:
         self.url = url
         self.engine = _engine(url)
         self.after_commit = after_commit
+        _check_whole(self.engine, url)
         migrate(self.engine, url)
         _close_to_others(self.engine)
         _mend(self.engine, url)
@@ -221,6 +224,26 @@ def migrate(engine: Engine, url: str) -> None:
         raise StoreError(f"the database {url} belongs to a newer version of Schedulearn: {error}") from error
     except DatabaseError as error:
         raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+
+
+def _check_whole(engine: Engine, url: str) -> None:
+    """Refuses a damaged database before anything is written to it. Reads each page once."""
+    if engine.dialect.name != "sqlite":
+        return
+    try:
+        with engine.connect() as connection:
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    except DatabaseError as error:
+        found = _cause(error)
+        if not any(word in found for word in _DAMAGED):
+            raise StoreError(f"the database {url} can't be used: {found}") from error
+    if found != "ok":
+        found = found.splitlines()[-1]
+        raise StoreError(
+            f"the database {url} can't be used: it is damaged ({found}). Move schedulearn.db, schedulearn.db-wal and "
+            "schedulearn.db-shm away, and restore the last backup into the same folder: schedulearn restore FILE "
+            "--data FOLDER. Jobs that were sent after that backup are unknown then; their containers are stopped."
+        )
 
 
 def _mend(engine: Engine, url: str) -> None:

@@ -26,6 +26,7 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
 ) -> None:
     service, file, copy = start_service(), tmp_path / "backup.tar.gz", tmp_path / "copy"
     (service.data / "token").write_text("for another start")
+    (service.data / "secrets.key").write_text("what secrets are encrypted with")
     done = service.submit_shell("echo from before")
     service.wait(done, "succeeded")
     batch = [{"name": "j", "type": "x", "container_image": "nope", "command": "true", "required_gpus": 4}] * 10
@@ -39,7 +40,8 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
     run("restore", str(file), "--data", str(copy))
     assert ids(copy / "schedulearn.db") == acknowledged
     assert (copy / "token").read_text() == (service.data / "token").read_text()
-    assert [path.stat().st_mode & 0o077 for path in (copy / "token", copy / "schedulearn.db")] == [0, 0]
+    assert (copy / "secrets.key").read_text() == "what secrets are encrypted with", "without it no secret can be read"
+    assert {(copy / name).stat().st_mode & 0o077 for name in ("token", "secrets.key", "schedulearn.db")} == {0}
     for job in service.http.request("GET", "/api/v1/jobs?limit=1000").json()["items"]:
         service.http.request("POST", f"/api/v1/jobs/{job['id']}/cancel")
     service.stop()

@@ -23,6 +23,8 @@ class Observation:
     """Tasks whose start was under way at any time while the engine was asked: their absence means nothing."""
     started: Set[str] = frozenset()
     """Tasks whose start had succeeded before the engine was asked: their absence means that they are gone."""
+    asked_at: float = 0.0
+    """By the monotonic clock, when the engine was asked."""
 
 
 @dataclass(frozen=True)

@@ -46,4 +46,6 @@ def why_resting(job: Waiting, now: float) -> Explanation | None:
 
 
 def _next_try(job: Waiting, now: float) -> float | None:
-    return job.not_before if job.status == JobStatus.QUEUED and (job.not_before or now) > now else None
+    """One that is further away than any delay was written before the clock was set back."""
+    rests = job.status == JobStatus.QUEUED and job.not_before is not None and 0 < job.not_before - now <= MOST_S
+    return job.not_before if rests else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import Job, Task
@@ -39,6 +39,10 @@ class Evidence:
     """By task."""
     gone: Mapping[str, str] = field(default_factory=dict)
     """Hosts that are given up, with the reason."""
+    inherited: Set[str] = frozenset()
+    """Tasks of the service of before: containers that it asked for may still appear, for `SETTLE_S`."""
+    settled_at: float = 0.0
+    """When these have passed, by the monotonic clock: the time of day may be set meanwhile."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Unhealthy GPUs, and what is wrong with them."""
     looked_at: Callable[[str], float | None] = nobody_looks
@@ -95,10 +99,9 @@ def _unseen(task: Task, observation: Observation, evidence: Evidence) -> TaskFin
         return refused
     if task.running or task.id in observation.started:
         return TaskEnded(task, Reason.LOST, None, "its container was removed by somebody else")
-    if task.stop and task.id not in observation.maybe_starting:
-        inherited = task.created_at < evidence.service_started
-        if not inherited or evidence.now - evidence.service_started > SETTLE_S:
-            return TaskEnded(task, Reason.CANCELLED)  # it never ran
+    settled = task.id not in evidence.inherited or observation.asked_at > evidence.settled_at
+    if task.stop and settled and task.id not in observation.maybe_starting:
+        return TaskEnded(task, Reason.CANCELLED)  # it never ran
     return None
 
 

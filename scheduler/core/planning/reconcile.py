@@ -161,6 +161,8 @@ def diff(
     images: Set[str],
     now: float,
     orphan_grace_s: float = 10.0,
+    *,
+    share: bool = False,
 ) -> list[Action]:
     """Actions for one host. `images`: the names of images and data that are known to be there; `desired` holds
     tasks that have not ended in the cluster state.
@@ -168,11 +170,13 @@ def diff(
     A task that the engine shows and the cluster state does not want is stopped, then removed: its end was recorded
     before, or nobody knows it. A task that ran is never started again: what became of it is recorded elsewhere.
 
-    Those that share GPUs by turns never overlap: a task starts only when all that are to pause do, and goes on only
-    when nothing else runs on its GPUs, whatever the plan says. None pauses for one whose image is yet to be looked for.
+    Those that share GPUs by turns never overlap: a task goes on only when nothing else runs on its GPUs,
+    whatever the plan says. It starts only when all that are to pause do; and only when nothing else runs there, unless
+    the plan lets jobs `share` a GPU: the policy before may have known turns. None pauses for one
+    whose image is yet to be looked for.
     """
     states = {task.task_id: task.state for task in observed}
-    gpus = _gpu_turns(desired, observed, images)
+    gpus = _gpu_turns(desired, observed, images, share)
     actions: list[Action] = []
     for task_id, want in sorted(desired.items()):
         action = _next_action(task_id, want, states.get(task_id), gpus, images, now)
@@ -193,14 +197,16 @@ class _GpuTurns:
     awake: Set[str]
     """Ids of tasks that run and do not pause."""
     in_use: set[str]
-    """GPUs of tasks that are awake, or are resumed now."""
-    to_be_freed: Set[str]
-    """GPUs of tasks that are awake and should pause."""
+    """GPUs of tasks that are awake, or are started or resumed now."""
+    to_be_freed: Set[str] | None
+    """Where several may run on one GPU: those of tasks that are awake and should pause."""
     image_missing: Set[str]
     """GPUs of tasks that should start, and whose image is not known to be there."""
 
 
-def _gpu_turns(desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTask], images: Set[str]) -> _GpuTurns:
+def _gpu_turns(
+    desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTask], images: Set[str], share: bool
+) -> _GpuTurns:
     running = {task.task_id for task in observed if task.state is TaskState.RUNNING and not task.paused}
     awake = [want for task_id, want in desired.items() if task_id in running]
     blocked = [
@@ -210,7 +216,7 @@ def _gpu_turns(desired: Mapping[str, DesiredTask], observed: Sequence[ObservedTa
     return _GpuTurns(
         running & desired.keys(),
         _gpus_of(awake),
-        _gpus_of(want for want in awake if want.suspended),
+        _gpus_of(want for want in awake if want.suspended) if share else None,
         _gpus_of(blocked),
     )
 
@@ -227,8 +233,8 @@ def _next_action(
         return _end(task_id, want, state)
     if state is TaskState.RUNNING:
         return _take_turn(task_id, want, gpus)
-    if not want.ran and state in (None, TaskState.CREATED) and now >= want.retry_at:
-        return _begin(task_id, want, gpus, images)
+    if not want.ran and state in (None, TaskState.CREATED):
+        return _begin(task_id, want, gpus, images, due=now >= want.retry_at)
     return None
 
 
@@ -249,11 +255,15 @@ def _take_turn(task_id: str, want: DesiredTask, gpus: _GpuTurns) -> Action | Non
     return None
 
 
-def _begin(task_id: str, want: DesiredTask, gpus: _GpuTurns, images: Set[str]) -> Action | None:
+def _begin(task_id: str, want: DesiredTask, gpus: _GpuTurns, images: Set[str], *, due: bool) -> Action | None:
+    """One of several that would start on a GPU has it until it was seen to run, also while it rests: a start that seems
+    to have failed may take effect late."""
     if (lacking := next((need for need in want.needs if need not in images), None)) is not None:
-        return LookForImage(lacking)
+        return LookForImage(lacking) if due else None
     if want.checkpoints_elsewhere:
-        return FetchCheckpoints(task_id, want.spec.job_id)
-    if want.hold or want.suspended or not gpus.to_be_freed.isdisjoint(want.spec.gpu_uuids):
+        return FetchCheckpoints(task_id, want.spec.job_id) if due else None
+    busy = gpus.in_use if gpus.to_be_freed is None else gpus.to_be_freed
+    if want.hold or want.suspended or not busy.isdisjoint(want.spec.gpu_uuids):
         return None
-    return StartTask(want.spec)
+    gpus.in_use.update(want.spec.gpu_uuids)
+    return StartTask(want.spec) if due else None

@@ -29,10 +29,12 @@ def look(
     refusals: dict[str, Refusal] | None = None,
     ended: list[Task] | None = None,
     maybe_starting: frozenset[str] = frozenset(),
-    started: float = 0.0,
+    settled_at: float = 0.0,
 ) -> list[Finding]:
-    observations = {} if seen is None else {"h1": Observation(seen, NOW, maybe_starting)}
-    evidence = Evidence(NOW, started, observations, refusals or {})
+    """The host was asked at 1 s of the monotonic clock; all tasks were there when the service started."""
+    observations = {} if seen is None else {"h1": Observation(seen, NOW, maybe_starting, asked_at=1.0)}
+    inherited = {task.id for task in tasks}
+    evidence = Evidence(NOW, 0.0, observations, refusals or {}, inherited=inherited, settled_at=settled_at)
     return list(outcomes_of({job.id: job}, tasks, {job.id: ended or []}, evidence).findings)
 
 
@@ -122,7 +124,7 @@ def test_a_task_to_be_stopped_that_never_ran_is_over_once_that_is_certain() -> N
     task = task_record(state="wanted", stop=True, started_at=None)
     assert reasons(look(job, [task], [])) == [Reason.CANCELLED]
     assert look(job, [task], [], maybe_starting=frozenset({task.id})) == []
-    assert look(job, [task], [], started=NOW - 1) == []
+    assert look(job, [task], [], settled_at=2.0) == []
 
 
 def test_a_refused_start_fails_the_job_with_the_engines_words() -> None:

@@ -101,6 +101,16 @@ def test_paused_tasks_of_one_gpu_do_not_go_on_together_whatever_the_plan_says() 
     assert diff(want, [both[0], observed(B.task_id)], {"img"}, 0.0) == []
 
 
+def test_two_that_have_one_gpu_do_not_start_together_whatever_the_plan_says() -> None:
+    """As after a switch to a policy that knows no turns, or while the first one rests after a start that failed."""
+    want = {ID: DesiredTask(A), B.task_id: DesiredTask(B)}
+    assert diff(want, [], {"img"}, 0.0) == [StartTask(A)]
+    assert diff(want, [observed(ID)], {"img"}, 0.0) == []
+    assert diff(want, [observed(ID)], {"img"}, 0.0, share=True) == [StartTask(B)]
+    resting = {**want, ID: DesiredTask(A, retry_at=5.0)}
+    assert diff(resting, [], {"img"}, 0.0) == []
+
+
 ids = st.sampled_from([task_spec(x).task_id for x in "abcd"])
 
 
@@ -113,7 +123,8 @@ def test_acting_on_the_difference_until_it_is_empty_leaves_just_what_is_wanted(
     desired: dict[str, bool], shown: dict[str, TaskState], images: set[str]
 ) -> None:
     """A toy engine carries out every action; live tasks end up being those wanted, and nothing that ran restarts."""
-    want = {task_spec(x).task_id: DesiredTask(task_spec(x), stop=stop) for x, stop in desired.items()}
+    specs = {x: task_spec(x, gpus=(f"GPU-{x}",)) for x in desired}
+    want = {specs[x].task_id: DesiredTask(specs[x], stop=stop) for x, stop in desired.items()}
     ran = {task for task, state in shown.items() if state is not TaskState.CREATED}
     for _ in range(4):
         for action in diff(want, [ObservedTask(t, s) for t, s in shown.items()], images, 0.0):

@@ -1,0 +1,108 @@
+"""What the runs found, each by itself."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import job_record, task_spec
+from virtual.time import VirtualPool, VirtualTime
+
+from schedulearn.scheduler.background import Timing
+from schedulearn.scheduler.core.outcomes.retries import next_tries
+from schedulearn.scheduler.core.planning.reconcile import RemoveTask, StartTask, TaskStart
+from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.errors import RuntimeFault, StoreError
+from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.hosts.retries import Retries
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.store.db import Database, sqlite_url
+
+HOUR_S = 3600.0
+
+
+def timing(time: VirtualTime, pending: list[Callable[[], Any]]) -> Timing:
+    return Timing(time.clock, time.monotonic, lambda *_: VirtualPool(pending), time.after)
+
+
+def test_a_container_is_not_removed_while_a_second_try_of_its_start_is_under_way() -> None:
+    """The first try seemed to fail and did not, and its command has ended: the second one would start it again."""
+    runtime, pending = FakeRuntime(), list[Callable[[], Any]]()
+    agent = HostAgent("h1", runtime, lambda: None, timing=timing(VirtualTime(), pending))
+    spec = task_spec()
+    runtime.start(spec)
+    runtime.finish(spec.task_id, 0)
+    agent.act([StartTask(spec)], {"img": [spec.task_id]})
+    agent.act([RemoveTask(spec.task_id)], {})
+    while pending:
+        pending.pop()()
+    assert not runtime.tasks(TaskState.RUNNING)
+    runtime.check()
+    agent.act([RemoveTask(spec.task_id)], {})
+    pending.pop()()
+    assert runtime.tasks() == []
+
+
+@pytest.mark.parametrize("by", [-HOUR_S, HOUR_S])
+def test_a_clock_that_is_set_neither_puts_off_a_start_nor_brings_it_forward(by: float) -> None:
+    time = VirtualTime()
+    retries, goal = Retries(timing(time, [])), TaskStart("t")
+    assert retries.put_off(goal, "busy") == 1.0
+    time.offset += by
+    time.advance(0.5)
+    assert retries.trouble(goal).not_before == pytest.approx(time.clock() + 0.5)
+    time.advance(0.6)
+    assert retries.trouble(goal).not_before == 0.0
+
+
+def test_a_job_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    job = job_record(status="queued", reason="retry", not_before=HOUR_S)
+    assert next_tries({"j": job}, HOUR_S - 60) == {"j": HOUR_S}
+    assert next_tries({"j": job}, 0.0) == {}
+
+
+@pytest.mark.parametrize("by", [-HOUR_S, HOUR_S])
+def test_a_clock_that_is_set_makes_no_silence_longer(by: float) -> None:
+    """A host that does not answer for a moment is not given up because somebody set the clock."""
+    time, runtime = VirtualTime(), FakeRuntime()
+    agent = HostAgent("h1", runtime, lambda: None, timing=timing(time, []))
+    agent.observe()
+    runtime.silent = True
+    agent.observe()
+    time.advance(5.0)
+    time.offset += by
+    assert time.clock() - agent.status.silent_since == pytest.approx(5.0)
+    agent.observe()
+    assert time.clock() - agent.status.silent_since == pytest.approx(5.0)
+
+
+def test_an_engine_that_fails_once_is_asked_again_when_its_time_has_come() -> None:
+    time, runtime, woken = VirtualTime(), FakeRuntime(), list[int]()
+    pending: list[Callable[[], Any]] = []
+    agent = HostAgent("h1", runtime, lambda: woken.append(1), timing=timing(time, pending))
+    runtime.fail_next("start", RuntimeFault("busy"))
+    agent.act([StartTask(task_spec())], {"img": [task_spec().task_id]})
+    pending.pop()()
+    assert not woken
+    time.advance(1.0)
+    assert woken
+
+
+def test_a_damaged_database_is_refused_with_the_way_back_and_stays_as_it_is(tmp_path: Path) -> None:
+    Database(sqlite_url(tmp_path)).close()
+    file = tmp_path / "schedulearn.db"
+    with closing(sqlite3.connect(file)) as connection:
+        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'")
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with file.open("r+b") as raw:
+        raw.seek((page - 1) * size)
+        raw.write(b"\xff" * size)
+    damaged = file.read_bytes()
+    with pytest.raises(StoreError, match=r"it is damaged .* schedulearn restore FILE"):
+        Database(sqlite_url(tmp_path))
+    assert file.read_bytes() == damaged
+    file.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(StoreError, match=r"damaged \(file is not a database\)"):
+        Database(sqlite_url(tmp_path))

@@ -1,0 +1,128 @@
+"""The harness can fail: each guard that is taken out of the service is missed by some run; and a run is the same each
+time, so that what it found can be found again."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from virtual.invariants import Broken
+from virtual.runs import FaultRun
+
+from schedulearn.scheduler.control import host_actions
+from schedulearn.scheduler.core.outcomes import retries
+from schedulearn.scheduler.core.planning import reconcile
+from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.store import repository
+
+Patch = pytest.MonkeyPatch
+
+
+def _no_removal(patch: Patch) -> None:
+    """Containers of which nobody knows stay."""
+    keep = reconcile.diff
+
+    def diff(*given: Any, **options: Any) -> list[Any]:
+        return [action for action in keep(*given, **options) if not isinstance(action, reconcile.RemoveTask)]
+
+    patch.setattr(host_actions, "diff", diff)
+
+
+def _gpus_given_back_too_soon(patch: Patch) -> None:
+    """What seems to be stopped is taken for ended."""
+    stop = repository.stop_tasks
+
+    def stop_and_release(conn: Any, job_id: str, *rest: Any) -> None:
+        stop(conn, job_id, *rest)
+        conn.exec_driver_sql("DELETE FROM lease")
+
+    patch.setattr(repository, "stop_tasks", stop_and_release)
+
+
+def _waits_for_the_clock(patch: Patch) -> None:
+    """A clock that was set back an hour is waited for."""
+    patch.setattr(retries, "MOST_S", 1e9)
+
+
+def _starts_whatever_runs(patch: Patch) -> None:
+    """A task starts on GPUs that another one uses."""
+
+    def begin(task_id: str, want: Any, gpus: Any, images: Any, *, due: bool) -> Any:
+        return reconcile.StartTask(want.spec) if want.spec.image in images else reconcile.LookForImage(want.spec.image)
+
+    patch.setattr(reconcile, "_begin", begin)
+
+
+def _forgets_what_ran(patch: Patch) -> None:
+    """A container that has ended is taken for one that failed."""
+    from schedulearn.scheduler.core.outcomes import task_outcomes
+
+    seen = task_outcomes._seen
+
+    def wrong(task: Any, found: Any, *rest: Any) -> Any:
+        if found.state is TaskState.EXITED and found.exit_code == 0:
+            found = reconcile.ObservedTask(found.task_id, TaskState.EXITED, exit_code=1)
+        return seen(task, found, *rest)
+
+    patch.setattr(task_outcomes, "_seen", wrong)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "what"),
+    [
+        (_no_removal, "containers that nobody removes"),
+        (_forgets_what_ran, "is said to have failed"),
+        (_waits_for_the_clock, "jobs that never end"),
+        (_starts_whatever_runs, "is in schedulearn-"),
+        (_gpus_given_back_too_soon, "is in schedulearn-"),
+    ],
+)
+def test_a_service_without_one_of_its_guards_is_caught(
+    break_it: Callable[[Patch], None], what: str, monkeypatch: Patch
+) -> None:
+    break_it(monkeypatch)
+    with pytest.raises(Broken, match=what) as caught:
+        _run(range(150))
+    assert "SCHEDULEARN_FAULT_SEEDS=" in str(caught.value), "it says how to see it again"
+
+
+def test_a_job_that_vanishes_is_caught() -> None:
+    run = FaultRun(1, trouble=0.0)
+    try:
+        run.step(run.submit)
+        run.service.cluster.db.write(lambda conn: conn.exec_driver_sql("DELETE FROM job"))
+        with pytest.raises(Broken, match="acknowledged jobs are not in the database"):
+            run.invariants.check()
+    finally:
+        run.close()
+
+
+def _run(seeds: range) -> None:
+    for seed in seeds:
+        FaultRun(seed).run()
+
+
+_TRACE = """
+from virtual.runs import FaultRun
+for seed in (3, 17, 91):
+    run = FaultRun(seed)
+    run.run()
+    print("\\n".join(run.log))
+"""
+
+
+def test_a_seed_is_the_same_run_each_time() -> None:
+    """Also where Python hashes texts differently, so that sets have another order."""
+    here = Path(__file__).parents[2]
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", _TRACE], capture_output=True, text=True, check=True, cwd=here,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{here / 'tests/support'}:{here}"},
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert traces[0] == traces[1]
+    assert "everything heals" in traces[0]

@@ -1,0 +1,105 @@
+"""What must hold at every moment, whatever goes wrong, and what must hold once everything has settled. Reads the
+database by itself, not by the code that it judges."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from virtual.engine import VirtualEngine
+from virtual.jobs import Workload
+
+TERMINAL = {"succeeded", "failed", "cancelled", "timeout"}
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class Invariants:
+    def __init__(self, database: Path, engines: Mapping[str, VirtualEngine], workload: Workload) -> None:
+        self._connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, isolation_level=None)
+        self._engines = engines
+        self._workload = workload
+        self.acknowledged: set[str] = set()
+        self._ended: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def check(self) -> None:
+        jobs = self._jobs()
+        self._check_none_lost(jobs)
+        self._check_ends_are_final(jobs)
+        self._check_leases()
+        self._check_engines()
+
+    def knows_that_it_ran(self, task_id: str) -> bool:
+        return bool(self._rows(f"SELECT id FROM task WHERE id = '{task_id}' AND state != 'wanted'"))
+
+    def settled(self) -> bool:
+        """Whether nothing is left to do."""
+        ended = all(status in TERMINAL for status, _, _ in self._jobs().values())
+        return ended and not any(engine.fake.tasks() for engine in self._engines.values())
+
+    def check_settled(self) -> None:
+        jobs = self._jobs()
+        if waiting := {job: row for job, row in jobs.items() if row[0] not in TERMINAL}:
+            raise Broken(f"jobs that never end: {waiting}")
+        if orphans := [spec.task_id for engine in self._engines.values() for spec in engine.fake.tasks()]:
+            raise Broken(f"containers that nobody removes: {orphans}")
+        if leases := self._rows("SELECT gpu_uuid, task_id FROM lease"):
+            raise Broken(f"leases that nobody gives back: {leases}")
+        if tasks := self._rows("SELECT id, state FROM task WHERE state != 'ended'"):
+            raise Broken(f"tasks that never end: {tasks}")
+        for job_id, (status, reason, _) in jobs.items():
+            self._check_outcome(job_id, status, reason)
+
+    def _check_none_lost(self, jobs: Iterable[str]) -> None:
+        if lost := self.acknowledged - set(jobs):
+            raise Broken(f"acknowledged jobs are not in the database: {sorted(lost)}")
+
+    def _check_ends_are_final(self, jobs: Mapping[str, tuple[str, str, str]]) -> None:
+        for job_id, (status, reason, message) in jobs.items():
+            if before := self._ended.get(job_id):
+                if status != before:
+                    raise Broken(f"job {job_id} ended as {before}, and is {status} now")
+            elif status in TERMINAL:
+                if not reason or not message:
+                    raise Broken(f"job {job_id} is {status} and does not say why: {reason!r}, {message!r}")
+                self._ended[job_id] = status
+
+    def _check_leases(self) -> None:
+        query = "SELECT lease.gpu_uuid, task.id FROM lease JOIN task ON task.id = lease.task_id WHERE state = 'ended'"
+        if leases := self._rows(query):
+            raise Broken(f"leases of tasks that have ended: {leases}")
+
+    def _check_engines(self) -> None:
+        attempts: dict[str, tuple[int, str]] = {}
+        for engine in self._engines.values():
+            try:
+                engine.fake.check()
+            except AssertionError as error:
+                raise Broken(str(error)) from error
+            for spec in engine.running() if not engine.was_cut else ():
+                attempt, where = attempts.setdefault(spec.job_id, (spec.attempt, engine.host_id))
+                if attempt != spec.attempt:
+                    raise Broken(
+                        f"job {spec.job_id} runs twice: attempt {attempt} on {where}, {spec.attempt} on "
+                        f"{engine.host_id}"
+                    )
+
+    def _check_outcome(self, job_id: str, status: str, reason: str) -> None:
+        """A job that succeeded did its work; one that failed by its command did not."""
+        last = max(self._workload.exits.get(job_id, []), default=None)
+        if status == "succeeded" and (last is None or last[1] != 0):
+            raise Broken(f"job {job_id} succeeded, and its command ended so: {self._workload.exits.get(job_id)}")
+        if reason == "command_failed" and last is not None and last[1] == 0:
+            raise Broken(f"job {job_id} is said to have failed, and its command ended with 0")
+
+    def _jobs(self) -> dict[str, tuple[str, str, str]]:
+        return {row[0]: (row[1], row[2], row[3]) for row in self._rows("SELECT id, status, reason, message FROM job")}
+
+    def _rows(self, query: str) -> list[tuple[str, ...]]:
+        return list(self._connection.execute(query))

@@ -1,0 +1,280 @@
+"""A run: a seed decides what is asked of the service, what goes wrong, and in which order everything happens.
+
+To see one again: `SCHEDULEARN_FAULT_SEEDS=17 pytest tests/faults/test_seeds.py`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from schedulearn.scheduler.errors import ConflictError, StoreError
+from virtual.effects import Killed, SideEffects
+from virtual.engine import VirtualEngine
+from virtual.invariants import Broken, Invariants
+from virtual.jobs import Workload
+from virtual.service import HOST_GRACE_S, VirtualService
+from virtual.time import VirtualTime
+
+POLICIES = ("fifo", "edf", "las", "priority", "round-robin", "srtf", "tiresias", "gandiva", "elastic-fifo", "afs-l")
+STEPS = 40
+SETTLING_S = 1800.0
+"""By then everything has ended, in virtual time."""
+
+
+@cache
+def _memory() -> str | None:
+    """A folder that needs no disk, where there is one: what a disk keeps is not what these runs are about."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+@cache
+def _folder() -> Path:
+    """The data folder of all runs of this process, one after another: see `_one_engine`."""
+    folder = Path(tempfile.mkdtemp(dir=_memory(), prefix="schedulearn-faults-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "data"
+
+
+@cache
+def _template() -> bytes:
+    """A new database, made once."""
+    from schedulearn.scheduler.store.db import Database, sqlite_url
+
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        Database(sqlite_url(Path(folder))).close()
+        return (Path(folder) / "schedulearn.db").read_bytes()
+
+
+class FaultRun:
+    """`trouble`: how much goes wrong; 0 is a service that has a good day."""
+
+    def __init__(self, seed: int, *, trouble: float = 1.0, hosts: int | None = None, gpus: int = 4) -> None:
+        self.seed = seed
+        self.trouble = trouble
+        self.rng = random.Random(seed)
+        self.time = VirtualTime()
+        self.log: list[str] = []
+        """What happened, in words."""
+        self.effects = SideEffects(self.note)
+        self.workload = Workload(random.Random(seed + 1))
+        self.directory = _folder()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir()
+        (self.directory / "schedulearn.db").write_bytes(_template())
+        names = ["local", "h1", "h2"][: hosts or self.rng.choice([1, 1, 2, 3])]
+        self.gpus = gpus
+        self.engines = {name: VirtualEngine(name, self.time, self.effects, self.rng, self.workload) for name in names}
+        for engine in self.engines.values():
+            engine.meanwhile = self._meanwhile
+        self.kills = 0
+        self._job_ids = count(1)
+        self._depth = 0
+        self.service = self._begin()
+        self.invariants = Invariants(self.directory / "schedulearn.db", self.engines, self.workload)
+
+    def close(self) -> None:
+        self.service.die()
+        self.invariants.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Steps.
+
+    def run(self) -> None:
+        """Raises Broken with what happened before."""
+        logging.disable(logging.CRITICAL)
+        try:
+            for _ in range(self.rng.choice([1, 2])):
+                self.step(self.submit)
+            for number in range(STEPS):
+                self.step(self.rng.choices(self._steps, self._weights(number))[0])
+            self.settle()
+        except Broken as error:
+            raise Broken(self.report(str(error))) from error
+        finally:
+            logging.disable(logging.NOTSET)
+            self.close()
+
+    def step(self, what: Callable[[], None]) -> None:
+        """Does it, and checks everything. A service that dies of it starts again."""
+        self.note(what.__name__)
+        try:
+            what()
+        except Killed:
+            self._restart()
+        self.invariants.check()
+
+    def settle(self) -> None:
+        """Everything heals; then all must end well."""
+        self.note("everything heals")
+        self.trouble = 0.0
+        self.effects.spare()
+        self.service.failing_commits = 0
+        for engine in self.engines.values():
+            engine.trouble, engine.cut = 0.0, False
+        end, pause = self.time.elapsed + SETTLING_S, 1.0
+        while self.time.elapsed < end and not self.invariants.settled():
+            before = self.effects.count
+            self.look_everywhere()
+            self.service.turn()
+            self.service.act(1000)
+            if self.effects.count == before:
+                pause = min(60.0, 2 * pause)
+                self.pass_time(min([pause, *(engine.next_end() for engine in self.engines.values())]))
+            else:
+                pause = 1.0
+                self.pass_time(0.01)
+            self.invariants.check()
+        self.look_everywhere()
+        self.service.turn()
+        self.invariants.check_settled()
+
+    def note(self, what: str) -> None:
+        self.log.append(f"{self.time.elapsed:9.2f} s  {what}")
+
+    def report(self, problem: str) -> str:
+        return "\n".join([
+            f"seed {self.seed}: {problem}",
+            f"Again: SCHEDULEARN_FAULT_SEEDS={self.seed} pytest -n 0 tests/faults/test_seeds.py",
+            *self.log,
+        ])  # fmt: skip
+
+    @property
+    def _steps(self) -> list[Callable[[], None]]:
+        return [
+            self.turn, self.look_somewhere, self.act, self.wait, self.submit, self.cancel, self.switch_policy,
+            self.kill_now, self.kill_soon, self.cut_host, self.join_host, self.restart_engine, self.remove_container,
+            self.fail_commits, self.step_clock, self.be_quick,
+        ]  # fmt: skip
+
+    def _weights(self, number: int) -> list[float]:
+        sent = 5 if number < STEPS / 2 else 0.5
+        bad = self.trouble
+        return [
+            9, 12, 14, 10, sent, 1, 0.5,
+            0.5 * bad, 4 * bad, 1.0 * bad, 2.0 * bad, 0.5 * bad, 0.5 * bad,
+            0.7 * bad, 0.7 * bad, 10,
+        ]  # fmt: skip
+
+    # What the service does.
+
+    def turn(self) -> None:
+        self.service.turn()
+
+    def look_somewhere(self) -> None:
+        self.service.observe(self.rng.choice([*self.engines]))
+
+    def look_everywhere(self) -> None:
+        for host_id in self.engines:
+            self.service.observe(host_id)
+            self._all_in_order(host_id)
+
+    def act(self) -> None:
+        self.service.act(self.rng.choice([1, 1, 3]))
+
+    def be_quick(self) -> None:
+        """As a service that nothing holds up."""
+        self.look_everywhere()
+        self.service.turn()
+        self.service.act(20)
+
+    def wait(self) -> None:
+        self.pass_time(self.rng.choice([0.01, 0.3, 1.0, 3.0, 10.0]))
+
+    def pass_time(self, seconds: float) -> None:
+        self.time.advance(seconds)
+        for engine in self.engines.values():
+            engine.pass_time(seconds)
+
+    # What people do.
+
+    def submit(self) -> None:
+        specs, plans = zip(*(self.workload.make(len(self.workload.plans) + i, self.gpus)
+                             for i in range(self.rng.choice([1, 1, 2]))), strict=True)  # fmt: skip
+        for job_id, plan in zip(self.service.submit(specs), plans, strict=False):
+            self.workload.plans[job_id] = plan
+            self.invariants.acknowledged.add(job_id)
+
+    def cancel(self) -> None:
+        if jobs := sorted(self.invariants.acknowledged):
+            try:
+                self.service.cluster.service.cancel(self.rng.choice(jobs))
+            except (ConflictError, StoreError):
+                pass  # it has ended, or the database has trouble: the caller is told
+
+    def switch_policy(self) -> None:
+        try:
+            self.service.cluster.service.set_policy(self.rng.choice(POLICIES))
+        except StoreError:
+            pass
+
+    # What goes wrong.
+
+    def kill_now(self) -> None:
+        raise Killed
+
+    def kill_soon(self) -> None:
+        self.effects.kill_soon(self.rng.randint(1, 12), after=self.rng.random() < 0.5)
+
+    def cut_host(self) -> None:
+        engine = self.rng.choice([*self.engines.values()])
+        engine.cut = engine.was_cut = True
+
+    def join_host(self) -> None:
+        for engine in self.engines.values():
+            engine.cut = False
+
+    def restart_engine(self) -> None:
+        self.rng.choice([*self.engines.values()]).restart_engine()
+
+    def remove_container(self) -> None:
+        engine = self.rng.choice([*self.engines.values()])
+        if specs := engine.fake.tasks():
+            task_id = self.rng.choice(specs).task_id
+            engine.vanish(task_id, known=self.invariants.knows_that_it_ran(task_id))
+
+    def fail_commits(self) -> None:
+        self.service.failing_commits = self.rng.choice([1, 1, 2, 5])
+
+    def step_clock(self) -> None:
+        self.time.offset += self.rng.choice([-3600.0, -60.0, -5.0, 5.0, 3600.0])
+
+    # How.
+
+    def _begin(self) -> VirtualService:
+        service = VirtualService(
+            self.directory, self.engines, self.gpus, self.time, self.effects, self.rng, self._job_ids
+        )
+        for engine in self.engines.values():
+            engine.trouble = 0.15 * self.trouble
+        return service
+
+    def _restart(self) -> None:
+        self.kills += 1
+        self.note(f"killed, the {self.kills}. time, at side effect {self.effects.count}")
+        self.service.die()
+        self.pass_time(self.rng.choice([0.0, 0.0, 1.0, 20.0, 2 * HOST_GRACE_S]))
+        self.service = self._begin()
+
+    def _meanwhile(self) -> None:
+        """Other threads of the service act while one waits for an engine."""
+        if self._depth:
+            return
+        self._depth += 1
+        try:
+            self.rng.choice([self.service.turn, self.look_somewhere, self.act])()
+        finally:
+            self._depth -= 1
+
+    def _all_in_order(self, host_id: str) -> None:
+        """Whether a host that was cut off shows nothing any more that was given up."""
+        engine = self.engines[host_id]
+        if engine.was_cut and not engine.cut and self.trouble == 0.0 and not engine.fake.tasks():
+            engine.was_cut = False

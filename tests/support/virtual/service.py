@@ -1,0 +1,132 @@
+"""One life of the service, from its start to its death: the real database, loop, agents and use cases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import OperationalError
+
+from schedulearn.scheduler.background import Timing
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.core.host_facts import FoundGpu
+from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.settings import ClusterSettings
+from schedulearn.scheduler.specs.host import HostSpec
+from schedulearn.scheduler.store import db as store
+from virtual.effects import SideEffects
+from virtual.engine import VirtualEngine
+from virtual.time import VirtualPool, VirtualTime
+
+HOST_GRACE_S = 30.0
+
+_make_engine = store._engine
+
+
+@cache
+def _one_engine(url: str) -> Engine:
+    """What SQLAlchemy has compiled is kept with an engine; to compile it anew takes most of a service's start."""
+    return _make_engine(url)
+
+
+class VirtualService:
+    """`with_gpus`: of each engine; the first engine is that of the embedded host."""
+
+    def __init__(
+        self,
+        directory: Path,
+        engines: dict[str, VirtualEngine],
+        with_gpus: int,
+        time: VirtualTime,
+        effects: SideEffects,
+        rng: random.Random,
+        job_ids: count[int],
+    ) -> None:
+        self._rng = rng
+        self._job_ids = job_ids
+        self._effects = effects
+        self.pending: list[Callable[[], Any]] = []
+        """What threads of the agents would do now."""
+        self.failing_commits = 0
+        """So many of the next commits fail."""
+        effects.dead = False
+        embedded, *others = engines.values()
+        gpus = [FoundGpu(f"{embedded.host_id}-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(with_gpus)]
+        hosts = [
+            HostSpec(address=f"tcp://{engine.host_id}.lab:2375", name=engine.host_id, simulate_gpus=with_gpus)
+            for engine in others
+        ]
+        with patch.object(store, "_engine", _one_engine):
+            self.cluster = Cluster(
+                directory,
+                ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S),
+                make_host=lambda *_: EmbeddedHost(embedded.host_id, "fake", "fake", embedded, gpus),
+                make_runtime=lambda row: engines[row.id],
+                timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), time.after),
+            )
+        self._observe_effects()
+
+    def die(self) -> None:
+        """Lets go of the files as the system does for a process that was killed; nothing is finished or told."""
+        self.pending.clear()
+        self._effects.dead = True
+        event.remove(self.cluster.db.engine, "commit", self._commit)
+        self.cluster.db.close()
+        self.cluster._lock.close()
+
+    # What its threads do.
+
+    def turn(self) -> None:
+        """As the loop's thread: what a turn raises ends this turn."""
+        try:
+            self.cluster.loop.turn()
+        except StoreError:
+            pass  # the loop logs it, and the next turn starts afresh
+
+    def observe(self, host_id: str) -> None:
+        if host_id in self.cluster.agents:
+            self.cluster.agents[host_id].observe()
+
+    def act(self, at_most: int = 1) -> None:
+        for _ in range(at_most):
+            if not self.pending:  # others take from it meanwhile
+                return
+            self.pending.pop(self._rng.randrange(len(self.pending)))()
+
+    def submit(self, specs: Iterable[Any]) -> list[str]:
+        """Ids of the jobs, once they are acknowledged; none of them if the service said that it failed."""
+        with patch("schedulearn.scheduler.control.service.new_job_id", lambda: f"job{next(self._job_ids):07d}"):
+            try:
+                return [str(row["id"]) for row in self.cluster.service.submit(list(specs)).result()]
+            except StoreError:
+                return []
+
+    # What its database does.
+
+    def _observe_effects(self) -> None:
+        db = self.cluster.db
+        submit = db.submit
+
+        def numbered(change: Callable[[Any], Any]) -> Future[Any]:
+            def effect() -> Future[Any]:
+                future = submit(change)
+                wait([future])  # one change a commit: how many share one is a matter of threads
+                return future
+
+            return self._effects.do("commit", effect)
+
+        db.submit = numbered  # type: ignore[method-assign]
+        event.listen(db.engine, "commit", self._commit)
+
+    def _commit(self, _connection: Any) -> None:
+        if self.failing_commits > 0:
+            self.failing_commits -= 1
+            raise OperationalError("COMMIT", None, Exception("database or disk is full"))

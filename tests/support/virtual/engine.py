@@ -13,6 +13,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
 from schedulearn.scheduler.runtimes.fake import FakeImages, FakeRuntime
 from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
+from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from virtual.effects import SideEffects
 from virtual.time import VirtualTime
 
@@ -59,6 +60,10 @@ class VirtualEngine(Runtime):
     @property
     def outputs(self) -> FakeFolders:
         return self.fake.outputs
+
+    @property
+    def terminals(self) -> FakeTerminals:
+        return self.fake.terminals
 
     def survey(self) -> HostFacts:
         self._reach()

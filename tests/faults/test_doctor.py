@@ -90,7 +90,7 @@ def test_the_command_says_what_it_finds_and_ends_with_1_until_it_is_mended(tmp_p
     data = ("--data", str(tmp_path))
     assert "Nothing is wrong." in run("doctor", *data).out
     (tmp_path / "schedulearn.db").chmod(0o644)
-    said = run("--json", "doctor", *data, code=1).out
+    said = run("doctor", "--json", *data, code=1).out
     assert [(f["check"], f["mendable"], f["mended"]) for f in json.loads(said)["findings"]] == [
         ("permissions", True, False)
     ]

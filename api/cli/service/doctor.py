@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from schedulearn.api.cli.common import Session, pass_session, print_json
+from schedulearn.api.cli.common import Command, Session, pass_session, print_json
 from schedulearn.api.client.client import ClientError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data folder.  [default: .]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file of settings, as of serve.")
 @click.option("--mend", is_flag=True, help="Mend what can be mended. Stop the service first.")

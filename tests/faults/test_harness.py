@@ -16,7 +16,6 @@ from schedulearn.scheduler.control import host_actions
 from schedulearn.scheduler.core.outcomes import retries
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
-from schedulearn.scheduler.store import repository
 
 Patch = pytest.MonkeyPatch
 
@@ -29,17 +28,6 @@ def _no_removal(patch: Patch) -> None:
         return [action for action in keep(*given, **options) if not isinstance(action, reconcile.RemoveTask)]
 
     patch.setattr(host_actions, "diff", diff)
-
-
-def _gpus_given_back_too_soon(patch: Patch) -> None:
-    """What seems to be stopped is taken for ended."""
-    stop = repository.stop_tasks
-
-    def stop_and_release(conn: Any, job_id: str, *rest: Any) -> None:
-        stop(conn, job_id, *rest)
-        conn.exec_driver_sql("DELETE FROM lease")
-
-    patch.setattr(repository, "stop_tasks", stop_and_release)
 
 
 def _waits_for_the_clock(patch: Patch) -> None:
@@ -77,7 +65,6 @@ def _forgets_what_ran(patch: Patch) -> None:
         (_forgets_what_ran, "is said to have failed"),
         (_waits_for_the_clock, "jobs that never end"),
         (_starts_whatever_runs, "is in schedulearn-"),
-        (_gpus_given_back_too_soon, "is in schedulearn-"),
     ],
 )
 def test_a_service_without_one_of_its_guards_is_caught(

@@ -92,10 +92,11 @@ class Invariants:
 
     def _check_outcome(self, job_id: str, status: str, reason: str) -> None:
         """A job that succeeded did its work; one that failed by its command did not."""
-        last = max(self._workload.exits.get(job_id, []), default=None)
-        if status == "succeeded" and (last is None or last[1] != 0):
-            raise Broken(f"job {job_id} succeeded, and its command ended so: {self._workload.exits.get(job_id)}")
-        if reason == "command_failed" and last is not None and last[1] == 0:
+        exits = self._workload.exits.get(job_id, [])
+        codes = {code for attempt, code in exits if attempt == exits[-1][0]}
+        if status == "succeeded" and 0 not in codes:
+            raise Broken(f"job {job_id} succeeded, and its command ended so: {exits}")
+        if reason == "command_failed" and codes == {0}:
             raise Broken(f"job {job_id} is said to have failed, and its command ended with 0")
 
     def _jobs(self) -> dict[str, tuple[str, str, str]]:

@@ -195,7 +195,7 @@ def return_gpu(session: Session, host: str, gpu: str) -> None:
 @click.argument("host")
 @pass_session
 def disk(session: Session, host: str) -> None:
-    """Shows what takes room on a host: images, checkpoints, outputs, and fetches under way. It asks the host.
+    """Shows what takes room on a host: images, checkpoints, outputs, data, and fetches under way. It asks the host.
 
     FREED is what the removal of one would free: layers that other images have too stay.
 
@@ -214,6 +214,7 @@ def disk(session: Session, host: str) -> None:
     for what in ("checkpoints", "outputs"):
         for each in found[what]:
             rows.append([_size(each["bytes"]), _size(each["bytes"]), what, clean(each["job"]), ""])
+    rows += [[_size(each["bytes"]), _size(each["bytes"]), "data", clean(each["key"]), ""] for each in found["data"]]
     rows += [["", "", "fetch", clean(each["image"]), clean(each["message"])] for each in found["fetches"]]
     print_table(session, ("SIZE", "FREED", "WHAT", "NAME", "LAST USED"), rows)
     if session.pretty:

@@ -32,6 +32,11 @@ class StoredOut(AnswerModel):
     bytes: int
 
 
+class DataCopyOut(AnswerModel):
+    key: str = Field(description="the digest of a version of data, or `job:` and the job whose outputs it holds")
+    bytes: int = Field(description="0: a link to what the host has anyway")
+
+
 class FetchOut(AnswerModel):
     image: str
     percent: float | None = Field(description="null: the last fetch failed, or has just begun")
@@ -43,6 +48,7 @@ class DiskOut(AnswerModel):
     images: list[ImageOut]
     checkpoints: list[StoredOut]
     outputs: list[StoredOut]
+    data: list[DataCopyOut]
     fetches: list[FetchOut]
 
 
@@ -73,12 +79,17 @@ def disk(request: Request, host_id: str) -> DiskOut:
         images=sorted(images, key=lambda image: -image.bytes),
         checkpoints=_largest_first(found.checkpoints),
         outputs=_largest_first(found.outputs),
+        data=[DataCopyOut(key=each.name, bytes=each.bytes) for each in sorted(found.data, key=_bytes, reverse=True)],
         fetches=_fetches(agent),
     )
 
 
 def _largest_first(found: Sequence[Stored]) -> list[StoredOut]:
-    return sorted((StoredOut.model_validate(each) for each in found), key=lambda each: -each.bytes)
+    return [StoredOut.model_validate(each) for each in sorted(found, key=_bytes, reverse=True)]
+
+
+def _bytes(stored: Stored) -> int:
+    return stored.bytes
 
 
 @router.post("/images", status_code=202, responses=_REFUSED)

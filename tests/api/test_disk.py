@@ -16,6 +16,7 @@ def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) 
     job = api.submit()
     api.wait(job, "running")
     api.runtime.write_checkpoint(job, b"x" * 10)
+    api.runtime.data.link(f"job:{job}", job)
     found = api.http.get("/api/v1/hosts/local/disk").json()
     images = {each["name"]: each for each in found["images"]}
     assert images[f"{image}:latest"]["in_use"]
@@ -23,6 +24,7 @@ def test_a_host_tells_what_takes_room_and_fetches_what_it_is_asked_to(api: Api) 
     assert images["foreign:1"]["used_at"] is None
     assert found["images_bytes"] == 3 * GIB
     assert found["checkpoints"] == [{"job": job, "bytes": 10}]
+    assert found["data"] == [{"key": f"job:{job}", "bytes": 0}]
     assert api.http.post("/api/v1/hosts/local/images", json={"image": "new:1"}).status_code == 202
     wait_for(lambda: "new:1" in (api.runtime.images.present or ()))
     api.http.post("/api/v1/hosts/local/images", json={"image": "nowhere:1"})

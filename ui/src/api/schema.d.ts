@@ -2004,6 +2004,19 @@ export interface components {
              */
             received: number;
         };
+        /** DataCopyOut */
+        DataCopyOut: {
+            /**
+             * Bytes
+             * @description 0: a link to what the host has anyway
+             */
+            bytes: number;
+            /**
+             * Key
+             * @description the digest of a version of data, or `job:` and the job whose outputs it holds
+             */
+            key: string;
+        };
         /**
          * DataLimits
          * @description What one version may have.
@@ -2154,6 +2167,8 @@ export interface components {
         DiskOut: {
             /** Checkpoints */
             checkpoints: components["schemas"]["StoredOut"][];
+            /** Data */
+            data: components["schemas"]["DataCopyOut"][];
             /** Fetches */
             fetches: components["schemas"]["FetchOut"][];
             /** Images */

@@ -6,12 +6,33 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from schedulearn.api.access.permissions import Need, rule_of
+from schedulearn.api.auth import COOKIE
 from schedulearn.scheduler.reports.membership import MembershipIn
 from schedulearn.scheduler.reports.store import ReportIn
 from schedulearn.scheduler.specs.job import JobSpec
 
 _PARSED_BY_HAND = (JobSpec, ReportIn, MembershipIn)
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The service's own token, or one made by `POST /api/v1/tokens`. The account that runs a service "
+        "on loopback needs none.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "What `POST /api/v1/session` gives the page for a token.",
+    },
+    "jobToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "SCHEDULEARN_JOB_TOKEN of one job, which is good for its reports only.",
+    },
+}
 
 
 def complete(app: FastAPI) -> None:
@@ -22,6 +43,7 @@ def complete(app: FastAPI) -> None:
             _add_bodies(make())
             _name_problems(make())
             _leave_out_null(make())
+            _say_security(make(), needs_token=app.state.token_required)
         return make()
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -56,3 +78,18 @@ def _leave_out_null(document: dict[str, Any]) -> None:
                     schema.update(kinds[0])
                 elif kinds:
                     schema["anyOf"] = kinds
+
+
+def _say_security(document: dict[str, Any], *, needs_token: bool) -> None:
+    """Who may use each route, with the least role (docs/people.md). What belongs to a user is for them and admins."""
+    document["components"]["securitySchemes"] = _SCHEMES
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            need = rule_of(method.upper(), path).need
+            if need is Need.JOB_TOKEN:
+                route["security"] = [{"jobToken": []}]
+            elif need.role is None:
+                route["security"] = []
+            else:
+                ways = [{"token": [need.role.value]}, {"session": [need.role.value]}]
+                route["security"] = ways if needs_token else [*ways, {}]

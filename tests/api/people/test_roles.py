@@ -25,6 +25,8 @@ FOR_USERS = {
     ("GET", "/api/v1/jobs/job_id/processes"),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps"), ("POST", "/api/v1/experiments")),
     ("POST", "/api/v1/advise"),
+    *(("POST", "/api/v1/content"), ("PUT", "/api/v1/content/sha256")),
+    *(("POST", "/api/v1/data/name/versions"), ("DELETE", "/api/v1/data/name")),
     *(("GET", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/token_id")),
 }
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
@@ -58,6 +60,22 @@ def test_every_route_lets_in_whom_it_should(
     with people[role].stream(method, path) as answer:  # the streams of events among them do not end
         assert (answer.status_code == 403) == (not enough), (answer.status_code, role, method, path)
         assert answer.status_code != 401
+
+
+def test_the_description_says_what_each_route_asks_for(served: tuple[Api, dict[str, httpx.Client]]) -> None:
+    api, _ = served
+    document = api.http.get("/api/v1/openapi.json").json()
+    assert set(document["components"]["securitySchemes"]) == {"token", "session", "jobToken"}
+    for template, methods in document["paths"].items():
+        for method, route in methods.items():
+            called = (method.upper(), re.sub("[{}]", "", template))
+            if called in OPEN:
+                assert route["security"] == [], called
+            elif called in OF_JOBS:
+                assert route["security"] == [{"jobToken": []}], called
+            else:
+                least = [least_role(*called)]
+                assert route["security"] == [{"token": least}, {"session": least}], called
 
 
 def test_the_table_names_only_routes_that_there_are() -> None:

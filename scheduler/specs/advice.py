@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from schedulearn.scheduler.core.instants import Instant
+from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import MAX_BATCH, MAX_GPUS, JobSpec
 from schedulearn.scheduler.specs.sweep import Objective as MetricSpec
 
@@ -37,11 +38,20 @@ class AdviceSpec(BaseModel):
     def _check(self) -> Self:
         if self.deadline is not None and self.max_response_time is not None:
             raise ValueError("give a deadline or max_response_time, not both")
-        self.checked_job()
+        try:
+            self.checked_job()
+        except InvalidError as error:
+            raise ValueError(f"job.{error.detail}") from error
         return self
 
     def checked_job(self, **changes: object) -> JobSpec:
-        """The job with keys changed."""
+        """The job with keys changed. Raises InvalidError."""
         rigid = {"elastic", "min_gpus", "max_gpus", "resize"}  # its size is what advice is about
         keys = {key: value for key, value in self.job.items() if key not in rigid}
-        return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})
+        try:
+            return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            told = f"{place}: {str(first['msg']).removeprefix('Value error, ')}"
+            raise InvalidError(told, field=f"job.{place}") from error

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
@@ -31,6 +31,7 @@ from schedulearn.scheduler.data.manifest import BLOB, Item, manifest_of
 from schedulearn.scheduler.data.store import BATCH_BYTES, BATCH_FILES, DataStore
 from schedulearn.scheduler.errors import InvalidError, TooLargeError
 from schedulearn.scheduler.hosts.data.data_sets import Offer
+from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store.data import versions
 from schedulearn.scheduler.store.data.versions import Version
 
@@ -52,7 +53,7 @@ class FileIn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     path: str = Field(max_length=4096)
-    size: int = Field(ge=0, le=1 << 50)
+    size: Annotated[int, Field(ge=0, le=1 << 50), BeforeValidator(whole)]
     sha256: str = Field(pattern=f"^{BLOB}$")
     executable: bool = False
 

@@ -98,7 +98,10 @@ class Cluster:
         self._webhook_targets = WebhookTargets(settings.webhook_networks, own_port)
         self._open_database(on_commit)
         store = DataStore(
-            data_dir / "data", max_bytes=settings.data_limit, max_files=settings.data_files, room=settings.data_store
+            data_dir / "data-sets",
+            max_bytes=settings.data_limit,
+            max_files=settings.data_files,
+            room=settings.data_store,
         )
         self.data = DataSets(self.db, store)
         self.host = make_host(data_dir, self.cluster_id, settings)

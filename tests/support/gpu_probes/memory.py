@@ -15,7 +15,7 @@ class FakeProbe:
     """Keeps to `Probe`. `set` changes what a GPU reads from now on, `vanish` takes one away; a sample comes every
     `interval_s`."""
 
-    driver = "1.0"
+    driver = "580.65.06"
 
     def __init__(self, count: int = 2, prefix: str = "GPU-real", interval_s: float = 0.02) -> None:
         self.prefix = prefix

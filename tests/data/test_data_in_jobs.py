@@ -167,7 +167,7 @@ def test_a_service_that_is_started_again_brings_what_was_not_whole(tmp_path: Pat
 def test_content_that_is_gone_ends_the_job_with_the_reason(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         push(c, "faces", a=b"1")
-        for path in (tmp_path / "data" / "versions").iterdir():
+        for path in (tmp_path / "data-sets" / "versions").iterdir():
             path.unlink()
         [job] = c.submit(spec(data=["faces"]))
         row = c.wait(job, "failed")

@@ -43,7 +43,7 @@ def folder(path: Path, **files: bytes) -> Path:
 
 
 def content_files(api: Api) -> list[Path]:
-    return sorted(path for path in (api.directory / "data" / "blobs").rglob("*") if path.is_file())
+    return sorted(path for path in (api.directory / "data-sets" / "blobs").rglob("*") if path.is_file())
 
 
 def sha(content: bytes) -> str:
@@ -110,7 +110,7 @@ def test_one_file_may_be_a_data_set(client: Client, tmp_path: Path) -> None:
 def test_an_upload_that_was_cut_goes_on_where_it_was(api: Api) -> None:
     content = os.urandom(5_000_000)
     port = api.http.base_url.port
-    part = api.directory / "data" / "incoming" / sha(content)
+    part = api.directory / "data-sets" / "incoming" / sha(content)
     with socket.create_connection(("127.0.0.1", port)) as cut:
         head = f"PUT /api/v1/content/{sha(content)}?size={len(content)} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         head += "Content-Type: application/octet-stream\r\n"

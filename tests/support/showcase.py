@@ -37,7 +37,7 @@ from schedulearn.scheduler.store.models import (
     Job,
     Meta,
     Metric,
-    Observation,
+    PassMeasurement,
     PolicyChoice,
     Profile,
 )
@@ -198,7 +198,7 @@ def _measurements(c: Connection, job_id: str, now: float) -> None:
         accumulate=True, atomic_batch=192, accumulation=0, why="throughput x efficiency is best at 1536 samples",
         noise_scale=2900.0, epoch=31, epochs=90, position=400_000, epoch_samples=1_281_167, steps=26_300,
     ))  # fmt: skip
-    c.execute(insert(Observation), [
+    c.execute(insert(PassMeasurement), [
         {"job_id": job_id, "gpu_type": "simulated", "num_nodes": 1, "num_gpus": k, "atomic_batch": batch,
          "passes": 400, "grad_time": 0.012 + 0.0011 * batch,
          "iter_time": 0.012 + 0.0011 * batch + (0.0 if k == 1 else 0.016 + 0.004 * k), "at": now - 100 + k}

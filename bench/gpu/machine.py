@@ -53,6 +53,8 @@ def look(device: str) -> Machine:
     try:
         gpus = nvidia_smi.ask()
         return Machine(gpus[0] if gpus else None, "nvidia-smi shows none", device)
+    except FileNotFoundError:
+        return Machine(None, "there is no program nvidia-smi, which comes with the driver", device)
     except (OSError, subprocess.SubprocessError) as error:
         return Machine(None, f"nvidia-smi can't be asked ({error})", device)
 

@@ -114,8 +114,9 @@ class TestTerminal:
             client.send_signal(signal.SIGWINCH)
             type_in(fd, "until [ $(stty size | tr ' ' x) = 33x101 ]; do sleep 0.05; done; echo re''sized\n")
             read_until(fd, "resized")
-            type_in(fd, "sleep 1000 || echo inter''rupted\n")
-            wait_for(lambda: _running("sleep\x001000\0"), what="the command")
+            mark = f"10{uuid.uuid4().int % 10**12}"
+            type_in(fd, f"sleep {mark} || echo inter''rupted\n")
+            wait_for(lambda: _running(f"sleep\0{mark}"), what="the command")
             type_in(fd, "\x03")
             type_in(fd, "echo a''live\n")
             read_until(fd, "alive")

@@ -60,6 +60,8 @@ def terminal_window(command: Sequence[str], env: Mapping[str, str]) -> Iterator[
     """The window and what runs in it; 80 columns and 24 rows, closed at the end."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, 80))
+    # These tests may run under `nohup`, where programs are born deaf to the end of their terminal.
+    command = ["env", "--default-signal=HUP", *command]
     client = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True)
     os.close(slave)
     try:
@@ -76,7 +78,8 @@ def type_in(window: int, text: str) -> None:
 
 
 def read_until(window: int, text: str) -> str:
-    seen = ""
+    seen, end = "", time.monotonic() + DEADLINE_S
     while text not in seen:
+        assert select.select([window], [], [], max(0.0, end - time.monotonic()))[0], f"{text!r} did not come: {seen!r}"
         seen += os.read(window, 4096).decode(errors="replace")
     return seen

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import signal
@@ -89,19 +90,37 @@ def kill_all(find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
         time.sleep(0.01)
 
 
+_ROUNDS = 20
+"""Of signals, after which whatever still runs is taken to wait for a child."""
+
+
 def suspend_all(leader: Identity, find: Callable[[], Iterable[Identity]], timeout_s: float) -> bool:
     """SIGSTOPs what `find` finds until all of it is suspended, the leader last: if it is suspended, all are. False if
     something still runs in the end."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        awake = [who for who in find() if not is_stopped(who)]
+    for rounds in itertools.count(1):
+        found = list(find())
+        awake = [who for who in found if not is_stopped(who)]
         if not awake:
             return True
         if time.monotonic() > deadline:
             return False
         for who in [who for who in awake if who != leader] or awake:
             send_signal(who, signal.SIGSTOP)
+        if rounds % _ROUNDS == 0:
+            _let_begin(found, awake)
         time.sleep(0.002)
+    raise AssertionError("the loop only ends by its deadline")
+
+
+def _let_begin(found: Iterable[Identity], awake: Iterable[Identity]) -> None:
+    """Lets children go on for a moment whose parent can't be suspended: one that made its child by vfork, as shells do,
+    waits in the kernel until the child begins its program, and a suspended child never does."""
+    parents = {who.pid for who in awake}
+    for who in found:
+        stat = _stat(who.pid)
+        if stat is not None and stat.parent in parents and send_signal(who, signal.SIGCONT):
+            time.sleep(0.005)
 
 
 def resume_all(leader: Identity, found: Iterable[Identity]) -> None:

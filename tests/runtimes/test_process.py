@@ -342,3 +342,27 @@ class TestEnvironment:
         with pytest.raises(ImageUnavailable, match="nowhere"):
             list(runtime.images.fetch("mine"))
         runtime.close()
+
+
+def test_a_program_is_paused_while_it_begins_another(tmp_path: Path) -> None:
+    """It waits in the kernel for its child, which must not be suspended before it has begun."""
+    if shutil.which("gcc") is None:
+        pytest.skip("NO C COMPILER, so a pause during vfork is NOT tested: install gcc")
+    source = Path(__file__).parents[1] / "support/vfork.c"
+    subprocess.run(["gcc", "-o", str(tmp_path / "shell"), str(source)], check=True)
+    with subprocess.Popen([tmp_path / "shell"], stdout=subprocess.PIPE, start_new_session=True) as program:
+        leader = procfs.identify(program.pid)
+        assert leader is not None
+
+        def family() -> list[procfs.Identity]:
+            return procfs.find_family(leader, b"no such mark")
+
+        try:
+            wait_for(lambda: [who for who in family() if procfs.is_stopped(who)], "its child")
+            assert procfs.suspend_all(leader, family, 20)
+            assert [procfs.is_stopped(who) for who in family()] == [True, True]
+            procfs.resume_all(leader, family())
+            assert program.stdout is not None
+            assert program.stdout.readline() == b"went on\n"
+        finally:
+            os.killpg(program.pid, signal.SIGKILL)

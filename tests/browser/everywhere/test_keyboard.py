@@ -37,6 +37,7 @@ def test_a_job_is_submitted(service: Service, page: Page) -> None:
     expect(page.get_by_label("GPUs", exact=True)).to_be_focused()
     tab_to(page, "More fields")
     page.keyboard.press("Enter")
+    expect(page.get_by_label("Launcher")).to_be_visible()  # it opens in a moment
     page.keyboard.press("Tab")
     expect(page.get_by_label("Launcher")).to_be_focused()
     page.keyboard.type("none")

@@ -2,46 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import time
 from typing import IO
 
 import click
 
 from schedulearn.api.cli.common import (
-    INTERRUPTED,
     Cell,
-    Group,
     Session,
     clean,
     pass_session,
     print_json,
     print_table,
     state_cell,
-    whoami,
 )
-from schedulearn.api.cli.job_files.reading import LARGEST, read_sweep
+from schedulearn.api.cli.experiments.common import (
+    START,
+    StartedByFile,
+    complete,
+    id_of,
+    read_file,
+    tell,
+    wait_for_end,
+)
 from schedulearn.api.cli.submit import code_of
-from schedulearn.api.client.client import ClientError, Json
+from schedulearn.api.client.client import Json
 
-_POLL_S = 1.0
+_WANTED = "one sweep: an object with name, job, and one of grid, random and list"
 _STYLES = {"running": "green", "stopping": "magenta", "completed": "dim green", "failed": "bold red"}
-_START = "start"
 
 
-class _Sweep(Group):
-    """`sweep FILE` is `sweep start FILE`."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, args if args[0] in self.commands else [_START, *args])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "FILE | COMMAND [ARGS]..."]
-
-
-@click.group(cls=_Sweep)
+@click.group(cls=StartedByFile)
 def sweep() -> None:
     """Tries one job with many parameters: `sweep FILE` starts what FILE holds, as YAML or JSON.
 
@@ -62,7 +52,7 @@ def sweep() -> None:
     """
 
 
-@sweep.command(_START)
+@sweep.command(START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended; exit code 1 if a run failed.")
 @click.option("--code", metavar="WHERE", help="Its runs' directory, as for `run`: a folder, a digest, or https://...")
@@ -77,37 +67,15 @@ def start(session: Session, file: IO[str], waits: bool, code: str | None) -> int
       schedulearn sweep start --wait digits.json
       schedulearn sweep start --code . digits.yaml
     """
-    found = _complete(_read(file))
+    found = complete(read_file(file, _WANTED))
     if code is not None and isinstance(found.get("job"), dict):
         image = found["job"].get("container_image") or session.client.code_limits()["default_image"]
         found["job"] |= {"container_image": image, "code": code_of(session, code)}
     found = session.client.start_sweep(found)
     if waits:
         return _wait(session, found)
-    _tell(session, found)
+    tell(session, found)
     return 0
-
-
-def _read(file: IO[str]) -> Json:
-    try:
-        found = read_sweep(file.read(LARGEST + 1), file.name)
-        json.dumps(found, allow_nan=False)
-    except ValueError as error:
-        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
-    return found
-
-
-def _complete(found: Json) -> Json:
-    """What to send, with what a file may leave out: the type, one GPU, who you are; the name may stand in the job."""
-    job = found.get("job")
-    if not isinstance(job, dict):
-        return found
-    job = {"type": "Pytorch", "required_gpus": 1, **job}
-    if "name" in job and "name" not in found:
-        found = {**found, "name": job.pop("name")}
-    if "user" not in job and (user := whoami()):
-        job["user"] = user
-    return {**found, "job": job}
 
 
 @sweep.command("ls")
@@ -191,7 +159,7 @@ def cancel(session: Session, sweep_id: str) -> None:
     Example:
       schedulearn sweep cancel last
     """
-    _tell(session, session.client.cancel_sweep(_sweep_id(session, sweep_id)))
+    tell(session, session.client.cancel_sweep(_sweep_id(session, sweep_id)))
 
 
 @sweep.command("retry")
@@ -204,7 +172,7 @@ def retry(session: Session, sweep_id: str) -> None:
     Example:
       schedulearn sweep retry last
     """
-    _tell(session, session.client.retry_sweep(_sweep_id(session, sweep_id)))
+    tell(session, session.client.retry_sweep(_sweep_id(session, sweep_id)))
 
 
 @sweep.command("wait")
@@ -222,32 +190,9 @@ def wait(session: Session, sweep_id: str) -> int:
 
 
 def _wait(session: Session, found: Json) -> int:
-    try:
-        while found["finished_at"] is None:
-            time.sleep(_POLL_S)
-            found = session.client.sweep(found["id"])
-    except KeyboardInterrupt:
-        click.echo(f"\nSweep {found['id']} goes on. To end it: schedulearn sweep cancel {found['id']}", err=True)
-        return INTERRUPTED
-    _tell(session, found)
-    if found["state"] == "cancelled":
-        return INTERRUPTED
-    return 1 if found["counts"]["failed"] else 0
-
-
-def _tell(session: Session, found: Json) -> None:
-    if session.as_json:
-        print_json(found)
-    else:
-        click.echo(f"{found['id']} {found['state']}: {clean(found['message'])}")
+    id_ = found["id"]
+    return wait_for_end(session, found, f"Sweep {id_} goes on. To end it: schedulearn sweep cancel {id_}")
 
 
 def _sweep_id(session: Session, given: str) -> str:
-    """The id of a sweep for an id, or `last`: your own newest one."""
-    if given != "last":
-        return given
-    user = session.user()
-    newest = session.client.sweeps(user=user, limit=1)["items"] if user else []
-    if not newest:
-        raise ClientError(f"{user or 'nobody'} has started no sweep: see `schedulearn sweep ls`")
-    return str(newest[0]["id"])
+    return id_of(session, given, "sweep", lambda user: session.client.sweeps(user=user, limit=1))

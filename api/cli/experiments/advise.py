@@ -9,7 +9,7 @@ from typing import IO
 import click
 
 from schedulearn.api.cli.common import Cell, Command, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.experiments.reading import complete, read_file
+from schedulearn.api.cli.experiments.common import complete, read_file
 from schedulearn.api.client.client import Json
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
@@ -62,7 +62,7 @@ def advise(
       schedulearn advise job.yaml --deadline 2h
       schedulearn advise job.yaml --within 600 --target 0.98
     """
-    job = complete({"job": read_file(file)})["job"]
+    job = complete({"job": read_file(file, "one job: an object, keys with values")})["job"]
     given = {"deadline": deadline, "max_response_time": within, "target": target}
     found = session.client.advise(
         {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
-import time
 from pathlib import Path
 from typing import IO
 
 import click
 
 from schedulearn.api.cli.common import (
-    INTERRUPTED,
     Cell,
-    Group,
     Session,
     clean,
     pass_session,
@@ -21,27 +18,22 @@ from schedulearn.api.cli.common import (
     print_table,
     state_cell,
 )
-from schedulearn.api.cli.experiments.reading import complete, read_file
+from schedulearn.api.cli.experiments.common import (
+    START,
+    StartedByFile,
+    complete,
+    id_of,
+    read_file,
+    tell,
+    wait_for_end,
+)
 from schedulearn.api.client.client import ClientError, Json
 
-_POLL_S = 1.0
-_START = "start"
+_WANTED = "one object, with name, job and factors"
 _SHOWN = ("response_time", "run_time", "epoch_time", "gpu_utilization", "energy", "cost")
 
 
-class _Experiment(Group):
-    """`experiment FILE` is `experiment start FILE`."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        return super().resolve_command(ctx, args if args[0] in self.commands else [_START, *args])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "FILE | COMMAND [ARGS]..."]
-
-
-@click.group(cls=_Experiment)
+@click.group(cls=StartedByFile)
 def experiment() -> None:
     """Measures what the factors of a job do to its time and its metrics: `experiment FILE` starts one.
 
@@ -64,7 +56,7 @@ def experiment() -> None:
     """
 
 
-@experiment.command(_START)
+@experiment.command(START)
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", "waits", is_flag=True, help="Wait until it has ended; exit code 1 if a run failed.")
 @pass_session
@@ -76,10 +68,10 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
       schedulearn experiment batches.yaml
       schedulearn experiment start --wait batches.json
     """
-    found = session.client.start_experiment(complete(read_file(file)))
+    found = session.client.start_experiment(complete(read_file(file, _WANTED)))
     if waits:
         return _wait(session, found)
-    _tell(session, found)
+    tell(session, found)
     return 0
 
 
@@ -254,7 +246,7 @@ def cancel(session: Session, experiment_id: str) -> None:
     Example:
       schedulearn experiment cancel last
     """
-    _tell(session, session.client.cancel_sweep(_id(session, experiment_id)))
+    tell(session, session.client.cancel_sweep(_id(session, experiment_id)))
 
 
 @experiment.command("wait")
@@ -271,32 +263,8 @@ def wait(session: Session, experiment_id: str) -> int:
 
 
 def _wait(session: Session, found: Json) -> int:
-    try:
-        while found["finished_at"] is None:
-            time.sleep(_POLL_S)
-            found = session.client.sweep(found["id"])
-    except KeyboardInterrupt:
-        click.echo(f"\nIt goes on. To end it: schedulearn experiment cancel {found['id']}", err=True)
-        return INTERRUPTED
-    _tell(session, found)
-    if found["state"] == "cancelled":
-        return INTERRUPTED
-    return 1 if found["counts"]["failed"] else 0
-
-
-def _tell(session: Session, found: Json) -> None:
-    if session.as_json:
-        print_json(found)
-    else:
-        click.echo(f"{found['id']} {found['state']}: {clean(found['message'])}")
+    return wait_for_end(session, found, f"It goes on. To end it: schedulearn experiment cancel {found['id']}")
 
 
 def _id(session: Session, given: str) -> str:
-    """The id of an experiment for an id, or `last`: your own newest one."""
-    if given != "last":
-        return given
-    user = session.user()
-    newest = session.client.experiments(user=user, limit=1)["items"] if user else []
-    if not newest:
-        raise ClientError(f"{user or 'nobody'} has started no experiment: see `schedulearn experiment ls`")
-    return str(newest[0]["id"])
+    return id_of(session, given, "experiment", lambda user: session.client.experiments(user=user, limit=1))

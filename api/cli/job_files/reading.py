@@ -1,4 +1,4 @@
-"""A file with one job, a list of jobs or a sweep, as JSON or as YAML."""
+"""A file with one job or a list of jobs, or another object, as JSON or as YAML."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ def read_jobs(text: str, name: str) -> Json | list[Json]:
     if isinstance(found, dict) or (isinstance(found, list) and all(isinstance(job, dict) for job in found)):
         return found
     raise ValueError("it must hold one job (an object: keys with values) or a list of jobs")
-
-
-def read_sweep(text: str, name: str) -> Json:
-    """Likewise the sweep in `text`."""
-    found = read_values(text, name)
-    if not isinstance(found, dict):
-        raise ValueError("it must hold one sweep: an object with name, job, and one of grid, random and list")
-    return found
 
 
 def read_values(text: str, name: str) -> Any:

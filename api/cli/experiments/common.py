@@ -1,0 +1,90 @@
+"""What the commands `sweep` and `experiment` have in common: an experiment is a sweep."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import IO
+
+import click
+
+from schedulearn.api.cli.common import INTERRUPTED, Group, Session, clean, print_json, whoami
+from schedulearn.api.cli.job_files.reading import LARGEST, read_values
+from schedulearn.api.client.client import ClientError, Json
+
+START = "start"
+_POLL_S = 1.0
+
+
+class StartedByFile(Group):
+    """`GROUP FILE` is `GROUP start FILE`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, args if args[0] in self.commands else [START, *args])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "FILE | COMMAND [ARGS]..."]
+
+
+def read_file(file: IO[str], wanted: str) -> Json:
+    """The object in `file`, as YAML or JSON; `wanted` says what it should be."""
+    try:
+        found = read_values(file.read(LARGEST + 1), file.name)
+        if not isinstance(found, dict):
+            raise ValueError(f"it must hold {wanted}")
+        json.dumps(found, allow_nan=False)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
+    return found
+
+
+def complete(found: Json) -> Json:
+    """What to send, with what a file may leave out: the type, one GPU, who you are; the name may stand in the job."""
+    job = found.get("job")
+    if not isinstance(job, dict):
+        return found
+    factors = found.get("factors")
+    varied = factors if isinstance(factors, dict) else {}
+    common = {"type": "Pytorch", "required_gpus": 1}
+    job = {**{key: value for key, value in common.items() if key not in varied}, **job}
+    if "name" in job and "name" not in found:
+        found = {**found, "name": job.pop("name")}
+    if "user" not in job and (user := whoami()):
+        job["user"] = user
+    return {**found, "job": job}
+
+
+def wait_for_end(session: Session, found: Json, goes_on: str) -> int:
+    """The exit code of a command that waits. `goes_on` is said where Ctrl-C ends it first."""
+    try:
+        while found["finished_at"] is None:
+            time.sleep(_POLL_S)
+            found = session.client.sweep(found["id"])
+    except KeyboardInterrupt:
+        click.echo(f"\n{goes_on}", err=True)
+        return INTERRUPTED
+    tell(session, found)
+    if found["state"] == "cancelled":
+        return INTERRUPTED
+    return 1 if found["counts"]["failed"] else 0
+
+
+def tell(session: Session, found: Json) -> None:
+    if session.as_json:
+        print_json(found)
+    else:
+        click.echo(f"{found['id']} {found['state']}: {clean(found['message'])}")
+
+
+def id_of(session: Session, given: str, kind: str, newest_of: Callable[[str], Json]) -> str:
+    """The id for an id, or `last`: your own newest one, first in `newest_of` a user. Raises ClientError."""
+    if given != "last":
+        return given
+    user = session.user()
+    newest = newest_of(user)["items"] if user else []
+    if not newest:
+        raise ClientError(f"{user or 'nobody'} has started no {kind}: see `schedulearn {kind} ls`")
+    return str(newest[0]["id"])

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,8 @@ class Service:
     def cancel_all(self) -> None:
         """Until no job holds or wants a GPU: what a job runs outlives the service."""
         for job_id in self.unfinished():
-            self.call("POST", f"/api/v1/jobs/{job_id}/cancel")
+            answer = self.http.post(f"/api/v1/jobs/{job_id}/cancel")
+            assert answer.is_success or answer.status_code == HTTPStatus.CONFLICT, answer.text  # 409: it has just ended
         wait_for(
             lambda: not self.unfinished() and not any(gpu["jobs"] for gpu in self.call("GET", "/api/v1/gpus")),
             seconds=60, what="the end of all jobs", pause=0.02,

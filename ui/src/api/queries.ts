@@ -3,6 +3,7 @@ import { fileAddress } from "../job/fileKind";
 import type { JobsFilter } from "../jobs/filters";
 import { client, problemToError, unwrap } from "./client";
 import { keys } from "./keys";
+import { sharedById } from "./sharing";
 import type { Job, JobState, PolicyChoice } from "./types";
 
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
@@ -50,6 +51,7 @@ export function jobsQuery(filter: JobsFilter) {
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next ?? null,
     placeholderData: (before) => before,
+    structuralSharing: sharedById,
     refetchInterval: ({ state }) =>
       state.data?.pages.some((page) => page.items.some(isQueued)) ? UNANNOUNCED_MS : false,
   });
@@ -375,6 +377,7 @@ export function eventsQuery({ text, kind, job, host }: EventsFilter) {
     initialPageParam: null as number | null,
     getNextPageParam: (last) => (last.items.length < 100 ? null : (last.items.at(-1)?.id ?? null)),
     placeholderData: (before) => before,
+    structuralSharing: sharedById,
   });
 }
 

@@ -1,6 +1,7 @@
-import { useQuery } from "@tanstack/react-query";
-import { whoQuery } from "../api/queries";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { quotasQuery, usersQuery, whoQuery } from "../api/queries";
 import { Loaded } from "../shell/Loaded";
+import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import classes from "./PeopleScreen.module.css";
 import { Quotas } from "./Quotas";
@@ -16,11 +17,22 @@ export default function PeopleScreen() {
         {(me) => (
           <div className={classes.grid}>
             <You me={me} />
-            {me.role === "admin" && <Users />}
-            {me.role === "admin" && <Quotas />}
+            {me.role === "admin" && <Everybody />}
           </div>
         )}
       </Loaded>
     </Screen>
+  );
+}
+
+function Everybody() {
+  // Together: each is as high as what it holds, and would push away what stands below.
+  const pending = useQueries({ queries: [usersQuery, quotasQuery] }).some((each) => each.isPending);
+  if (pending) return <Loading />;
+  return (
+    <>
+      <Users />
+      <Quotas />
+    </>
   );
 }

@@ -1,0 +1,36 @@
+import { type InfiniteData, replaceEqualDeep } from "@tanstack/react-query";
+
+interface Item {
+  id: string | number;
+}
+
+/**
+ * The pages of a list just read, in which what did not change is the very object of before, wherever it stands now.
+ *
+ * TanStack Query compares lists by position. One new job at the top would make a new object of every other job, and
+ * the library keeps several answers.
+ */
+export function sharedById<T extends Item>(before: unknown, after: unknown): unknown {
+  if (!isList<T>(before) || !isList<T>(after)) return after;
+  const known = new Map(before.pages.flatMap((page) => page.items.map((item) => [item.id, item] as const)));
+  const pages = after.pages.map((page, place) => {
+    const items = page.items.map((item) => replaceEqualDeep(known.get(item.id), item));
+    const shown = before.pages[place];
+    const rest = { ...page, items: [] };
+    const same =
+      shown !== undefined &&
+      shown.items.length === items.length &&
+      items.every((item, index) => item === shown.items[index]) &&
+      JSON.stringify(rest) === JSON.stringify({ ...shown, items: [] });
+    return same ? shown : { ...page, items };
+  });
+  const same =
+    pages.length === before.pages.length && pages.every((page, index) => page === before.pages[index]);
+  return same && JSON.stringify(before.pageParams) === JSON.stringify(after.pageParams)
+    ? before
+    : { ...after, pages };
+}
+
+function isList<T extends Item>(data: unknown): data is InfiniteData<{ items: T[] }> {
+  return data !== undefined && data !== null;
+}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,7 @@ from schedulearn.scheduler.store.models import (
 )
 from schedulearn.scheduler.store.models import Task as TaskTable
 from schedulearn.scheduler.store.people.tables import ApiToken
+from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 from schedulearn.scheduler.store.webhooks import Webhook
 
 CLUSTER = "showcase"
@@ -56,6 +59,12 @@ LOG = (
         b"[0] epoch %3d  loss %.4f  accuracy %.3f\n" % (n, 6 * 0.97**n, 0.74 - 0.7 * 0.95**n) for n in range(1, 33)
     )
     + b"[0] WARNING: the last batch of the epoch is smaller than the others\n"
+)
+FAULTS = (
+    b'Traceback (most recent call last):\n  File "/workspace/train.py", line 212, in <module>\n    main()\n'
+    b"ValueError: expected input of 224 x 224, got 192 x 224\n",
+    b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has 79.10 GiB in all\n",
+    b"FileNotFoundError: [Errno 2] No such file or directory: '/data/imagenet/train'\n",
 )
 DAYS = 7
 DAY_S = 86_400.0
@@ -104,6 +113,7 @@ def _seed(c: Connection, rng: random.Random, now: float, names: list[str], count
     c.execute(insert(TaskTable), tasks + attempts)
     c.execute(insert(Event), [{"host_id": None, "data": {}, "code": "", **event} for event in events + decisions])
     _measurements(c, reporter["id"], now)
+    _sweep(c, rng, jobs)
     _minutes(c, rng, now, names[0], tasks)
     _receivers(c, now)
     return str(reporter["id"])
@@ -192,6 +202,34 @@ def _reporter(
     return job, attempts, told
 
 
+def _sweep(c: Connection, rng: random.Random, jobs: list[dict[str, Any]]) -> None:
+    """Learning rates and batch sizes, tried by the last jobs that succeeded."""
+    rates, sizes = (0.003, 0.01, 0.03, 0.1), (64, 128, 256)
+    runs = [{"lr": rate, "batch_size": size} for rate in rates for size in sizes]
+    tried = sorted((job for job in jobs if job["status"] == "succeeded"), key=lambda job: job["submitted_at"])
+    tried = tried[-len(runs) :]
+    if len(tried) < len(runs):
+        return
+    c.execute(insert(Sweep).values(
+        id="sweep00001", name="vit-cifar learning rates", user="chiara", runs=len(runs), max_parallel=4,
+        max_failures=None, status="completed", reason="completed", message="All runs have ended.",
+        created_at=tried[0]["submitted_at"], finished_at=max(job["finished_at"] for job in tried),
+        spec={"name": "vit-cifar learning rates", "grid": {"lr": rates, "batch_size": sizes},
+              "job": {"type": "Pytorch", "container_image": "schedulearn/pytorch", "required_gpus": 2,
+                      "command": "python vit.py --lr {lr} --batch {batch_size}"},
+              "metric": {"name": "accuracy", "goal": "max"}},
+    ))  # fmt: skip
+    for number, (params, job) in enumerate(zip(runs, tried, strict=True), start=1):
+        c.execute(insert(SweepRun).values(sweep_id="sweep00001", number=number, params=params, job_id=job["id"]))
+        best = 0.93 - 0.04 * abs(math.log10(params["lr"] / 0.02)) - params["batch_size"] / 9000 + rng.gauss(0, 0.003)
+        begin, end = job["started_at"], job["finished_at"]
+        points = [
+            [step, best * (1 - math.exp(-step / 300)), begin + (end - begin) * step / 2000]
+            for step in range(0, 2001, 40)
+        ]
+        c.execute(insert(Metric).values(job_id=job["id"], name="accuracy", points=points, **_bounds(points)))
+
+
 def _measurements(c: Connection, job_id: str, now: float) -> None:
     c.execute(insert(Profile).values(
         job_id=job_id, attempt=3, reported_at=now - 12, init_batch=256, max_batch=8192, min_local=32, max_local=256,
@@ -213,7 +251,12 @@ def _measurements(c: Connection, job_id: str, now: float) -> None:
     }
     for name, value in curves.items():
         points = [[step, value(step / 26_300), now - 280 + 268 * step / 26_300] for step in steps]
-        c.execute(insert(Metric).values(job_id=job_id, name=name, points=points))
+        c.execute(insert(Metric).values(job_id=job_id, name=name, points=points, **_bounds(points)))
+
+
+def _bounds(points: list[list[float]]) -> dict[str, float]:
+    values = [value for _, value, _ in points]
+    return {"last": values[-1], "lowest": min(values), "highest": max(values)}
 
 
 def _minutes(c: Connection, rng: random.Random, now: float, host: str, tasks: list[dict[str, Any]]) -> None:
@@ -275,13 +318,22 @@ def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:
     cluster.service.submit(specs[-waiting:]).result()
 
 
-def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
-    data.mkdir(parents=True, exist_ok=True)
-    reporter = seed(data, hosts, jobs)
+def _write_logs(data: Path, reporter: str) -> None:
+    with closing(sqlite3.connect(f"file:{data / 'schedulearn.db'}?mode=ro", uri=True)) as db:
+        failed = [job_id for (job_id,) in db.execute("SELECT id FROM job WHERE status = 'failed'")]
+    for number, job_id in enumerate(failed):
+        writer = LogStore(data / "logs").writer(f"schedulearn-{job_id}-1-0")
+        writer.append(LOG + FAULTS[number % len(FAULTS)])
+        writer.close()
     for attempt in (1, 2, 3):
         writer = LogStore(data / "logs").writer(f"schedulearn-{reporter}-{attempt}-0")
         writer.append(b"attempt %d begins from its checkpoint\n" % attempt + (LOG if attempt == 3 else b""))
         writer.close()
+
+
+def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
+    data.mkdir(parents=True, exist_ok=True)
+    _write_logs(data, seed(data, hosts, jobs))
     names = host_names(hosts)
     busy: dict[str, float] = {}
 

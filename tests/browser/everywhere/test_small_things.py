@@ -124,6 +124,16 @@ def test_eight_gpus_of_a_host_stand_on_one_line(service_of_eight: Service, page:
                 assert lines == 1, f"at {width} px they stand on {lines} lines of /ui/{path}"
 
 
+@pytest.mark.parametrize("width", [768, 1280, 1440])
+def test_the_names_of_all_screens_are_in_sight(service: Service, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    watch = open_page(page, service)
+    links = page.get_by_role("navigation").get_by_role("link")
+    expect(links).to_have_count(11)
+    assert links.last.evaluate("link => link.getBoundingClientRect().right") <= width
+    assert_clean(watch)
+
+
 def test_the_chart_ends_with_what_the_figure_says(service: Service, page: Page) -> None:
     page.route("**/api/v1/timeline?*", lambda route: route.fulfill(json={**route.fetch().json(), "spans": []}))
     job = service.submit(ENDLESS, name="holder", gpus=3)  # for the second that a day's chart has 360 of in each point

@@ -106,7 +106,7 @@ class ClusterSettings(BaseModel):
         description="servers from which jobs may have code fetched by git; `*` is any, http://HOST one without TLS",
     )
     default_image: ImageName = Field(
-        default="schedulearn/horovod-cpu", description="what `schedulearn run` names where its user names no image"
+        default="schedulearn/pytorch", description="what `schedulearn run` names where its user names no image"
     )
     report_url: str | None = Field(
         default=None,

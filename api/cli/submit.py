@@ -124,7 +124,7 @@ def submit(
 
     \b
     Examples:
-      schedulearn submit --image schedulearn/horovod-cpu --gpus 2 -- python train.py --lr 0.1
+      schedulearn submit --image schedulearn/pytorch --gpus 2 -- python train.py --lr 0.1
       schedulearn submit -d --name sweep-1 --priority 80 --env LR=0.1 job.yaml
       generate-jobs | schedulearn submit -
     """

@@ -39,7 +39,7 @@ def sweep() -> None:
     Example of a FILE:
       name: digits
       job:
-        container_image: schedulearn/horovod-cpu
+        container_image: schedulearn/pytorch
         command: python examples/digits/train.py --lr {lr}
       grid:
         lr: [0.1, 0.01, 0.001]

@@ -96,7 +96,7 @@ class JobFields(BaseModel):
 
     name: Text = Field(min_length=1, max_length=200, description="for people; need not be unique")
     type: Text = Field(min_length=1, max_length=64, description="the framework, e.g. Pytorch; for people and filters")
-    container_image: ImageName = Field(description="e.g. schedulearn/horovod-cpu")
+    container_image: ImageName = Field(description="e.g. schedulearn/pytorch")
     pull: Literal["missing", "always"] = Field(
         default="missing",
         description="always: its image is pulled again on each host where the job starts, in case its tag has moved; "

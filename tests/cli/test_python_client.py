@@ -35,7 +35,7 @@ def test_every_example_of_the_page_runs_as_printed(
     out = io.StringIO()
     with redirect_stdout(out):
         for block in blocks:
-            exec(compile(block.replace("schedulearn/horovod-cpu", IMAGE), str(PAGE), "exec"), names)
+            exec(compile(block.replace("schedulearn/pytorch", IMAGE), str(PAGE), "exec"), names)
     names["api"].close()
     assert "succeeded 0 " in out.getvalue()
     assert names["names"] == ["digits", "digits"]

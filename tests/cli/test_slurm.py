@@ -25,7 +25,7 @@ def block(language: str) -> str:
 def test_every_command_of_the_page_runs_as_printed(service: Service, tmp_path: Path) -> None:
     (tmp_path / "train.sbatch").write_text(block("bash"))
     env = {**service.env, "SCHEDULEARN_URL": service.url, "PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
-    lines = block("sh").replace("schedulearn/horovod-cpu", IMAGE).splitlines()
+    lines = block("sh").replace("schedulearn/pytorch", IMAGE).splitlines()
     shown = {}
     for line in lines:
         done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)

@@ -41,7 +41,7 @@ def experiment() -> None:
     Example of a FILE:
       name: batch and workers
       job:
-        container_image: schedulearn/horovod-cpu
+        container_image: schedulearn/pytorch
         command: python examples/digits/train_sdk.py --seed {replication}
       design: factorial
       factors:

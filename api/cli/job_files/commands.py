@@ -81,7 +81,7 @@ def _init(
 
     \b
     Examples:
-      schedulearn init --image schedulearn/horovod-cpu --gpus 2 -- python train.py
+      schedulearn init --image schedulearn/pytorch --gpus 2 -- python train.py
       schedulearn init -
     """
     given = given_keys(context, flags, mounts, elastic)
@@ -89,7 +89,7 @@ def _init(
         given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     if session.pretty and target != "-":
         _ask(given)
-    given.setdefault("container_image", "schedulearn/horovod-cpu")
+    given.setdefault("container_image", "schedulearn/pytorch")
     given.setdefault("command", "python train.py")
     job = complete({}, given, *given_pairs(env, labels))
     text = commented(job)
@@ -109,7 +109,7 @@ def _init(
 def _ask(given: Json) -> None:
     """For the keys that neither flags nor defaults give."""
     if "container_image" not in given:
-        given["container_image"] = click.prompt("Container image", default="schedulearn/horovod-cpu")
+        given["container_image"] = click.prompt("Container image", default="schedulearn/pytorch")
     if "command" not in given:
         given["command"] = click.prompt("Command", default="python train.py")
     if "required_gpus" not in given:

@@ -2933,7 +2933,7 @@ export interface components {
             command: string;
             /**
              * Container Image
-             * @description e.g. schedulearn/horovod-cpu
+             * @description e.g. schedulearn/pytorch
              */
             container_image: string;
             /**
@@ -3200,7 +3200,7 @@ export interface components {
             command: string;
             /**
              * Container Image
-             * @description e.g. schedulearn/horovod-cpu
+             * @description e.g. schedulearn/pytorch
              */
             container_image: string;
             /**
@@ -3487,7 +3487,7 @@ export interface components {
             command: string;
             /**
              * Container Image
-             * @description e.g. schedulearn/horovod-cpu
+             * @description e.g. schedulearn/pytorch
              */
             container_image: string;
             /**
@@ -6852,7 +6852,7 @@ export interface operations {
                     command: string;
                     /**
                      * Container Image
-                     * @description e.g. schedulearn/horovod-cpu
+                     * @description e.g. schedulearn/pytorch
                      */
                     container_image: string;
                     /**
@@ -7149,7 +7149,7 @@ export interface operations {
                     command: string;
                     /**
                      * Container Image
-                     * @description e.g. schedulearn/horovod-cpu
+                     * @description e.g. schedulearn/pytorch
                      */
                     container_image: string;
                     /**
@@ -9812,7 +9812,7 @@ export interface operations {
                     command: string;
                     /**
                      * Container Image
-                     * @description e.g. schedulearn/horovod-cpu
+                     * @description e.g. schedulearn/pytorch
                      */
                     container_image: string;
                     /**

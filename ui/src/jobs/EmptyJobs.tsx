@@ -8,7 +8,7 @@ export function EmptyJobs() {
   const curl = `curl ${window.location.origin}/api/v1/jobs -H 'Content-Type: application/json' -d '{
   "name": "digits",
   "type": "pytorch",
-  "container_image": "schedulearn/horovod-cpu",
+  "container_image": "schedulearn/pytorch",
   "command": "python examples/digits/train.py",
   "required_gpus": 2
 }'`;

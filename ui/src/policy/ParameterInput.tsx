@@ -1,5 +1,6 @@
 import { NumberInput, Switch, TextInput } from "@mantine/core";
 import type { Parameter } from "../api/types";
+import { Prose } from "../shell/Prose";
 import { inputKind } from "./draft";
 
 interface Props {
@@ -14,7 +15,8 @@ interface Props {
 export function ParameterInput({ name, parameter, value, error, onChange }: Props) {
   const standard = parameter.default;
   const isDefault = standard === null ? "" : ` Default: ${standard}.`;
-  const common = { label: name, error, description: `${sentence(parameter.description)}${isDefault}` };
+  const description = <Prose text={`${sentence(parameter.description)}${isDefault}`} />;
+  const common = { label: name, error, description };
   switch (inputKind(parameter)) {
     case "switch":
       return (

@@ -26,7 +26,7 @@ export function FiveFields({ form }: { form: UseFormReturnType<Values> }) {
       <TextInput
         label="Image"
         description="Of the container"
-        placeholder="schedulearn/horovod-cpu"
+        placeholder="schedulearn/pytorch"
         classNames={{ input: "mono" }}
         {...form.getInputProps("container_image")}
       />

@@ -18,7 +18,7 @@ export const EXAMPLE: Values = {
   ...EMPTY,
   name: "digits",
   type: "Pytorch",
-  container_image: "schedulearn/horovod-cpu",
+  container_image: "schedulearn/pytorch",
   command: "python examples/digits/train.py",
   required_gpus: 2,
 };

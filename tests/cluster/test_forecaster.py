@@ -12,6 +12,7 @@ from schedulearn.scheduler.control.forecaster import KEPT_S, Forecaster
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
+from schedulearn.scheduler.store.cluster_state import load_cluster_state
 
 
 class Shortsighted(Policy):
@@ -47,7 +48,10 @@ def test_where_the_policy_fails_predictions_end_and_are_whole_again_once_it_does
     with FakeCluster(tmp_path) as c:
         first, second = c.submit(spec(gpus=4, max_duration=300.0), spec(gpus=4, max_duration=300.0))
         c.wait(first, "running")
-        start = c.job(first).started_at
+        with c.cluster.db.read() as db:
+            [task] = load_cluster_state(db).tasks
+        start = task.started_at  # not when that was noticed, on a busy machine seconds later
+        assert start is not None
         policy: list[Policy] = [Shortsighted(start + 400)]
         now = [start + 1.0]
         found = outlook_of(c, policy, now)

@@ -28,7 +28,7 @@ from schedulearn.scheduler.store.models import Gpu, Lease
 T = TypeVar("T")
 
 
-def wait_for(probe: Callable[[], T], *, seconds: float = 10.0, what: str = "", pause: float = 0.01) -> T:
+def wait_for(probe: Callable[[], T], *, seconds: float = 60.0, what: str = "", pause: float = 0.01) -> T:
     """The first true answer of `probe`; fails with what it answered last."""
     end = time.monotonic() + seconds
     while True:

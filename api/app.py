@@ -45,6 +45,7 @@ from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.submissions import Submissions
 from schedulearn.api.terminals import routes as terminals
+from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -80,7 +81,7 @@ def create_app(
             on_commit=pulse.beat,
             own_port=settings.port,
         )
-        app.state.cluster, app.state.pulse = cluster, pulse
+        app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
         known.open(cluster.db)
         cluster.start()
         try:

@@ -1,5 +1,5 @@
-"""Serves submissions without FastAPI's machinery, which costs more than all the rest of them: scripts submit thousands in
-a row."""
+"""Serves submissions without FastAPI's machinery, which costs more than all the rest of them: scripts submit thousands
+in a row."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
@@ -36,7 +35,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
-from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of
+from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
@@ -137,7 +136,7 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
             spec.user = actor.name
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
-    return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
+    return await futures_of(request).result(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))

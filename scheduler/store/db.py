@@ -25,7 +25,7 @@ from sqlalchemy.pool import QueuePool
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models, moved_outputs, sweeps, usage, webhooks
-from schedulearn.scheduler.store.columns import read_json
+from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.mending import mend_instants
 
@@ -158,15 +158,16 @@ def _cause(error: BaseException) -> str:
 
 
 def _engine(url: str) -> Engine:
+    as_json: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", json_deserializer=read_json)
+        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", **as_json)
     engine = create_engine(
         url,
         poolclass=QueuePool,
         pool_size=4,
         max_overflow=12,
         connect_args={"check_same_thread": False},
-        json_deserializer=read_json,
+        **as_json,
     )
 
     @event.listens_for(engine, "connect")

@@ -19,15 +19,15 @@ class Submissions:
     all of its handlers already."""
 
     def __init__(self, app: FastAPI, body_limit: int) -> None:
-        self._app = app
+        self.app = app
         handlers = {kind: handler for kind, handler in app.exception_handlers.items() if kind is not Exception}
         self._submit: ASGIApp = RequestBodyLimitMiddleware(ExceptionMiddleware(_submit, handlers), body_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in _PATHS or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        scope["app"] = self._app
+        scope["app"] = self.app
         await self._submit(scope, receive, send)
 
 

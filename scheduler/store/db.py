@@ -131,7 +131,7 @@ class Database:
             with connection.begin():
                 for change, future, context in group:
                     try:
-                        with connection.begin_nested():
+                        with _savepoint(connection):
                             done.append((future, context.run(change, connection)))
                     except Exception as error:
                         if isinstance(error, DatabaseError) and not isinstance(error, IntegrityError):
@@ -148,6 +148,18 @@ class Database:
             future.set_result(result)
         self.after_commit()
         return True
+
+
+@contextmanager
+def _savepoint(connection: Connection) -> Iterator[None]:
+    """As `begin_nested`, whose statements have another name each time, and are compiled each time."""
+    connection.exec_driver_sql("SAVEPOINT change")
+    try:
+        yield
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+        raise
+    connection.exec_driver_sql("RELEASE SAVEPOINT change")
 
 
 def _cause(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import (
+    UNSERVED,
     Batch,
     DeletedJob,
     EtaOut,
@@ -335,16 +336,17 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
     silent, idle = cluster.silence.silent, cluster.idle.idle
     for row in rows:
-        eta = etas.jobs.get(row.id)
+        job_id: str = row.id
+        eta = etas.jobs.get(job_id)
         yield JobNow(
-            gpus=gpus.get(row.id, ()),
-            hosts=hosts.get(row.id, ()),
-            waiting=why_resting(row, now) or why_waiting(waiting, row.id),
+            gpus=gpus.get(job_id, ()),
+            hosts=hosts.get(job_id, ()),
+            waiting=why_resting(row, now) or why_waiting(waiting, job_id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
-            served=served.get(row.id, Service()),
-            silent=silent.get(row.id) or idle.get(row.id),
-            progress=progress.get(row.id),
-            failure=failures.get(row.id),
+            served=served.get(job_id, UNSERVED),
+            silent=silent.get(job_id) or idle.get(job_id),
+            progress=progress.get(job_id),
+            failure=failures.get(job_id),
         )
 
 

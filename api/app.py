@@ -104,13 +104,13 @@ def create_app(
     )
     app.state.credentials, app.state.token_required = known, settings.token is not None
     problems.install(app)
+    app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events, metrics,
         legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
-    app.get("/healthz", tags=["health"])(healthz)
     openapi.complete(app)
 
     async def owner_of(kind: str, name: str) -> str | None:
@@ -125,7 +125,7 @@ def create_app(
     return _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
 
 
-def healthz() -> Health:
+async def healthz() -> Health:
     return Health(status="ok", version=schedulearn.__version__)
 
 

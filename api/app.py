@@ -9,7 +9,6 @@ from functools import partial
 from fastapi import Depends, FastAPI
 from sqlalchemy import select
 from sqlmodel import col
-from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
@@ -44,7 +43,9 @@ from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
+from schedulearn.api.submissions import Submissions
 from schedulearn.api.terminals import routes as terminals
+from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime
@@ -53,6 +54,7 @@ from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.sweeps import Sweep
 
 _BODY_LIMIT = 32 << 20
+_CSP = CSP.format(nonce="").encode()
 
 
 def create_app(
@@ -79,7 +81,7 @@ def create_app(
             on_commit=pulse.beat,
             own_port=settings.port,
         )
-        app.state.cluster, app.state.pulse = cluster, pulse
+        app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
         known.open(cluster.db)
         cluster.start()
         try:
@@ -98,17 +100,17 @@ def create_app(
         redoc_url=None,
         dependencies=[Depends(problems.check_query)],
         responses={"default": {"model": Problem}},
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
     )
     app.state.credentials, app.state.token_required = known, settings.token is not None
     problems.install(app)
-    _submission_routes(app)
+    app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events, metrics,
         legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
-    app.get("/healthz", tags=["health"])(healthz)
     openapi.complete(app)
 
     async def owner_of(kind: str, name: str) -> str | None:
@@ -118,20 +120,13 @@ def create_app(
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
-    guarded = Guard(app, known, owner_of, needs_token=settings.token is not None)
+    guarded = Guard(Submissions(app, _BODY_LIMIT), known, owner_of, needs_token=settings.token is not None)
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
     return _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
 
 
-def healthz() -> Health:
+async def healthz() -> Health:
     return Health(status="ok", version=schedulearn.__version__)
-
-
-def _submission_routes(app: FastAPI) -> None:
-    """Serves submissions without FastAPI's machinery, which costs more than all the rest of them: scripts submit
-    thousands in a row. The routes of `jobs` and `legacy` stand behind these and document them."""
-    for path in ("/api/v1/jobs", "/jobs"):
-        app.router.routes.append(Route(path, jobs.submit, methods=["POST"], include_in_schema=False))
 
 
 class _Headers:
@@ -149,7 +144,7 @@ class _Headers:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 if not any(name == b"content-security-policy" for name, _ in given):
-                    given.append((b"content-security-policy", CSP.format(nonce="").encode()))
+                    given.append((b"content-security-policy", _CSP))
                 message["headers"] = [
                     *given,
                     (b"x-content-type-options", b"nosniff"),

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Peers
 from schedulearn.api.access.permissions import Need, Rule, rule_of
+from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
 from schedulearn.scheduler.core.people import Actor, Role
@@ -41,20 +43,21 @@ class Guard:
         self.credentials = credentials
         self.owner_of = owner_of
         self.needs_token = needs_token
+        self._own = Actor(credentials.own, Role.ADMIN)
         self._peers = Peers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers = first_values(scope)
         rule = rule_of(scope.get("method", "WS"), scope["path"])
         grant: Grant | None = None
         refusal = _malformed(headers)
         if refusal is None and rule.need is not Need.JOB_TOKEN:
             grant = self._known(headers)
             refusal = self._refusal(scope, headers, rule, grant)
-        actor = grant.actor if grant is not None else Actor(self.credentials.own, Role.ADMIN)
+        actor = grant.actor if grant is not None else self._own
         if refusal is None:
             refusal = await self._forbidden(rule, actor)
         if refusal is not None:
@@ -71,7 +74,7 @@ class Guard:
         finally:
             ACTOR.reset(acting)
 
-    def _known(self, headers: Headers) -> Grant | None:
+    def _known(self, headers: Mapping[str, str]) -> Grant | None:
         given = bearer_of(headers)
         if given is not None:
             return self.credentials.find(given)
@@ -108,7 +111,7 @@ class Guard:
 
         return guarded
 
-    def _refusal(self, scope: Scope, headers: Headers, rule: Rule, grant: Grant | None) -> Refusal | None:
+    def _refusal(self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None) -> Refusal | None:
         """Why a request is not let in, whatever the role of who sends it."""
         if self.needs_token:
             if grant is not None or rule.need is Need.NOTHING:
@@ -116,12 +119,15 @@ class Guard:
             return 401, "unauthorized", _NEEDS_TOKEN
         return self._loopback_refusal(scope, headers, rule, grant)
 
-    def _loopback_refusal(self, scope: Scope, headers: Headers, rule: Rule, grant: Grant | None) -> Refusal | None:
+    def _loopback_refusal(
+        self, scope: Scope, headers: Mapping[str, str], rule: Rule, grant: Grant | None
+    ) -> Refusal | None:
         server, client = scope.get("server"), scope.get("client")
         if server is not None and server[0] not in LOOPBACK:
             # Job containers come in by Docker's bridge, for reports only, whatever host they name.
             return 403, "foreign_host", f"on {server[0]} this service takes only reports of jobs"
-        host = urlsplit(f"//{headers.get('host', '')}").hostname
+        address = _address("//" + headers.get("host", ""))
+        host = address.host if address is not None else None
         if host not in LOOPBACK:
             return 403, "foreign_host", f"this service answers on {', '.join(LOOPBACK)} only, not as {host!r}"
         if not _is_own_origin(headers):
@@ -165,28 +171,45 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) 
     await response(scope, receive, send)
 
 
-def _malformed(headers: Headers) -> Refusal | None:
+class _Address(NamedTuple):
+    netloc: str
+    host: str | None
+
+
+@lru_cache(64)  # most requests name the same one
+def _address(url: str) -> _Address | None:
+    """None: it is no address."""
+    try:
+        found = urlsplit(url)
+        _ = found.port
+    except ValueError:
+        return None
+    return _Address(found.netloc, found.hostname)
+
+
+def _malformed(headers: Mapping[str, str]) -> Refusal | None:
     """Why a request can't be answered whatever it asks for; after this both headers can be taken apart."""
     for name, prefix in (("host", "//"), ("origin", "")):
-        try:
-            _ = urlsplit(prefix + headers.get(name, "")).port
-        except ValueError:
+        if _address(prefix + headers.get(name, "")) is None:
             return 400, "bad_request", f"the header {name.title()} is no address"
     return None
 
 
-def _is_own_origin(headers: Headers) -> bool:
+def _is_own_origin(headers: Mapping[str, str]) -> bool:
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    if origin is None:
+        return True
+    address = _address(origin)
+    return address is not None and address.netloc == headers.get("host")
 
 
-def bearer_of(headers: Headers) -> str | None:
+def bearer_of(headers: Mapping[str, str]) -> str | None:
     """The token that a request carries in its header."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else None
 
 
-def cookie_of(headers: Headers) -> str | None:
+def cookie_of(headers: Mapping[str, str]) -> str | None:
     """The session that a request carries."""
     cookies = headers.get("cookie")
     if cookies is None:

@@ -8,11 +8,12 @@ from starlette.requests import HTTPConnection
 
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.stream import Pulse
+from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
-__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of", "quotas_of"]
+__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "pulse_of", "quotas_of"]
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -21,6 +22,10 @@ def cluster_of(connection: HTTPConnection) -> Cluster:
 
 def pulse_of(connection: HTTPConnection) -> Pulse:
     return cast(Pulse, connection.app.state.pulse)
+
+
+def futures_of(connection: HTTPConnection) -> ThreadFutures:
+    return cast(ThreadFutures, connection.app.state.futures)
 
 
 def actor_of(connection: HTTPConnection) -> Actor:

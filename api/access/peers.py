@@ -28,6 +28,7 @@ class Peers:
 
     def __init__(self) -> None:
         self._known: OrderedDict[int, tuple[Address, int | None]] = OrderedDict()
+        self._own = os.geteuid()
 
     def is_own_account(self, client: Address, server: Address) -> bool:
         """Whether the connection was made by a process of the account that runs this service."""
@@ -37,7 +38,7 @@ class Peers:
             known = self._known[key] = (client, uid_of(client, server))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return known[1] == os.geteuid()
+        return known[1] == self._own
 
 
 def uid_of(client: Address, server: Address) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.people import Role
@@ -26,7 +26,7 @@ class Need(StrEnum):
     """As user, the job or sweep of its path must be one's own."""
     ADMIN = "admin"
 
-    @property
+    @cached_property
     def role(self) -> Role | None:
         """The least that somebody must be; None: anybody may."""
         if self in (Need.NOTHING, Need.JOB_TOKEN):

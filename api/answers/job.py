@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import ConfigDict, Field, PlainSerializer
 
@@ -92,7 +91,7 @@ def _shown(instant: datetime | None) -> str | None:
     return None if instant is None else shown(instant.timestamp())
 
 
-_UNSERVED = Service()
+UNSERVED = Service()
 
 
 class FailureOut(AnswerModel):
@@ -103,8 +102,7 @@ class FailureOut(AnswerModel):
     line: str = Field(description="the line of its log that says most about the fault; empty: it wrote none")
 
 
-@dataclass(frozen=True)
-class JobNow:
+class JobNow(NamedTuple):
     """What is known of a job beside its row."""
 
     gpus: Sequence[GpuRef] = ()
@@ -113,7 +111,7 @@ class JobNow:
     waiting: Explanation | None = None
     """By the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
     eta: EtaOut | None = None
-    served: Service = _UNSERVED
+    served: Service = UNSERVED
     """By its live tasks."""
     silent: str | None = None
     """What is wrong with a job that runs and does not report, or does nothing that can be seen."""

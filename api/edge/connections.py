@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from starlette.datastructures import MutableHeaders
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from schedulearn.api.edge.joined_writes import JoinedWrites
 from schedulearn.api.problems import ProblemResponse, problem_response
 
 _FILES = 65_536
@@ -133,6 +134,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._bounds = bounds
         self._head: int | None = 0
         """Bytes of a head that is not complete; None: no head is being read."""
+        self._came = False
+        """A part of a request that is not complete has just come, and the rest may take its time again."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -158,6 +161,14 @@ class BoundedHttp(HttpToolsProtocol):
             super().data_received(piece)
         if data and not self.transport.is_closing():
             super().data_received(data)
+        if self._came:  # most requests come at once, and are complete by now
+            self._came = False
+            self._bounds.waits(self.transport)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if cycle.scope["method"] != "HEAD":  # its answers tell the length of a body that never comes
+            cycle.transport = cast(asyncio.Transport, JoinedWrites(self.transport))
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         refuse(self.transport, problem_response(400, "bad_request", msg))
@@ -166,17 +177,18 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_message_begin()
         if self._head is None:
             self._head = 0
-            self._bounds.waits(self.transport)
+            self._came = True
 
     def on_headers_complete(self) -> None:
         self._head = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._bounds.waits(self.transport)
+        self._came = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._came = False
         self._bounds.works(self.transport)
         super().on_message_complete()
 
@@ -186,6 +198,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_response_complete()
 
     def handle_websocket_upgrade(self) -> None:
+        self._came = False
         self._bounds.works(self.transport)
         super().handle_websocket_upgrade()
 

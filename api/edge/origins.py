@@ -7,15 +7,17 @@ which a browser leaves out now and then.
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
+from collections.abc import Mapping
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 
 _SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
 _FOREIGN = ("cross-site", "same-site")
 _FORWARDING = frozenset(
-    {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"x-original-url"}
+    {"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "x-original-url"}
 )
 _OURS = "/api/"
 """Below it a body must say that it is JSON, which no form of a page can. The original's routes never asked for that."""
@@ -36,7 +38,7 @@ class Origins:
         self.behind_proxy = behind_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope, Headers(scope=scope)) if scope["type"] in ("http", "websocket") else None
+        refusal = self._refusal(scope, first_values(scope)) if scope["type"] in ("http", "websocket") else None
         if refusal is None:
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -45,12 +47,11 @@ class Origins:
         else:
             await problem_response(*refusal)(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
-        if not self.behind_proxy:
-            forwarded = next((name for name, _ in headers.raw if name in _FORWARDING), None)
-            if forwarded is not None:
-                told = f"the request came through a proxy (header {forwarded.decode()}): set behind_proxy, and a token"
-                return 403, "through_a_proxy", told
+    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+        if not self.behind_proxy and not _FORWARDING.isdisjoint(headers):
+            forwarded = min(_FORWARDING.intersection(headers))
+            told = f"the request came through a proxy (header {forwarded}): set behind_proxy, and a token"
+            return 403, "through_a_proxy", told
         if scope["type"] == "http" and scope["method"] in _SAFE:
             return None
         if headers.get("sec-fetch-site", "").lower() in _FOREIGN:
@@ -60,7 +61,7 @@ class Origins:
         return None
 
 
-def _wrong_kind(path: str, headers: Headers) -> Refusal | None:
+def _wrong_kind(path: str, headers: Mapping[str, str]) -> Refusal | None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if path in _ARCHIVES or path.startswith(_CONTENT):
         if kind in _TAR:
@@ -71,5 +72,5 @@ def _wrong_kind(path: str, headers: Headers) -> Refusal | None:
     return 415, "unsupported_media_type", "send JSON, with the header Content-Type: application/json"
 
 
-def _has_body(headers: Headers) -> bool:
+def _has_body(headers: Mapping[str, str]) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip() != "0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
@@ -19,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import (
+    UNSERVED,
     Batch,
     DeletedJob,
     EtaOut,
@@ -36,7 +36,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
-from schedulearn.api.state import Cluster, actor_of, cluster_of, pulse_of
+from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
@@ -98,7 +98,7 @@ async def submit(
     ),
 ) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
-    if request.scope["query_string"]:  # by hand: see `app._submission_routes`
+    if request.scope["query_string"]:  # by hand: see `api/submissions.py`
         refuse_unknown(request, ["env_from"])
         env_from = request.query_params.get("env_from")
     spec = parse_body(_JOB, JobSpec, await request.body())
@@ -137,7 +137,7 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
             spec.user = actor.name
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
-    return await asyncio.wrap_future(cluster.service.submit(specs, idempotency_key(request), answer, asked))
+    return await futures_of(request).result(cluster.service.submit(specs, idempotency_key(request), answer, asked))
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))
@@ -336,16 +336,17 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
     silent, idle = cluster.silence.silent, cluster.idle.idle
     for row in rows:
-        eta = etas.jobs.get(row.id)
+        job_id: str = row.id
+        eta = etas.jobs.get(job_id)
         yield JobNow(
-            gpus=gpus.get(row.id, ()),
-            hosts=hosts.get(row.id, ()),
-            waiting=why_resting(row, now) or why_waiting(waiting, row.id),
+            gpus=gpus.get(job_id, ()),
+            hosts=hosts.get(job_id, ()),
+            waiting=why_resting(row, now) or why_waiting(waiting, job_id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
-            served=served.get(row.id, Service()),
-            silent=silent.get(row.id) or idle.get(row.id),
-            progress=progress.get(row.id),
-            failure=failures.get(row.id),
+            served=served.get(job_id, UNSERVED),
+            silent=silent.get(job_id) or idle.get(job_id),
+            progress=progress.get(job_id),
+            failure=failures.get(job_id),
         )
 
 

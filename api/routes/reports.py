@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from schedulearn.api.answers.report import (
     RosterOut,
 )
 from schedulearn.api.problems import parse_body
-from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.api.state import Cluster, cluster_of, futures_of
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
@@ -57,7 +56,7 @@ async def report(request: Request) -> ReportAnswer:
     job_id, body = await _of_a_worker(request, cluster, cluster.report_rate)
     given = parse_body(_REPORT, ReportIn, body)
     now = cluster.service.clock()
-    if await asyncio.wrap_future(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
+    if await futures_of(request).result(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
         cluster.profiles.touch(job_id)
     profile = cluster.profiles.get(job_id)
     return ReportAnswer(
@@ -76,7 +75,9 @@ async def membership(request: Request) -> RosterOut:
     job_id, body = await _of_a_worker(request, cluster, cluster.membership_rate)
     said = parse_body(_MEMBERSHIP, MembershipIn, body)
     now = cluster.service.clock()
-    if said.leads and await asyncio.wrap_future(cluster.db.submit(lambda db: record_report(db, job_id, said, now))):
+    if said.leads and await futures_of(request).result(
+        cluster.db.submit(lambda db: record_report(db, job_id, said, now))
+    ):
         cluster.loop.wake()
     until = time.monotonic() + said.hold
     waiter = pulse.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Strict, WithJsonSchema
@@ -19,6 +20,7 @@ def bounded(seconds: float) -> float:
     return min(LATEST, seconds) if seconds > EARLIEST else EARLIEST
 
 
+@lru_cache(4096)  # lists show the same times again and again
 def shown(seconds: float) -> str:
     """ISO 8601 in UTC, with milliseconds; of a number that is no time of ours the nearest that is."""
     return datetime.fromtimestamp(bounded(seconds), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

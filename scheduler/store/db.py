@@ -25,7 +25,7 @@ from sqlalchemy.pool import QueuePool
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import models, moved_outputs, sweeps, usage, webhooks
-from schedulearn.scheduler.store.columns import read_json
+from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.mending import mend_instants
 
@@ -131,7 +131,7 @@ class Database:
             with connection.begin():
                 for change, future, context in group:
                     try:
-                        with connection.begin_nested():
+                        with _savepoint(connection):
                             done.append((future, context.run(change, connection)))
                     except Exception as error:
                         if isinstance(error, DatabaseError) and not isinstance(error, IntegrityError):
@@ -150,6 +150,18 @@ class Database:
         return True
 
 
+@contextmanager
+def _savepoint(connection: Connection) -> Iterator[None]:
+    """As `begin_nested`, whose statements have another name each time, and are compiled each time."""
+    connection.exec_driver_sql("SAVEPOINT change")
+    try:
+        yield
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+        raise
+    connection.exec_driver_sql("RELEASE SAVEPOINT change")
+
+
 def _cause(error: BaseException) -> str:
     """The database's own words for what went wrong first: clearing up after it may have failed as well."""
     while error.__context__ is not None:
@@ -158,15 +170,16 @@ def _cause(error: BaseException) -> str:
 
 
 def _engine(url: str) -> Engine:
+    as_json: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", json_deserializer=read_json)
+        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", **as_json)
     engine = create_engine(
         url,
         poolclass=QueuePool,
         pool_size=4,
         max_overflow=12,
         connect_args={"check_same_thread": False},
-        json_deserializer=read_json,
+        **as_json,
     )
 
     @event.listens_for(engine, "connect")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, SQLColumnExpression, and_, bindparam, exists, func, or_, select
@@ -46,24 +47,31 @@ _KEYS: Mapping[str, SQLColumnExpression[Any]] = {
 """What has not begun or ended counts as 0."""
 
 
-def sort_key(sort: Sort, now: float) -> tuple[SQLColumnExpression[Any], bool]:
+def _key(sort: Sort) -> tuple[SQLColumnExpression[Any], bool]:
     """By what to sort, and whether the greatest comes first."""
     name, greatest_first = sort.removeprefix("-"), sort.startswith("-")
     if name == "duration":
-        ended = func.coalesce(col(Job.finished_at), now)
+        ended = func.coalesce(col(Job.finished_at), bindparam("now"))
         return func.coalesce(ended - col(Job.started_at), 0.0), greatest_first
     return _KEYS[name], greatest_first
 
 
-def sorted_by(query: Select[Any], db: Connection, sort: Sort, after: str | None, now: float) -> Select[Any]:
-    """`query` in this order, ties by id, beginning behind the job `after`."""
-    key, greatest_first = sort_key(sort, now)
+@cache  # the first page is asked for again and again, and to build and compile a query takes a fifth of its time
+def jobs_by(sort: Sort) -> Select[Any]:
+    """All jobs in this order, ties by id: at most `most`, and durations go up to `now`."""
+    key, greatest_first = _key(sort)
     ident = col(Job.id)
-    if after is not None:
-        last = db.execute(select(key).where(ident == after)).scalar_one()
-        beyond, later = (key < last, ident < after) if greatest_first else (key > last, ident > after)
-        query = query.where(or_(beyond, and_(key == last, later)))
-    return query.order_by(*((key.desc(), ident.desc()) if greatest_first else (key, ident)))
+    order = (key.desc(), ident.desc()) if greatest_first else (key, ident)
+    return select(Job).order_by(*order).limit(bindparam("most"))
+
+
+def behind(query: Select[Any], db: Connection, sort: Sort, after: str, now: float) -> Select[Any]:
+    """Those of `query`, which is in this order, that come behind the job `after`."""
+    key, greatest_first = _key(sort)
+    ident = col(Job.id)
+    last = db.execute(select(key).where(ident == after), {"now": now}).scalar_one()
+    beyond, later = (key < last, ident < after) if greatest_first else (key > last, ident > after)
+    return query.where(or_(beyond, and_(key == last, later)))
 
 
 def failed_since(db: Connection, since: float) -> int:

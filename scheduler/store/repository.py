@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
-from schedulearn.scheduler.store.job_list import Sort, ended_between, on_host, sorted_by
+from schedulearn.scheduler.store.job_list import Sort, behind, ended_between, jobs_by, on_host
 from schedulearn.scheduler.store.models import (
     Event,
     Gpu,
@@ -115,7 +115,8 @@ def list_jobs(
 ) -> list[JobRow]:
     """By time of submission, or by `sort`, for which durations go up to `now`; `after` is the id that the page before
     ended with. A job must have all `labels`."""
-    query = select(Job).limit(limit)
+    by: Sort = sort or ("submitted" if oldest_first else "-submitted")
+    query = jobs_by(by)
     if states:
         query = query.where(col(Job.status).in_(states))
     for column, asked in ((col(Job.user), user), (col(Job.sweep), sweep)):
@@ -134,8 +135,8 @@ def list_jobs(
         query = query.where(ended_between(ended_since, ended_until))
     if after is not None:
         get_job(db, after)  # of an unknown one it says so
-    by: Sort = sort or ("submitted" if oldest_first else "-submitted")
-    return list(db.execute(sorted_by(query, db, by, after, now)))
+        query = behind(query, db, by, after, now)
+    return list(db.execute(query, {"most": limit, "now": now}))
 
 
 _COUNTS = select(col(Job.status), func.count()).group_by(col(Job.status))

@@ -9,19 +9,22 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import insert, inspect, select, text, update
+from sqlalchemy import delete, insert, inspect, select, text, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import SQLModel, col
 
 from schedulearn.metrics.probe.readings import GpuInfo
+from schedulearn.scheduler.control.service import job_row
 from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import db as store
 from schedulearn.scheduler.store import gpus, models, repository
 from schedulearn.scheduler.store import hosts as repository_hosts
 from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.columns import insert_rows
 from schedulearn.scheduler.store.db import HEAD, Database, sqlite_url
-from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Meta, Task
+from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Job, Lease, Meta, Task
 
 
 @pytest.fixture
@@ -89,6 +92,40 @@ def test_changes_that_come_together_share_a_commit_and_a_failing_one_leaves_noth
         keys = set(connection.execute(select(col(Meta.key))).scalars())
     assert keys == {*(f"k{i}" for i in range(20)), "after"}
     assert len(commits) <= 2
+
+
+def test_rows_are_stored_as_by_sqlalchemy(database: Database) -> None:
+    """Each kind of column: text, numbers, flags, times out of bounds, states, and JSON that is empty, full or none."""
+    spec = JobSpec(
+        name="é\"", type="Pytorch", container_image="image", command="true", required_gpus=2, elastic=True,
+        env={"A": "ü"}, labels={}, requirements=["numpy"], weight=0.5, deadline=2e9,
+    )  # fmt: skip
+    given = [{**job_row(spec, at), "params": params} for at, params in ((1e12, {"lr": 0.1}), (3.5, None), (4, {}))]
+
+    def store_both(conn: Connection) -> tuple[list[Any], list[Any]]:
+        insert_rows(conn, Job, given)
+        ours = read(conn)
+        conn.execute(delete(Job))
+        conn.execute(insert(Job), given)
+        return ours, read(conn)
+
+    def read(conn: Connection) -> list[Any]:
+        columns = ", ".join(f'"{column.name}", typeof("{column.name}")' for column in inspect(Job).columns)
+        return list(conn.exec_driver_sql(f"SELECT {columns} FROM job ORDER BY id"))
+
+    ours, theirs = database.write(store_both)
+    assert len(ours) == 3
+    assert ours == theirs
+
+
+def test_a_row_that_cannot_be_is_refused(database: Database) -> None:
+    job = job_row(JobSpec(name="a", type="b", container_image="c", command="d", required_gpus=1), 1.0)
+    with pytest.raises(IntegrityError):
+        database.write(lambda conn: insert_rows(conn, Job, [job, job]))
+    with pytest.raises(ValueError, match="nonsense"):
+        database.write(lambda conn: insert_rows(conn, Job, [{**job, "status": "nonsense"}]))
+    with database.read() as conn:
+        assert conn.execute(select(Job)).all() == []
 
 
 def test_on_a_full_disk_nobody_is_told_that_it_worked_and_the_service_recovers(database: Database) -> None:

@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import insert
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.states import Reason
+from schedulearn.scheduler.store.columns import insert_rows
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Event, Job
 from schedulearn.scheduler.store.people.acting import ACTOR
@@ -25,8 +24,7 @@ _GATHER_S = 0.002
 """So long a submission waits for others while many come: a flush of the disk takes about as long."""
 
 
-@dataclass(frozen=True)
-class _Submission:
+class _Submission(NamedTuple):
     """Jobs that are to be stored. `settle` tells their sender that they are, or the error."""
 
     jobs: Sequence[JobValues]
@@ -86,10 +84,10 @@ class SubmissionQueue:
 
 def insert_jobs(conn: Connection, jobs: Sequence[tuple[JobValues, str]]) -> None:
     """The jobs, each with its first event, which says who sent it."""
-    conn.execute(insert(Job), [job for job, _ in jobs])
+    insert_rows(conn, Job, [job for job, _ in jobs])
     submitted = [
         {"kind": "job.queued", "code": Reason.SUBMITTED.value, "data": {}, "job_id": job["id"],
          "at": job["submitted_at"], "message": job["message"], "actor": actor}
         for job, actor in jobs
     ]  # fmt: skip
-    conn.execute(insert(Event), submitted)
+    insert_rows(conn, Event, submitted)

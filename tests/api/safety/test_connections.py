@@ -58,6 +58,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         return
     while (await receive()).get("more_body"):
         pass
+    if scope["path"] == "/short":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        await send({"type": "http.response.body", "body": b"short"})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"begun ", "more_body": True})
     if scope["path"] == "/stream":
@@ -132,6 +136,15 @@ def test_requests_after_each_other_have_a_limit_each() -> None:
         with closing(socket.create_connection(("127.0.0.1", port), timeout=20)) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" + get(headers=b"X: " + b"x" * 300_000 + b"\r\n"))
             assert b" 431 " in read_all(connection)
+
+
+def test_answers_that_tell_their_length_come_whole_and_in_order() -> None:
+    with serving() as port:
+        post = b"POST /short HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
+        requests = [b"HEAD /short HTTP/1.1\r\nHost: h\r\n\r\n", post, get("/short")]
+        answers = ask(port, b"".join(requests)).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"200", b"100", b"200", b"200"]
+        assert [answer.partition(b"\r\n\r\n")[2] for answer in answers] == [b"", b"", b"short", b"short"]
 
 
 @pytest.mark.parametrize("half", [HALF_A_HEAD, HALF_A_BODY, b""], ids=["head", "body", "nothing"])

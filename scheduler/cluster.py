@@ -60,6 +60,7 @@ from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
+from schedulearn.scheduler.telemetry.resources import ResourceWatch
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ class Cluster:
             timing=self._timing,
         )
         self.fleet.open(self.host, chosen.hosts)
+        self.resources = ResourceWatch(self.db, self._directory.watched, keep_days=chosen.keep_telemetry)
 
     def _bring(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """What a job needs where it goes on."""
@@ -280,6 +282,7 @@ class Cluster:
         self.job_logs.start()
         self.loop.start()
         self.fleet.start()
+        self.resources.start()
         self.checkpoints.start()
         self.outputs.start()
         self.kept_outputs.start()
@@ -302,6 +305,7 @@ class Cluster:
         self.job_logs.close()
         self.profiles.close()
         self.monitor.close()
+        self.resources.close()
         self.fleet.close()
         self.webhooks.close()
         self.db.close()

@@ -21,7 +21,7 @@ class Ring:
     def push(self, at: float, *values: float | None) -> None:
         """None: not known."""
         place = self._count % self._size * self._row.size
-        self._row.pack_into(self._rows, place, at, *(math.nan if value is None else value for value in values))
+        self._row.pack_into(self._rows, place, at, *[math.nan if value is None else value for value in values])
         self._count += 1
 
     def rows(self, since: float, until: float) -> list[tuple[float, ...]]:

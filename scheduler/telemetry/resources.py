@@ -126,7 +126,7 @@ class ResourceWatch:
         self._note_peaks()
 
     def task(self, task_id: str) -> TaskReading | None:
-        """What a task takes now; None if that was not seen in the last seconds."""
+        """What a task took when it was last looked at; None if that was not in the last seconds."""
         with self._lock:
             series = self._tasks.get(task_id)
             if series is None or series.last is None or self._clock() - series.at > STALE_S:
@@ -134,10 +134,10 @@ class ResourceWatch:
             return TaskReading(series.host_id, series.values, series.last)
 
     def tasks_of(self, host_id: str) -> dict[str, TaskReading]:
-        """Task -> what it takes now, of all on this host."""
-        with self._lock:
-            ids = [task_id for task_id, series in self._tasks.items() if series.host_id == host_id]
-        return {task_id: reading for task_id in sorted(ids) if (reading := self.task(task_id)) is not None}
+        """Task -> what it takes now, of all that run on this host."""
+        host = self._hosts().get(host_id)
+        ids = sorted(_running(host)) if host is not None else []
+        return {task_id: reading for task_id in ids if (reading := self.task(task_id)) is not None}
 
     def host(self, host_id: str) -> HostReading | None:
         """What is taken of a host now; None if that was not seen in the last seconds."""
@@ -209,7 +209,7 @@ class ResourceWatch:
                 self._under_way.discard(host_id)
 
     def _look(self, host_id: str, host: WatchedHost) -> None:
-        running = {task.task_id: task for task in host.tasks if task.state is TaskState.RUNNING}
+        running = _running(host)
         try:
             for found in host.resources.tasks(self._next(host_id, sorted(running))):
                 self._take(host_id, running[found.task_id], found)
@@ -276,6 +276,10 @@ class ResourceWatch:
             for task_id, peak in peaks.items():
                 if (series := self._tasks.get(task_id)) is not None:
                     series.noted = peak
+
+
+def _running(host: WatchedHost) -> dict[str, ObservedTask]:
+    return {task.task_id: task for task in host.tasks if task.state is TaskState.RUNNING}
 
 
 def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tuple[float | None, ...]:

@@ -120,6 +120,7 @@ def test_an_ended_task_keeps_its_peak(api: Api) -> None:
     job, task = running(api)
     api.runtime.finish(task)
     api.wait(job, "succeeded")
+    assert get(api, "resources") == []
     assert get(api, f"jobs/{job}/telemetry")["resources"]["series"][0]["memory_peak"] == 300 * MIB
 
 

@@ -209,6 +209,7 @@ class Cluster:
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
+            memory_of=self.resources.memory,
             timing=self._timing,
         )
         self.forecaster = Forecaster(

@@ -80,7 +80,8 @@ def of_tasks(
 
 
 def _series(cluster: Cluster, task: Task, bounds: tuple[float | None, int | None], points: Points) -> ResourceSeries:
-    peaks = [peak for peak in (task.memory_peak, cluster.resources.peak(task.id)) if peak is not None]
+    seen = cluster.resources.memory(task.id)
+    peaks = [peak for peak in (task.memory_peak, seen.peak if seen is not None else None) if peak is not None]
     reading = cluster.resources.task(task.id)
     cpus, memory = bounds
     return ResourceSeries(

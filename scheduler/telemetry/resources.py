@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.core.outcomes.task_outcomes import MemorySeen
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.errors import SchedulearnError
 from schedulearn.scheduler.runtimes.resources.contract import Resources, TaskCounters
@@ -147,11 +148,13 @@ class ResourceWatch:
                 return None
             return HostReading(series.cpus, series.last)
 
-    def peak(self, task_id: str) -> int | None:
-        """The most memory that a task was seen with of late; None: it was not measured."""
+    def memory(self, task_id: str) -> MemorySeen | None:
+        """The most memory that a task was seen with of late, and what it may have; None: it was not measured."""
         with self._lock:
             series = self._tasks.get(task_id)
-            return series.peak if series is not None and series.last is not None else None
+            if series is None or series.last is None:
+                return None
+            return MemorySeen(series.peak, series.last.memory_limit)
 
     def task_points(self, task_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
         """(seconds since the epoch, then `TASK_METRICS`) of what is in memory of this time, oldest first."""

@@ -124,6 +124,13 @@ def test_an_ended_task_keeps_its_peak(api: Api) -> None:
     assert get(api, f"jobs/{job}/telemetry")["resources"]["series"][0]["memory_peak"] == 300 * MIB
 
 
+def test_a_job_killed_for_its_memory_says_the_most_that_was_seen(api: Api) -> None:
+    job, task = running(api, memory="512m")
+    api.runtime.finish(task, 137, oom_killed=True)
+    said = api.wait(job, "failed")["message"]
+    assert "its limit is 512 MiB (the key `memory`); the most that it was seen with is 300 MiB" in said
+
+
 def test_prometheus_gets_counters_and_gauges(api: Api) -> None:
     job, _ = running(api, memory="512m")
     lines = api.http.get("/metrics").text.splitlines()

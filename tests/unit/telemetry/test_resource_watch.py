@@ -148,7 +148,8 @@ def test_minutes_are_kept_as_averages_with_the_peak(stage: Stage) -> None:
     assert first == (1000, 0.5, 520.0)
     assert second_minute[0] == 1001
     assert stage.peak() == 1000
-    assert stage.watch.peak(TASK) == 1000
+    assert stage.watch.memory(TASK) == (1000, 1000)
+    assert stage.watch.memory("schedulearn-gone-1-0") is None
 
 
 def test_the_peak_is_kept_when_the_service_stops(stage: Stage) -> None:

@@ -137,8 +137,14 @@ class Cluster:
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
         chosen, wake = self.settings, self._wake.set
         docker = DockerHosts(self.data_dir, self.cluster_id)
+        self.resources = ResourceWatch(self.db, self._directory.watched, keep_days=chosen.keep_telemetry)
         self.monitor = Monitor(
-            self.db, self._directory.tasks_on, wake, keep_days=chosen.keep_telemetry, utility=self.utility
+            self.db,
+            self._directory.tasks_on,
+            wake,
+            keep_days=chosen.keep_telemetry,
+            utility=self.utility,
+            hear_machine=self.resources.hear_machine,
         )
         copies = Copies(self.data_dir / "checkpoint-copies", chosen.checkpoint_copies)
         every_s = min(COPY_S, chosen.checkpoint_interval)
@@ -161,7 +167,6 @@ class Cluster:
             timing=self._timing,
         )
         self.fleet.open(self.host, chosen.hosts)
-        self.resources = ResourceWatch(self.db, self._directory.watched, keep_days=chosen.keep_telemetry)
 
     def _bring(self, job_id: str, host_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """What a job needs where it goes on."""

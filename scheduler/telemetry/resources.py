@@ -87,6 +87,8 @@ class _HostSeries:
     looked_at: float = 0.0
     at: float = 0.0
     cpus: float | None = None
+    is_seen: bool = False
+    """By us, not told by its probe."""
 
 
 class ResourceWatch:
@@ -170,11 +172,19 @@ class ResourceWatch:
             rows = machine.ring.rows(since, until) if machine is not None else []
         return [_point(row) for row in rows]
 
-    def take_machine(self, host_id: str, found: MachineCounters) -> None:
-        """A host tells of itself."""
+    def hear_machine(self, host_id: str, found: MachineCounters) -> None:
+        """A host's probe tells of it: left out where we see the host ourselves, with the disk of our data."""
+        with self._lock:
+            series = self._machines.get(host_id)
+            known = series is not None and series.is_seen
+        if not known:
+            self._take_machine(host_id, found, is_seen=False)
+
+    def _take_machine(self, host_id: str, found: MachineCounters, *, is_seen: bool) -> None:
         now, monotonic = self._clock(), self._monotonic()
         with self._lock:
             series = self._machines.setdefault(host_id, _HostSeries())
+            series.is_seen = is_seen
             before, passed = series.last, monotonic - series.looked_at
             if before is not None and 0 < passed <= STALE_S and found.cpu_seconds >= before.cpu_seconds:
                 series.cpus = min(float(found.cpus), (found.cpu_seconds - before.cpu_seconds) / passed)
@@ -219,7 +229,7 @@ class ResourceWatch:
                 if self._ticker.stopping:
                     return
             if (machine := host.resources.machine()) is not None:
-                self.take_machine(host_id, machine)
+                self._take_machine(host_id, machine, is_seen=True)
         except SchedulearnError as error:
             log.debug("%s does not tell what is taken of it: %s", host_id, error)  # its agent says that it is silent
 

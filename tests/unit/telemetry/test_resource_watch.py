@@ -229,6 +229,22 @@ def test_a_hosts_load_is_what_came_between_two_looks(stage: Stage) -> None:
     assert stage.watch.host("h") is None
 
 
+def test_a_probe_tells_of_a_host_that_can_not_be_seen_from_here(stage: Stage) -> None:
+    told = MachineCounters(64, 1000.0, 300, 1000, 20, 100)
+    stage.watch.hear_machine("h", told)
+    stage.now += 10
+    stage.watch.hear_machine("h", told._replace(cpu_seconds=1320.0))
+    reading = stage.watch.host("h")
+    assert reading is not None
+    assert (reading.cpus, reading.counters.cpus) == (32.0, 64)
+    stage.engine.of_machine = told._replace(disk_bytes=77)
+    stage.look(stage.now + 10)
+    stage.watch.hear_machine("h", told)
+    reading = stage.watch.host("h")
+    assert reading is not None
+    assert reading.counters.disk_bytes == 77
+
+
 def test_a_host_that_does_not_answer_is_left_alone(stage: Stage) -> None:
     stage.engine.silent = True
     stage.look(BEGAN + 10)

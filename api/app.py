@@ -31,6 +31,7 @@ from schedulearn.api.routes import (
     page,
     policy,
     reports,
+    resources,
     sweeps,
     telemetry,
     timeline,
@@ -107,7 +108,8 @@ def create_app(
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events, metrics,
-        legacy, usage, telemetry, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks, page,
+        legacy, usage, telemetry, resources, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks,
+        page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

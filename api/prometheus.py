@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from schedulearn.api.answers.host import GpuOut
 from schedulearn.api.routes.hosts import show_hosts
 from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.store import repository
 
 _LABELS = ["UUID", "gpu", "Hostname", "modelName"]
@@ -61,6 +62,7 @@ class _ClusterCollector(Collector):
                 gpus.add_metric([host.id, gpu_type, state], count)
         yield gpus
         yield from families.values()
+        yield from _resources(self.cluster)
         if (utility := self.cluster.loop.utility) is not None:
             yield GaugeMetricFamily(
                 "schedulearn_cluster_utility", "Speedups of all jobs together over the GPUs", value=utility
@@ -72,6 +74,58 @@ class _ClusterCollector(Collector):
             count_value=stats.decisions,
             sum_value=stats.decision_seconds,
         )
+
+
+_TASK_LABELS = ["job", "attempt", "rank", "host"]
+_HOST_GAUGES = {
+    "cpus": "Cores of a host",
+    "memory_total_bytes": "Memory of a host",
+    "memory_used_bytes": "Memory of a host in use",
+    "disk_total_bytes": "Room on the disk of the service's or the engine's data",
+    "disk_used_bytes": "The part of it that is in use",
+}
+_TASK_COUNTERS = {
+    "cpu_seconds": "Processor time that a running container took",
+    "network_receive_bytes": "Bytes that a running container received",
+    "network_transmit_bytes": "Bytes that a running container sent",
+    "disk_read_bytes": "Bytes that a running container read from disks",
+    "disk_written_bytes": "Bytes that a running container wrote to disks",
+}
+
+
+def _resources(cluster: Cluster) -> Iterator[Metric]:
+    """Counters as engines tell them: Prometheus makes rates of them."""
+    gauges = {
+        name: GaugeMetricFamily(f"schedulearn_host_{name}", text, labels=["host"])
+        for name, text in _HOST_GAUGES.items()
+    }
+    busy = CounterMetricFamily(
+        "schedulearn_host_cpu_seconds", "Time for which a host's processors were busy", labels=["host"]
+    )
+    counters = {
+        name: CounterMetricFamily(f"schedulearn_task_{name}", text, labels=_TASK_LABELS)
+        for name, text in _TASK_COUNTERS.items()
+    }
+    memory = GaugeMetricFamily("schedulearn_task_memory_bytes", "Memory of a running container", labels=_TASK_LABELS)
+    limit = GaugeMetricFamily("schedulearn_task_memory_limit_bytes", "What it may have at most", labels=_TASK_LABELS)
+    for host_id in cluster.agents:
+        if (host := cluster.resources.host(host_id)) is not None:
+            found = host.counters
+            sizes = (found.cpus, found.memory_total, found.memory_bytes, found.disk_total, found.disk_bytes)
+            for gauge, value in zip(gauges.values(), sizes, strict=True):
+                gauge.add_metric([host_id], value)
+            busy.add_metric([host_id], found.cpu_seconds)
+        for task_id, reading in cluster.resources.tasks_of(host_id).items():
+            labels = [*map(str, parse_task_id(task_id) or (task_id, "", "")), host_id]
+            taken = reading.counters
+            memory.add_metric(labels, taken.memory_bytes)
+            if taken.memory_limit is not None:
+                limit.add_metric(labels, taken.memory_limit)
+            sums = (taken.cpu_seconds, taken.network_in, taken.network_out, taken.disk_read, taken.disk_written)
+            for counter, total in zip(counters.values(), sums, strict=True):
+                if total is not None:
+                    counter.add_metric(labels, total)
+    yield from (*gauges.values(), busy, *counters.values(), memory, limit)
 
 
 def _values(gpu: GpuOut) -> dict[str, float | None]:

@@ -60,6 +60,7 @@ from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
+from schedulearn.scheduler.telemetry.resources import ResourceWatch
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +137,14 @@ class Cluster:
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
         chosen, wake = self.settings, self._wake.set
         docker = DockerHosts(self.data_dir, self.cluster_id)
+        self.resources = ResourceWatch(self.db, self._directory.watched, keep_days=chosen.keep_telemetry)
         self.monitor = Monitor(
-            self.db, self._directory.tasks_on, wake, keep_days=chosen.keep_telemetry, utility=self.utility
+            self.db,
+            self._directory.tasks_on,
+            wake,
+            keep_days=chosen.keep_telemetry,
+            utility=self.utility,
+            hear_machine=self.resources.hear_machine,
         )
         copies = Copies(self.data_dir / "checkpoint-copies", chosen.checkpoint_copies)
         every_s = min(COPY_S, chosen.checkpoint_interval)
@@ -207,6 +214,7 @@ class Cluster:
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
+            memory_of=self.resources.memory,
             timing=self._timing,
         )
         self.forecaster = Forecaster(
@@ -280,6 +288,7 @@ class Cluster:
         self.job_logs.start()
         self.loop.start()
         self.fleet.start()
+        self.resources.start()
         self.checkpoints.start()
         self.outputs.start()
         self.kept_outputs.start()
@@ -302,6 +311,7 @@ class Cluster:
         self.job_logs.close()
         self.profiles.close()
         self.monitor.close()
+        self.resources.close()
         self.fleet.close()
         self.webhooks.close()
         self.db.close()

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from schedulearn.api.answers.model import AnswerModel, At, unchecked
+from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.metrics.probe.readings import GpuReading
 
 
@@ -95,6 +96,9 @@ class HostOut(AnswerModel):
     network: str = Field(description="how other hosts reach it, where that was configured")
     labels: dict[str, str]
     gpus: list[GpuOut]
+    resources: HostResourcesOut | None = Field(
+        description="what is taken of it now; null: it does not answer, or this can't be told from here"
+    )
 
 
 class ClusterOut(AnswerModel):

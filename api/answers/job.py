@@ -81,6 +81,9 @@ class TaskOut(AnswerModel):
     created_at: At
     started_at: At | None
     finished_at: At | None
+    memory_peak: int | None = Field(
+        description="the most memory, in bytes, that it was seen with: looked at every ten seconds; null: not measured"
+    )
 
 
 def _instant(seconds: float | None) -> datetime | None:

@@ -17,6 +17,7 @@ from schedulearn.api.cli.common import (
     print_json,
     print_table,
 )
+from schedulearn.api.cli.resources import series_headers, series_rows
 from schedulearn.api.cli.times import ago, show_seconds, show_time
 from schedulearn.api.client.client import Json
 
@@ -122,7 +123,8 @@ def _gpus(lanes: list[Json]) -> str:
 @click.option("--since", metavar="TIME", help="How far back.  [default: 10m, or since the job's start]")
 @pass_session
 def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
-    """Shows the mean and the highest utilisation, memory, temperature and power of GPUs. With --json the whole series.
+    """Shows the mean and the highest utilisation, memory, temperature and power of GPUs, and what containers or the
+    host took of processors, memory, network and disk. With --json the whole series.
 
     \b
     Examples:
@@ -143,6 +145,11 @@ def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
     headers = ("HOST", "GPU", "POINTS", *(name.partition("_")[0].upper() for name in names))
     print_table(session, headers, [[*_of(gpu), *_columns(gpu["points"], names)] for gpu in found["gpus"]])
     click.echo(f"Mean and highest; a point stands for {show_seconds(found['step_s'])}.", err=True)
+    taken = found["resources"]
+    if any(series["points"] for series in taken["series"]):
+        click.echo("")
+        print_table(session, series_headers(taken), series_rows(taken))
+        click.echo(f"Mean and highest; a point stands for {show_seconds(taken['step_s'])}.", err=True)
 
 
 def _of(gpu: Json) -> list[Cell]:

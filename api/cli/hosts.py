@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
+from schedulearn.api.cli.resources import RESOURCE_HEADERS, of_host
 from schedulearn.api.cli.times import parse_seconds, show_time
 from schedulearn.api.client.client import Json
 
@@ -17,7 +18,7 @@ def hosts() -> None:
 @hosts.command("ls")
 @pass_session
 def list_hosts(session: Session) -> None:
-    """Lists hosts: state, GPUs in use, and problems.
+    """Lists hosts: state, GPUs in use, what is taken of processors, memory and disk, and problems.
 
     \b
     Example:
@@ -27,9 +28,8 @@ def list_hosts(session: Session) -> None:
     if session.as_json:
         print_json(found)
         return
-    print_table(
-        session, ("HOST", "STATE", "USED", "GPUS", "TYPE", "RUNTIME", "ADDRESS", "PROBLEM"), list(map(_row, found))
-    )
+    headers = ("HOST", "STATE", "USED", "GPUS", "TYPE", *RESOURCE_HEADERS, "RUNTIME", "ADDRESS", "PROBLEM")
+    print_table(session, headers, list(map(_row, found)))
 
 
 def _row(host: Json) -> list[Cell]:
@@ -44,6 +44,7 @@ def _row(host: Json) -> list[Cell]:
         str(used),
         str(len(host["gpus"])),
         ",".join(types),
+        *of_host(host["resources"]),
         host["runtime"],
         host["address"],
         ("; ".join(filter(None, [host["error"], *(p["message"] for p in host["problems"]), *_of_gpus(host)])), "red"),

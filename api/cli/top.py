@@ -23,6 +23,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.hands.processes import top_of_job
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
+from schedulearn.api.cli.resources import RESOURCE_HEADERS, TASK_HEADERS, of_host, of_task
 from schedulearn.api.client.client import Json, UnreachableError
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
@@ -38,6 +39,7 @@ class _View:
     policy: Json
     hosts: list[Json]
     jobs: list[Json]
+    tasks: list[Json]
 
     @property
     def gpus(self) -> list[Json]:
@@ -80,8 +82,8 @@ class _View:
 @click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True, help="Seconds.")
 @pass_session
 def top(session: Session, job: str | None, rank: int | None, interval: float) -> None:
-    """Shows GPUs, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with --json. With a JOB,
-    the processes in its container and what they take.
+    """Shows GPUs, hosts, containers, running jobs and the queue, again and again until Ctrl-C; once in a pipe or with
+    --json. With a JOB, the processes in its container and what they take.
 
     \b
     Examples:
@@ -96,7 +98,7 @@ def top(session: Session, job: str | None, rank: int | None, interval: float) ->
         raise click.UsageError("--rank goes with a JOB")
     view = _load(session)
     if session.as_json:
-        print_json({"policy": view.policy, "hosts": view.hosts, "jobs": view.jobs})
+        print_json({"policy": view.policy, "hosts": view.hosts, "jobs": view.jobs, "resources": view.tasks})
     elif session.pretty:
         _live(session, view, interval)
     else:
@@ -109,11 +111,20 @@ def top(session: Session, job: str | None, rank: int | None, interval: float) ->
 
 def _load(session: Session) -> _View:
     client = session.client
-    return _View(client.policy(), client.hosts(), client.all_jobs(UNFINISHED)["items"])
+    jobs = client.all_jobs(UNFINISHED)["items"]
+    return _View(client.policy(), client.hosts(), jobs, client.resources())
 
 
 def _sections(view: _View) -> list[tuple[str, Sequence[str], list[list[Cell]]]]:
     sections: list[tuple[str, Sequence[str], list[list[Cell]]]] = [("GPUs", _GPU_HEADERS, view.gpu_rows())]
+    names = {job["id"]: job["name"] for job in view.jobs}
+    told = [[host["id"], *of_host(host["resources"])] for host in view.hosts if host["resources"]]
+    for title, headers, rows in (
+        ("Hosts", ("HOST", *RESOURCE_HEADERS), told),
+        ("Containers", TASK_HEADERS, [of_task(task, names) for task in view.tasks]),
+    ):
+        if rows:
+            sections.append((title, headers, rows))
     for title, jobs in (("Running", view.holding), ("Queue", view.waiting)):
         if jobs:
             sections.append((title, JOB_HEADERS, [job_row(job) for job in jobs]))

@@ -351,6 +351,10 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls
         """Readings of the GPUs that a job held, while it held them."""
         return self._object("GET", f"jobs/{part(job_id)}/telemetry", params=_span("from", since, "to", until))
 
+    def resources(self) -> list[Json]:
+        """What each running container takes now of processors, memory, network and disk."""
+        return self._list("GET", "resources")
+
     def utility(self, since: str | None = None, until: str | None = None) -> Json:
         """The cluster's utility and its thresholds over time; the last day by default."""
         return self._object("GET", "cluster/utility", params=_span("from", since, "to", until))

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from schedulearn.api.answers.host import ClusterOut, GpuOut, GpuReadingOut, GpuState, HostOut, HostProblemOut
 from schedulearn.api.answers.model import unchecked
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.api.requests import DrainIn
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.job_image import OLDEST_DRIVER, is_too_old
@@ -158,6 +159,7 @@ def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
         problems.append(HostProblemOut(code="old_driver", message=message))
     if why := cluster.monitor.problem(host.id):
         problems.append(HostProblemOut(code="gpus", message=f"{why[:1].upper()}{why[1:]}."))
+    taken = cluster.resources.host(host.id)
     return HostOut.model_validate(
         {
             "id": host.id,
@@ -176,6 +178,7 @@ def _shown(cluster: Cluster, host: Row[Any], gpus: list[GpuOut]) -> HostOut:
             "network": host.network,
             "labels": host.labels,
             "gpus": gpus,
+            "resources": HostResourcesOut.of(taken) if taken is not None else None,
         }
     )
 

@@ -13,7 +13,9 @@ from sqlmodel import col
 
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.answers.resources import ResourcesOut
 from schedulearn.api.instants import epoch
+from schedulearn.api.routes import resources
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
@@ -53,6 +55,7 @@ class TelemetryOut(AnswerModel):
         description="utilization (per cent), memory_bytes (used), temperature (Celsius), power_w"
     )
     gpus: list[GpuSeries]
+    resources: ResourcesOut = Field(description="processors, memory, network and disk, of a job's containers or a host")
 
 
 class UtilityOut(AnswerModel):
@@ -85,27 +88,26 @@ def cluster_utility(
 
 @router.get("/hosts/{host_id}/telemetry", responses=_REFUSED)
 def host_telemetry(request: Request, host_id: str, since: From = None, until: To = None) -> TelemetryOut:
-    """The GPUs of a host."""
+    """The GPUs of a host, and what was taken of its processors, memory and disk."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
         hosts.get_host(db, host_id)
         gpus = store.of_host(db, host_id)
     end = epoch(until, now)
     begin = epoch(since, end - SECONDS)
-    return _answer(cluster, gpus, {gpu.uuid: [(begin, end)] for gpu in gpus}, begin, end, now)
+    _check(begin, end)
+    taken = resources.of_host(cluster, host_id, begin, end, now)
+    return _answer(cluster, gpus, {gpu.uuid: [(begin, end)] for gpu in gpus}, taken, begin, end, now)
 
 
 @router.get("/jobs/{job_id}/telemetry", responses=_REFUSED)
 def job_telemetry(request: Request, job_id: str, since: From = None, until: To = None) -> TelemetryOut:
-    """The GPUs that a job held, each while it held it."""
+    """The GPUs that a job held, each while it held it, and what its containers took beside them."""
     cluster, now = cluster_of(request), time.time()
     with cluster.db.read() as db:
         job = repository.get_job(db, job_id)
-        held = [
-            (task.started_at, task.finished_at or now, task.gpu_uuids)
-            for task in tasks_of(db, [job_id])
-            if task.started_at is not None
-        ]
+        tasks = [task for task in tasks_of(db, [job_id]) if task.started_at is not None]
+        held = [(task.started_at or now, task.finished_at or now, task.gpu_uuids) for task in tasks]
         uuids = {uuid for *_, held_uuids in held for uuid in held_uuids}
         gpus = db.execute(
             select(Gpu).where(col(Gpu.uuid).in_(uuids)).order_by(col(Gpu.host_id), col(Gpu.ordinal))
@@ -116,13 +118,21 @@ def job_telemetry(request: Request, job_id: str, since: From = None, until: To =
     for started, finished, held_uuids in held:
         for uuid in held_uuids:
             spans.setdefault(uuid, []).append((started, finished))
-    return _answer(cluster, gpus, spans, begin, end, now)
+    _check(begin, end)
+    bounds = (job.cpus, job.memory_bytes)
+    taken = resources.of_tasks(cluster, tasks, bounds, begin, end, now)
+    return _answer(cluster, gpus, spans, taken, begin, end, now)
 
 
 def _answer(
-    cluster: Cluster, gpus: Sequence[Any], spans: Mapping[str, Sequence[Span]], begin: float, end: float, now: float
+    cluster: Cluster,
+    gpus: Sequence[Any],
+    spans: Mapping[str, Sequence[Span]],
+    taken: ResourcesOut,
+    begin: float,
+    end: float,
+    now: float,
 ) -> TelemetryOut:
-    _check(begin, end)
     step, points = 1, _from_memory(cluster, gpus, begin, end) if begin >= now - SECONDS - 60 else {}
     if not any(points.values()):
         step, points = _from_database(cluster, gpus, begin, end)
@@ -136,7 +146,7 @@ def _answer(
         for gpu in gpus
     ]
     return TelemetryOut.model_validate(
-        {"since": begin, "until": end, "step_s": step, "metrics": METRICS, "gpus": series}
+        {"since": begin, "until": end, "step_s": step, "metrics": METRICS, "gpus": series, "resources": taken}
     )
 
 

@@ -9,6 +9,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Mapping, NamedTuple, Union
 
+from schedulearn.metrics.probe.machine import MachineCounters
+
 Json = Any
 """What `json` makes of a line that anything may have written: each value is checked where it is taken."""
 
@@ -110,6 +112,8 @@ class Sample:
     at: float
     """Seconds since the epoch, by the clock of the machine."""
     gpus: tuple[GpuReading, ...] = ()
+    machine: MachineCounters | None = None
+    """The machine itself; not in each sample."""
 
 
 Reading = Union[Inventory, Sample]
@@ -121,6 +125,8 @@ def to_line(reading: Reading) -> str:
         content = {"schedulearn_probe": PROTOCOL, **_short(asdict(reading))}
     else:
         content = {"at": round(reading.at, 3), "gpus": [_short(gpu._asdict()) for gpu in reading.gpus]}
+        if reading.machine is not None:
+            content["machine"] = {key: _rounded(value) for key, value in reading.machine._asdict().items()}
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -140,7 +146,12 @@ def from_line(line: str | bytes) -> Reading:
     if not isinstance(gpus, list) or len(gpus) > MAX_GPUS:
         raise ValueError("gpus is no list, or too long")
     if "schedulearn_probe" not in found:
-        return Sample(_number(found.get("at")), tuple(_gpu_reading(gpu) for gpu in gpus))
+        machine = found.get("machine")
+        return Sample(
+            _number(found.get("at")),
+            tuple(_gpu_reading(gpu) for gpu in gpus),
+            None if machine is None else _machine(machine),
+        )
     if found["schedulearn_probe"] != PROTOCOL:
         raise ValueError(f"a probe of protocol {found['schedulearn_probe']!r}")
     return Inventory(
@@ -203,6 +214,16 @@ def _gpu_reading(fields: Json) -> GpuReading:
         tuple(_text(word) for word in get("throttle", ())),
         None if processes is None else tuple(_process(process) for process in processes[:MAX_PROCESSES]),
         get("lost") is True,
+    )
+
+
+def _machine(fields: Json) -> MachineCounters:
+    if not isinstance(fields, dict):
+        raise ValueError("the machine is no object")
+    return MachineCounters(
+        _whole(fields.get("cpus")),
+        _number(fields.get("cpu_seconds")),
+        *(_whole(fields.get(name)) for name in ("memory_bytes", "memory_total", "disk_bytes", "disk_total")),
     )
 
 

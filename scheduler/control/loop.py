@@ -29,7 +29,7 @@ from schedulearn.scheduler.core.outcomes.findings import Finding, JobMoved
 from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_changes
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
-from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
+from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence, MemorySeen, nobody_measures
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
@@ -85,6 +85,7 @@ class SchedulerLoop:
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         record_results: Callable[[float], None] = lambda now: None,
+        memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         timing: Timing = MACHINE,
     ) -> None:
         """Whoever sets `wake` asks for a turn. `on_attempt_end` is told which attempt of which job has ended."""
@@ -101,6 +102,7 @@ class SchedulerLoop:
         self.policy = policy
         self._quotas = quotas
         self._record_results = record_results
+        self._memory_of = memory_of
         self.interval_s = settings.interval
         self._cpu_jobs = settings.cpu_jobs
         self.utilization = utilization
@@ -285,6 +287,7 @@ class SchedulerLoop:
             gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
             looked_at=self._monitor.looked_at,
+            memory_of=self._memory_of,
         )
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
         self._awaits_gpus = outcomes.awaits_gpus

@@ -125,6 +125,7 @@ class Task(NamedTuple):
     paused_at: float | None
     paused_seconds: float
     energy_joules: float
+    memory_peak: int | None = None
 
     @property
     def wanted(self) -> bool:

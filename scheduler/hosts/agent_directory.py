@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.hosts.agent import HostAgent
+from schedulearn.scheduler.telemetry.resources import WatchedHost
 
 
 class AgentDirectory:
@@ -23,6 +24,14 @@ class AgentDirectory:
     def reachable(self) -> set[str]:
         """The hosts that answer."""
         return {host_id for host_id, agent in self._agents.items() if agent.status.observation is not None}
+
+    def watched(self) -> dict[str, WatchedHost]:
+        """What each host that answers takes, and for which tasks."""
+        found = {}
+        for host_id, agent in self._agents.items():
+            if (observation := agent.status.observation) is not None:
+                found[host_id] = WatchedHost(agent.runtime.resources, observation.tasks)
+        return found
 
     def tasks_on(self, host_id: str) -> Sequence[ObservedTask] | None:
         """What runs there of ours; None while the host does not answer."""

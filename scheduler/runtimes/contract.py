@@ -16,6 +16,7 @@ from typing import Protocol
 
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec
+from schedulearn.scheduler.runtimes.resources.contract import Resources
 from schedulearn.scheduler.runtimes.terminals.contract import Terminals
 
 OWN_ENVIRONMENT = "(the service's own environment)"
@@ -228,6 +229,9 @@ class Runtime(Protocol):
 
     @property
     def data(self) -> SharedData: ...
+
+    @property
+    def resources(self) -> Resources: ...
 
     def survey(self) -> HostFacts:
         """Asks what the host is and what it lacks. Raises RuntimeFault if it does not answer, or can't be used."""

@@ -21,9 +21,13 @@ from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
 from schedulearn.scheduler.runtimes.fake_folders import FakeData, FakeFolders
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
+from schedulearn.scheduler.runtimes.resources.fake import FakeResources
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
 from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
+
+_UNNOTED = ("survey", "observe", "images.has", "data.has", "resources")
+"""What is asked again and again, and changes nothing."""
 
 
 @dataclass
@@ -118,6 +122,7 @@ class FakeRuntime(Runtime):
         self._outputs = FakeFolders(self, "outputs", clock)
         self._terminals = FakeTerminals(self._takes_commands)
         self._data = FakeData(self, self._outputs)
+        self._resources = FakeResources(self._memory_limit, lambda: self._enter("resources"))
         self.facts = HostFacts(f"fake {host_id}")
         self.stop_code = 143
         self.stubborn = False
@@ -153,6 +158,10 @@ class FakeRuntime(Runtime):
     @property
     def data(self) -> FakeData:
         return self._data
+
+    @property
+    def resources(self) -> FakeResources:
+        return self._resources
 
     def survey(self) -> HostFacts:
         with self._changed:
@@ -355,7 +364,7 @@ class FakeRuntime(Runtime):
     def _enter(self, method: str, argument: str = "") -> None:
         if self.silent:
             raise RuntimeFault(f"{self.host_id} does not answer")
-        if method not in ("survey", "observe", "images.has", "data.has"):
+        if method not in _UNNOTED:
             self.calls.append((method, argument))
         if self._failures.get(method):
             raise self._failures[method].popleft()
@@ -385,6 +394,12 @@ class FakeRuntime(Runtime):
         with self._changed:
             task = self._tasks.get(task_id)
             return task is not None and task.seen.state is TaskState.RUNNING and not task.seen.paused
+
+    def _memory_limit(self, task_id: str) -> int | None:
+        with self._changed:
+            if self._state(task_id) is not TaskState.RUNNING:
+                raise KeyError(task_id)
+            return self._tasks[task_id].spec.memory_bytes
 
     def _notify(self) -> None:
         self._version += 1

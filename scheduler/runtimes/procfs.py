@@ -245,12 +245,33 @@ def age(pid: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - stat.ticks / os.sysconf("SC_CLK_TCK") if stat else 0.0
 
 
+class CpuSeconds(NamedTuple):
+    """Of one process."""
+
+    own: float
+    of_children: float
+    """Of those that have ended and that it waited for, and of theirs."""
+
+
+def family_tree() -> tuple[dict[int, list[int]], dict[int, CpuSeconds]]:
+    """(the children of each process, what each used of processors), of all processes of this machine now."""
+    tick = os.sysconf("SC_CLK_TCK")
+    children: dict[int, list[int]] = {}
+    seconds: dict[int, CpuSeconds] = {}
+    for pid in _pids():
+        if (stat := _stat(pid, dead=True)) is not None:
+            children.setdefault(stat.parent, []).append(pid)
+            seconds[pid] = CpuSeconds(stat.used / tick, stat.used_by_children / tick)
+    return children, seconds
+
+
 class _Stat(NamedTuple):
     state: bytes
     parent: int
     session: int
     ticks: int
     used: int
+    used_by_children: int
 
 
 def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
@@ -263,7 +284,8 @@ def _stat(pid: int, *, dead: bool = False) -> _Stat | None:
     state, parent, _group, session, *rest = data[data.rindex(b")") + 2 :].split()
     if state in (b"Z", b"X") and not dead:
         return None
-    return _Stat(state, int(parent), int(session), int(rest[15]), int(rest[7]) + int(rest[8]))
+    used, by_children = int(rest[7]) + int(rest[8]), int(rest[9]) + int(rest[10])
+    return _Stat(state, int(parent), int(session), int(rest[15]), used, by_children)
 
 
 def _pids() -> list[int]:

@@ -28,15 +28,16 @@ from schedulearn.scheduler.store import models, moved_outputs, sweeps, usage, we
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.mending import mend_instants
+from schedulearn.scheduler.store.resources import minutes
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0026"
+HEAD = "0030"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
-TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables)
+TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables, minutes)
 """The modules that have tables: those of each are known once it is imported."""
 
 _DAMAGED = ("malformed", "not a database", "corrupt")

@@ -14,6 +14,7 @@ from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host
+from schedulearn.scheduler.store.resources import minutes
 
 HostRow = Row[Any]
 
@@ -119,5 +120,6 @@ def delete_host(db: Connection, host_id: str, now: float) -> None:
     """Forgets a host on which nothing lives; its tasks stay in the history of their jobs."""
     gone = select(col(Gpu.uuid)).where(col(Gpu.host_id) == host_id)
     db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid).in_(gone)))
+    minutes.forget_host(db, host_id)
     db.execute(delete(Host).where(col(Host.id) == host_id))
     repository.add_event(db, now, "host.removed", host_id=host_id, message=f"{host_id} was removed.")

@@ -202,6 +202,8 @@ class Task(SQLModel, table=True):
     """Of its pauses that have ended: they count neither as run time nor as service."""
     energy_joules: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
     """What its GPUs drew while it ran, where they can measure it."""
+    memory_peak: int | None = Field(default=None, sa_type=BigInteger)
+    """Bytes, the most that it was seen with; None: it was not measured."""
 
 
 class Host(SQLModel, table=True):

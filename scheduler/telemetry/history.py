@@ -5,14 +5,13 @@ All times are those at which a reading arrived here, in seconds since the epoch:
 
 from __future__ import annotations
 
-import math
-import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedulearn.metrics.probe.readings import GpuReading, Sample
 from schedulearn.scheduler.store.gpus import MinuteAverages
+from schedulearn.scheduler.telemetry.ring import Ring, mean, shown
 
 SECONDS = 600
 """So much is kept at one reading a second."""
@@ -64,7 +63,7 @@ class Telemetry:
         with self._lock:
             ring = self._rings.get(uuid)
             rows = ring.rows(since, until) if ring is not None else []
-        return [Point(row[0], tuple(_number(value) for value in row[1:-1])) for row in rows]
+        return [Point(row[0], tuple(shown(value) for value in row[1:-1])) for row in rows]
 
     def minute(self, minute: int) -> list[MinuteAverages]:
         """The averages of each GPU in this minute, counted since the epoch."""
@@ -90,30 +89,23 @@ class Telemetry:
                 self._rings.pop(uuid, None)
 
 
-_ROW = struct.Struct("=d5f")
-"""Of a ring: when, METRICS, and the joules drawn since the reading before; NaN for what is not known."""
-
-
 class _Ring:
+    """A row has METRICS, then the joules drawn since the reading before."""
+
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.count = 0
         self.at = 0.0
         self.latest: GpuReading | None = None
-        self._rows = bytearray(_ROW.size * size)  # a reading side by side: pushing it touches one line of the cache
+        self._ring = Ring(size, len(METRICS) + 1)
 
     def push(self, reading: GpuReading, now: float) -> None:
-        _ROW.pack_into(
-            self._rows,
-            self.count % self.size * _ROW.size,
+        self._ring.push(
             now,
-            _nan(reading.utilization),
-            _nan(reading.memory_bytes),
-            _nan(reading.temperature),
-            _nan(reading.power_w),
+            reading.utilization,
+            reading.memory_bytes,
+            reading.temperature,
+            reading.power_w,
             self._drawn(reading, now),
         )
-        self.count += 1
         self.at, self.latest = now, reading
 
     def _drawn(self, reading: GpuReading, now: float) -> float:
@@ -126,25 +118,10 @@ class _Ring:
 
     def rows(self, since: float, until: float) -> list[tuple[float, ...]]:
         """Those in [since, until), oldest first."""
-        known = min(self.count, self.size) * _ROW.size
-        first = self.count % self.size * _ROW.size if self.count > self.size else 0
-        ordered = self._rows[first:known] + self._rows[:first]
-        return [row for row in _ROW.iter_unpack(ordered) if since <= row[0] < until]
+        return self._ring.rows(since, until)
 
 
 def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:
-    return [_mean(column) for column in list(zip(*rows, strict=True))[1:-1]]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if value == value]  # all but NaN
+    means = [mean(column) for column in list(zip(*rows, strict=True))[1:-1]]
     # Whole numbers, which SQLite keeps in a byte or two instead of eight.
-    return float(round(sum(known) / len(known))) if known else None
-
-
-def _nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 1)
+    return [None if value is None else float(round(value)) for value in means]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 
+from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuProcess, GpuReading, Inventory, Sample
 from schedulearn.scheduler.background import Background, delay_after, start_once
 from schedulearn.scheduler.core.outcomes.gpu_health import Known, judge
@@ -26,7 +27,8 @@ _LASTING_S = 30.0  # a probe that was followed for so long was no failure
 
 
 class HostWatch:
-    """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again."""
+    """`tasks_on`: what runs on the host of ours; None while it does not answer. `wake`: the loop should look again.
+    `hear_machine`: is told what the host says of itself."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class HostWatch:
         tasks_on: Callable[[], Sequence[ObservedTask] | None],
         wake: Callable[[], None],
         clock: Callable[[], float],
+        hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
     ) -> None:
         self.host_id = host_id
         self.problem = "its GPUs are being looked for"
@@ -50,6 +53,7 @@ class HostWatch:
         self._tasks_on = tasks_on
         self._wake = wake
         self._clock = clock
+        self._hear_machine = hear_machine
         self._known: dict[str, Known] = {}
         self._inventory: Inventory | None = None
         self._last: dict[str, tuple[float, GpuReading]] = {}
@@ -146,6 +150,8 @@ class HostWatch:
 
     def _take_sample(self, sample: Sample) -> None:
         now, monotonic = self._clock(), time.monotonic()
+        if sample.machine is not None:
+            self._hear_machine(self.host_id, sample.machine)
         is_ours = _recognise(self._tasks_on())
         changes: list[Future[None]] = []
         for reading in sample.gpus:

@@ -14,6 +14,7 @@ from functools import partial
 
 from sqlalchemy.engine import Connection
 
+from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuReading
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import Gpu, Task
@@ -42,7 +43,8 @@ class ClusterUtility:
 
 
 class Monitor:
-    """`follow` and `leave` hosts at any time. `wake` is called when the loop should look again."""
+    """`follow` and `leave` hosts at any time. `wake` is called when the loop should look again, `hear_machine` with
+    what a probe tells of its host itself."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class Monitor:
         keep_days: float,
         utility: Callable[[], ClusterUtility],
         clock: Callable[[], float] = time.time,
+        hear_machine: Callable[[str, MachineCounters], None] = lambda host_id, found: None,
     ) -> None:
         self.telemetry = Telemetry()
         self._db = db
@@ -61,6 +64,7 @@ class Monitor:
         self._keep_minutes = int(keep_days * 24 * 60)
         self._utility = utility
         self._clock = clock
+        self._hear_machine = hear_machine
         self._lock = threading.Lock()
         self._watches: dict[str, HostWatch] = {}
         self._simulated_probe = SimulatedProbe()
@@ -97,7 +101,9 @@ class Monitor:
             if host_id in self._watches or self._ticker.stopping:
                 return
             tasks = partial(self._tasks_on, host_id)
-            watch = HostWatch(host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock)
+            watch = HostWatch(
+                host_id, probe, self._db, self.telemetry, tasks, self._wake, self._clock, self._hear_machine
+            )
             self._watches[host_id] = watch
             watch.start()
 

@@ -193,6 +193,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/hosts/{host_id}/gpus/{gpu}/return"): [Ask(path="/api/v1/hosts/local/gpus/{gpu}/return")],
     ("POST", "/api/v1/hosts/{host_id}/images"): [Ask({"image": "new:1"}, path="/api/v1/hosts/local/images")],
     ("GET", "/api/v1/hosts/{host_id}/disk"): [Ask(path="/api/v1/hosts/local/disk")],
+    ("GET", "/api/v1/resources"): [Ask()],
     ("GET", "/api/v1/hosts/{host_id}/telemetry"): [Ask(path="/api/v1/hosts/local/telemetry")],
     ("GET", "/api/v1/gpus"): [Ask()],
     ("GET", "/api/v1/cluster"): [Ask()],

@@ -134,7 +134,7 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(host.get_by_label("Utilisation of the GPUs of local over time")).to_be_visible()
     expect(host.locator("canvas")).to_be_visible()
     expect(host.get_by_test_id("legend")).to_contain_text("GPU 3")
-    host.get_by_label("What to draw").get_by_text("Power", exact=True).click()
+    host.get_by_label("What of the GPUs to draw").get_by_text("Power", exact=True).click()
     expect(host.get_by_label("Power of the GPUs of local over time")).to_be_visible()
     host.get_by_text("7 d", exact=True).click()
     page.reload()  # the address is that of what was shown
@@ -147,6 +147,27 @@ def test_what_the_gpus_of_a_host_and_of_a_job_did_is_drawn(service: Service, pag
     expect(utilisation.locator("canvas")).to_be_visible()
     expect(utilisation.get_by_test_id("legend")).to_contain_text("GPU 1")
     expect(page.get_by_label("GPU memory", exact=True).locator("canvas")).to_be_visible()
+    assert_clean(watch)
+
+
+def test_what_a_host_and_the_containers_of_a_job_take_is_drawn(service: Service, page: Page) -> None:
+    job = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=1)
+    service.wait(job, "running")
+    watch = open_page(page, service, "/ui/hosts?history=local&metric=host_memory")
+    host = page.get_by_label("Host local")
+    load = host.get_by_label("Load of local")
+    expect(load.locator("[data-metric=cpus]")).to_have_text(re.compile(r"^\d+\.\d of \d+$"), timeout=40_000)
+    expect(load.locator("[data-metric=memory]")).to_have_text(re.compile(r"^[\d.]+ \wiB of [\d.]+ \wiB$"))
+    expect(load.locator("[data-metric=disk]")).to_have_text(re.compile(r"^[\d.]+ \wiB of [\d.]+ \wiB$"))
+    expect(host.get_by_label("Memory of local over time")).to_be_visible()
+    host.get_by_label("What of the host to draw").get_by_text("Host CPU", exact=True).click()
+    expect(host.get_by_label("Processors of local over time")).to_be_visible()
+
+    visit(page, f"{service.url}/ui/jobs/{job}?tab=training")
+    for name in ("Processors", "Memory", "Disk"):
+        expect(page.get_by_label(name, exact=True).locator("canvas")).to_be_visible(timeout=40_000)
+    expect(page.get_by_label("Memory", exact=True)).to_contain_text(re.compile(r"The most seen at once is [\d.]+ \wiB"))
+    expect(page.get_by_label("Network", exact=True)).to_contain_text("Local processes have no network of their own")
     assert_clean(watch)
 
 

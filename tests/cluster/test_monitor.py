@@ -11,6 +11,7 @@ from clusters import FakeCluster, spec, wait_for
 from gpu_probes.memory import FakeProbe
 from sqlalchemy import select
 
+from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuInfo, GpuProcess
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
@@ -61,6 +62,17 @@ def test_a_remote_hosts_gpus_come_from_its_probe_and_go_with_the_host(tmp_path: 
         assert holds(c, job) == ["GPU-far-0", "GPU-far-1"]
         c.cluster.fleet.remove("far", force=True)
         wait_for(lambda: probe.closed and probe.removed, what="the probe to be taken off the host")
+
+
+def test_a_probe_tells_how_busy_its_host_is(tmp_path: Path) -> None:
+    probe = FakeProbe(2, prefix="GPU-far")
+    probe.machine = MachineCounters(64, 10.0, 3, 4, 5, 6)
+    far = FakeRuntime("far")
+    far.resources.of_machine = None  # it can't be seen from here
+    with FakeCluster(tmp_path, gpus=0, others={"far": far}, other_probes={"far": probe}) as c:
+        c.add("far", gpus=None)
+        reading = wait_for(lambda: c.cluster.resources.host("far"))
+        assert reading.counters == probe.machine
 
 
 def test_a_gpu_that_others_use_is_left_alone_until_they_are_gone(tmp_path: Path) -> None:

@@ -134,6 +134,10 @@ def test_a_container_tells_of_the_hosts_gpus_and_is_set_up_with_no_more_than_it_
     sample = take(readings, Sample)
     assert [gpu.utilization for gpu in sample.gpus] == [10.0 * (index + 1) for index in range(8)]
     assert abs(sample.at - time.time()) < 5
+    assert sample.machine is not None
+    assert sample.machine.cpus == os.cpu_count()
+    assert 0 < sample.machine.memory_bytes < sample.machine.memory_total
+    assert 0 < sample.machine.disk_bytes <= sample.machine.disk_total
     [container] = probes.containers()
     details = probes.engine.api.inspect_container(container["Id"])
     assert details["Config"]["Labels"][LABEL_PROBE] == probe_version()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, TaskResumed, TaskStarted
@@ -23,7 +24,18 @@ SETTLE_S = 3.0
 TaskFinding = TaskStarted | TaskPaused | TaskResumed | TaskEnded
 
 
+class MemorySeen(NamedTuple):
+    """Of a task, in bytes, as far as it was looked at."""
+
+    peak: int
+    limit: int | None
+
+
 def nobody_looks(host_id: str) -> float | None:
+    return None
+
+
+def nobody_measures(task_id: str) -> MemorySeen | None:
     return None
 
 
@@ -47,6 +59,8 @@ class Evidence:
     """Unhealthy GPUs, and what is wrong with them."""
     looked_at: Callable[[str], float | None] = nobody_looks
     """Host -> when its GPUs were last looked at; None: nobody does."""
+    memory_of: Callable[[str], MemorySeen | None] = nobody_measures
+    """Task -> the most memory that it was seen with, and what it may have."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Ev
     match seen.state:
         case TaskState.EXITED:
             outcome = Reason.COMPLETED if seen.exit_code == 0 else Reason.COMMAND_FAILED
-            error = seen.error or (OUT_OF_MEMORY if seen.oom_killed else "")
+            error = seen.error or (_out_of_memory(evidence.memory_of(task.id)) if seen.oom_killed else "")
             return TaskEnded(task, outcome, seen.exit_code, error, seen.started_at, seen.finished_at, seen.image)
         case TaskState.LOST:
             return TaskEnded(task, Reason.LOST, None, seen.error, seen.started_at, seen.finished_at, seen.image)
@@ -92,6 +106,19 @@ def _seen(task: Task, seen: ObservedTask, observation: Observation, evidence: Ev
             return TaskResumed(task, observation.at) if task.paused_at is not None and not seen.paused else None
         case TaskState.CREATED:
             return _refused(task, evidence)
+
+
+def _out_of_memory(seen: MemorySeen | None) -> str:
+    if seen is None or seen.limit is None:
+        return OUT_OF_MEMORY
+    return (
+        f"it ran out of memory and was killed: its limit is {_size(seen.limit)} (the key `memory`); the most that it "
+        f"was seen with is {_size(seen.peak)}, by a look every ten seconds"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.0f} MiB"
 
 
 def _unseen(task: Task, observation: Observation, evidence: Evidence) -> TaskFinding | None:

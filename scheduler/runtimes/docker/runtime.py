@@ -35,6 +35,7 @@ from schedulearn.scheduler.runtimes.docker.storage.stray_files import stray_file
 from schedulearn.scheduler.runtimes.docker.survey import survey
 from schedulearn.scheduler.runtimes.log_store import DEFAULT_CAP, LogStore
 from schedulearn.scheduler.runtimes.pinning import check_task
+from schedulearn.scheduler.runtimes.resources.docker import DockerResources
 from schedulearn.scheduler.runtimes.terminals.docker import DockerTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
 
@@ -82,6 +83,7 @@ class DockerRuntime:
         self.outputs = JobVolumes(self._engine, docker_volumes.OUTPUTS, LABEL, cluster_id)
         self.terminals = DockerTerminals(self._engine, self._find, f"{LABEL}={cluster_id}")
         self.data = DataVolumes(self._engine, LABEL, cluster_id)
+        self.resources = DockerResources(self._engine, data_dir)
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._followers: dict[str, Follower] = {}

@@ -35,6 +35,7 @@ from schedulearn.scheduler.runtimes.process.keeper import BUSY, RUNS
 from schedulearn.scheduler.runtimes.process.layers import Layers
 from schedulearn.scheduler.runtimes.process.shared_data import DataOnDisk
 from schedulearn.scheduler.runtimes.process.watch import ProcessWatch, read_identity
+from schedulearn.scheduler.runtimes.resources.process import LocalResources
 from schedulearn.scheduler.runtimes.sdk import unpack_sdk
 from schedulearn.scheduler.runtimes.terminals.process import LocalTerminals
 from schedulearn.scheduler.runtimes.workspace import check_code
@@ -79,6 +80,7 @@ class ProcessRuntime:
         self._layers = Layers(data_dir.absolute() / "layers")
         self.images = Environments(self._tasks, environments or {}, self._layers)
         self.terminals = LocalTerminals(self._running_directory, self._processes_of)
+        self.resources = LocalResources(self._running_keeper, data_dir)
         self._watch = ProcessWatch(lambda: (self._directory(name) for name in self._names()))
         self._tasks.mkdir(parents=True, exist_ok=True)
         self._log_store.root.mkdir(parents=True, exist_ok=True)
@@ -355,6 +357,13 @@ class ProcessRuntime:
 
     def _family(self, task_id: str, command: procfs.Identity) -> list[procfs.Identity]:
         return procfs.find_family(command, f"{MARK}={self._directory(task_id)}".encode())
+
+    def _running_keeper(self, task_id: str) -> procfs.Identity | None:
+        """The keeper of a task whose command runs now."""
+        if self._command(task_id) is None:
+            return None
+        keeper = read_identity(self._directory(task_id) / "keeper.json")
+        return keeper if keeper is not None and procfs.is_alive(keeper) else None
 
     def _running_directory(self, task_id: str) -> Path | None:
         command = self._command(task_id)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import GpuInfo, GpuReading, Inventory, Reading, Sample
 from schedulearn.scheduler.errors import RuntimeFault
 
@@ -24,6 +25,7 @@ class FakeProbe:
         self.interval_s = interval_s
         self.closed = self.removed = False
         self.fault: str = ""
+        self.machine: MachineCounters | None = None
         self.renewals = 0
         self._poke: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -45,7 +47,7 @@ class FakeProbe:
             if inventory != told:
                 told = inventory
                 yield inventory
-            yield Sample(time.time(), tuple(self._reading(gpu.uuid) for gpu in inventory.gpus))
+            yield Sample(time.time(), tuple(self._reading(gpu.uuid) for gpu in inventory.gpus), self.machine)
             try:
                 self._poke.get(timeout=self.interval_s)
                 return

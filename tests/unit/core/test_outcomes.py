@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.outcomes.findings import (
     TaskStarted,
 )
 from schedulearn.scheduler.core.outcomes.observations import Observation, Outage, Refusal, through_outages
-from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence
+from schedulearn.scheduler.core.outcomes.task_outcomes import OUT_OF_MEMORY, Evidence, MemorySeen
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
@@ -103,6 +103,25 @@ def test_an_elastic_job_that_took_too_much_memory_is_not_tried_again() -> None:
     task = task_record()
     seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
     assert reasons(look(job_record(elastic=True), [task], [seen])) == [Reason.COMMAND_FAILED]
+
+
+def test_a_job_killed_for_its_memory_says_what_it_had_and_may_have() -> None:
+    task = task_record()
+    seen = observed(task.id, TaskState.EXITED, exit_code=KILLED, oom_killed=True)
+
+    def said(memory: MemorySeen | None) -> str:
+        evidence = Evidence(NOW, 0.0, {"h1": Observation([seen], NOW, asked_at=1.0)}, memory_of={task.id: memory}.get)
+        job = job_record()
+        [ended, *_] = outcomes_of({job.id: job}, [task], {job.id: []}, evidence).findings
+        assert isinstance(ended, TaskEnded)
+        return ended.error
+
+    assert said(MemorySeen(700 << 20, 1 << 30)) == (
+        "it ran out of memory and was killed: its limit is 1.0 GiB (the key `memory`); the most that it was seen "
+        "with is 700 MiB, by a look every ten seconds"
+    )
+    for unknown in (None, MemorySeen(5, None)):
+        assert said(unknown) == OUT_OF_MEMORY
 
 
 def test_a_container_that_vanished_is_started_again_but_not_for_ever() -> None:

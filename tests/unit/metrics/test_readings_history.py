@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
+from schedulearn.metrics.probe import sampling
+from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.metrics.probe.readings import (
     GpuInfo,
     GpuLink,
@@ -95,7 +99,31 @@ SAMPLE = Sample(
         GpuReading("MIG-b", processes=(GpuProcess(7, "x", None, "c" * 64, "t", 0),)),
         GpuReading("GPU-c"),
     ),
+    MachineCounters(64, 1234.5, 1, 1 << 40, 0, 1 << 50),
 )
+
+
+class Still:
+    """A reader of which nothing changes."""
+
+    def inventory(self) -> Inventory:
+        return INVENTORY
+
+    def sample(self) -> Sample:
+        return Sample(1.0)
+
+
+def test_one_sample_in_ten_seconds_tells_of_the_machine() -> None:
+    now = [0.0]
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    assert SAMPLE.machine is not None
+    told = SAMPLE.machine
+    found = sampling.readings(Still(), wait, lambda: now[0], lambda: told)
+    samples = [reading for reading in islice(found, 26) if isinstance(reading, Sample)]
+    assert [index for index, sample in enumerate(samples) if sample.machine == told] == [0, 10, 20]
 
 
 @pytest.mark.parametrize("reading", [INVENTORY, SAMPLE, Inventory(problem="no driver"), Sample(1.0)])
@@ -110,7 +138,7 @@ def test_a_line_says_all_of_a_reading(reading: Inventory | Sample) -> None:
     "line",
     [
         "", "[]", "3", "{", '{"gpus": 3}', '{"at": NaN}', '{"at": 1e999}', '{"at": 1e39}', '{"at": "1"}',
-        '{"at": 1, "gpus": [3]}',
+        '{"at": 1, "gpus": [3]}', '{"at": 1, "machine": 3}', '{"at": 1, "machine": {"cpus": 1.5}}',
         '{"at": 1, "gpus": [{"uuid": "x"}]}', '{"at": 1, "gpus": [{"uuid": "GPU-1", "utilization": "9"}]}',
         '{"at": 1, "gpus": [{"uuid": "GPU-1", "ecc_errors": 1.5}]}', '{"schedulearn_probe": 2}',
         '{"schedulearn_probe": 1, "version": 3}', '{"schedulearn_probe": 1, "gpus": [{"uuid": "GPU-1"}]}',

@@ -586,7 +586,7 @@ export interface paths {
         };
         /**
          * Host Telemetry
-         * @description The GPUs of a host.
+         * @description The GPUs of a host, and what was taken of its processors, memory and disk.
          */
         get: operations["host_telemetry_api_v1_hosts__host_id__telemetry_get"];
         put?: never;
@@ -898,7 +898,7 @@ export interface paths {
         };
         /**
          * Job Telemetry
-         * @description The GPUs that a job held, each while it held it.
+         * @description The GPUs that a job held, each while it held it, and what its containers took beside them.
          */
         get: operations["job_telemetry_api_v1_jobs__job_id__telemetry_get"];
         put?: never;
@@ -1096,6 +1096,26 @@ export interface paths {
          *     for `hold` seconds at most: to the first worker of another generation, to a new one of where the others meet.
          */
         post: operations["membership_api_v1_reports_membership_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Running Tasks
+         * @description What each running container takes now: looked at every ten seconds.
+         */
+        get: operations["running_tasks_api_v1_resources_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2821,6 +2841,8 @@ export interface components {
             problems: components["schemas"]["HostProblemOut"][];
             /** Reachable */
             reachable: boolean;
+            /** @description what is taken of it now; null: it does not answer, or this can't be told from here */
+            resources: components["schemas"]["HostResourcesOut"] | null;
             /** Runtime */
             runtime: string;
             /**
@@ -2840,6 +2862,33 @@ export interface components {
             code: string;
             /** Message */
             message: string;
+        };
+        /**
+         * HostResourcesOut
+         * @description What is taken of a host now, by jobs and by all else.
+         */
+        HostResourcesOut: {
+            /**
+             * Cpus
+             * @description cores that are busy; null at the first look
+             */
+            cpus: number | null;
+            /** Cpus Total */
+            cpus_total: number;
+            /**
+             * Disk Bytes
+             * @description in use, on the disk of the service's data, or of its Docker Engine's
+             */
+            disk_bytes: number;
+            /** Disk Total */
+            disk_total: number;
+            /**
+             * Memory Bytes
+             * @description in use: what could not be given to a new program at once
+             */
+            memory_bytes: number;
+            /** Memory Total */
+            memory_total: number;
         };
         /**
          * HostSpec
@@ -4356,6 +4405,66 @@ export interface components {
             progress?: components["schemas"]["ProgressIn"] | null;
         };
         /**
+         * ResourceSeries
+         * @description What one container, or a host, took over time.
+         */
+        ResourceSeries: {
+            /**
+             * Attempt
+             * @description null for a host, like `rank`
+             */
+            attempt: number | null;
+            /**
+             * Cpus Limit
+             * @description cores that it may use; null: no bound that is known
+             */
+            cpus_limit: number | null;
+            /** Disk Limit */
+            disk_limit: number | null;
+            /** Host */
+            host: string;
+            /** Memory Limit */
+            memory_limit: number | null;
+            /**
+             * Memory Peak
+             * @description the most that it was seen with, of a task
+             */
+            memory_peak: number | null;
+            /**
+             * Name
+             * @description id of the task, or of the host
+             */
+            name: string;
+            /**
+             * Points
+             * @description [seconds since the epoch, then the `metrics`], oldest first; null: it was not measured
+             */
+            points: (number | null)[][];
+            /** Rank */
+            rank: number | null;
+        };
+        /**
+         * ResourcesOut
+         * @description At most some 600 points a series: looks where those are still in memory, else averages over minutes or longer.
+         */
+        ResourcesOut: {
+            /**
+             * Metrics
+             * @description cpus (cores that are busy), memory_bytes; of tasks network_in, network_out, disk_read and disk_written (bytes a second); of hosts disk_bytes (in use)
+             */
+            metrics: string[];
+            /**
+             * Series
+             * @description of a job its newest containers, at most 64
+             */
+            series: components["schemas"]["ResourceSeries"][];
+            /**
+             * Step S
+             * @description what a point stands for; 10: single looks
+             */
+            step_s: number;
+        };
+        /**
          * Role
          * @description What somebody may do. Each may do all that those after it may.
          * @enum {string}
@@ -4752,6 +4861,11 @@ export interface components {
              * @description what it ran: by digest where it is from a registry, else by id; empty: not known
              */
             image: string;
+            /**
+             * Memory Peak
+             * @description the most memory, in bytes, that it was seen with: looked at every ten seconds; null: not measured
+             */
+            memory_peak: number | null;
             /** Outcome */
             outcome: string;
             /** Rank */
@@ -4760,6 +4874,45 @@ export interface components {
             started_at: string | null;
             /** State */
             state: string;
+        };
+        /**
+         * TaskResourcesOut
+         * @description What one running container of a job takes now. Null: its engine does not tell, or did so only once yet.
+         */
+        TaskResourcesOut: {
+            /** Attempt */
+            attempt: number;
+            /**
+             * Cpus
+             * @description cores that are busy for it
+             */
+            cpus: number | null;
+            /** Disk Read */
+            disk_read: number | null;
+            /** Disk Written */
+            disk_written: number | null;
+            /** Host */
+            host: string;
+            /** Job */
+            job: string;
+            /** Memory Bytes */
+            memory_bytes: number;
+            /**
+             * Memory Limit
+             * @description at which its engine kills it; that of the host where it has none
+             */
+            memory_limit: number | null;
+            /**
+             * Network In
+             * @description bytes a second, like what follows
+             */
+            network_in: number | null;
+            /** Network Out */
+            network_out: number | null;
+            /** Rank */
+            rank: number;
+            /** Task */
+            task: string;
         };
         /**
          * TelemetryOut
@@ -4773,6 +4926,8 @@ export interface components {
              * @description utilization (per cent), memory_bytes (used), temperature (Celsius), power_w
              */
             metrics: string[];
+            /** @description processors, memory, network and disk, of a job's containers or a host */
+            resources: components["schemas"]["ResourcesOut"];
             /** Since */
             since: string;
             /**
@@ -8559,6 +8714,35 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    running_tasks_api_v1_resources_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskResourcesOut"][];
                 };
             };
             /** @description Default Response */

@@ -32,6 +32,7 @@ export type Timeline = Schemas["TimelineOut"];
 export type Span = Schemas["SpanOut"];
 export type Expected = Schemas["ExpectedOut"];
 export type Telemetry = Schemas["TelemetryOut"];
+export type Resources = Schemas["ResourcesOut"];
 export type Webhook = Schemas["WebhookOut"];
 export type WebhookSpec = Schemas["WebhookSpec"];
 export type Delivery = Schemas["DeliveryOut"];

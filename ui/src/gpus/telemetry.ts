@@ -25,26 +25,39 @@ export interface Lines {
   data: [number[], ...(number | null)[][]];
 }
 
-/**
- * One metric of several GPUs over time, on one axis: hosts do not tell at the same moments, so their points are averaged
- * over equal steps. Empty if nothing was measured.
- */
+/** What was measured of one thing: [epoch seconds, values...]. */
+export interface Measured {
+  name: string;
+  points: readonly (readonly (number | null)[])[];
+}
+
+/** One metric of several GPUs over time, on one axis. Empty if nothing was measured. */
 export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s">, metric: Metric): Lines {
-  const step = Math.max(SECONDS_A_POINT, telemetry.step_s);
+  const several = new Set(telemetry.gpus.map((gpu) => gpu.host)).size > 1;
+  const named = telemetry.gpus.map(({ index, host, points }) => ({
+    name: `GPU ${index}${several ? ` of ${host}` : ""}`,
+    points,
+  }));
   const column = telemetry.metrics.indexOf(metric) + 1;
-  const { gpus } = telemetry;
+  return overlaid(named, column, METRICS[metric].unit, telemetry.step_s);
+}
+
+/** One column of several things on one axis: hosts do not tell at the same moments, so their points are averaged over
+ * equal steps. */
+export function overlaid(measured: readonly Measured[], column: number, unit: number, stepS: number): Lines {
+  const step = Math.max(SECONDS_A_POINT, stepS);
   const sums = new Map<number, { sum: number[]; count: number[] }>();
-  for (const [index, gpu] of gpus.entries()) {
-    for (const point of gpu.points) {
+  for (const [index, { points }] of measured.entries()) {
+    for (const point of points) {
       const value = point[column];
       if (point[0] == null || value == null) continue;
       const at = Math.floor(point[0] / step) * step;
       let cell = sums.get(at);
       if (!cell) {
-        cell = { sum: new Array(gpus.length).fill(0), count: new Array(gpus.length).fill(0) };
+        cell = { sum: new Array(measured.length).fill(0), count: new Array(measured.length).fill(0) };
         sums.set(at, cell);
       }
-      cell.sum[index] = (cell.sum[index] ?? 0) + value / METRICS[metric].unit;
+      cell.sum[index] = (cell.sum[index] ?? 0) + value / unit;
       cell.count[index] = (cell.count[index] ?? 0) + 1;
     }
   }
@@ -55,10 +68,8 @@ export function linesOf(telemetry: Pick<Telemetry, "gpus" | "metrics" | "step_s"
       ...sum.map((each, index) => (count[index] ? each / count[index] : null)),
     ]);
   const longest = 2.5 * step;
-  if (gpus.length <= MOST_LINES) {
-    const several = new Set(gpus.map((gpu) => gpu.host)).size > 1;
-    const names = gpus.map((gpu) => `GPU ${gpu.index}${several ? ` of ${gpu.host}` : ""}`);
-    return { names, data: columnsWithGaps(rows, longest, gpus.length) };
+  if (measured.length <= MOST_LINES) {
+    return { names: measured.map(({ name }) => name), data: columnsWithGaps(rows, longest, measured.length) };
   }
   const together = rows.map(([at, ...values]) => {
     const known = values.filter((value) => value != null);
@@ -78,8 +89,18 @@ export function binned(
   seconds: number,
   bins: number,
 ): (number | null)[] {
-  const column = telemetry.metrics.indexOf(metric) + 1;
   const points = telemetry.gpus.find((each) => each.index === gpu)?.points ?? [];
+  return binnedPoints(points, telemetry.metrics.indexOf(metric) + 1, until, seconds, bins);
+}
+
+/** One column of points in `bins` equal parts of the time up to `until`, as `binned`. */
+export function binnedPoints(
+  points: Measured["points"],
+  column: number,
+  until: number,
+  seconds: number,
+  bins: number,
+): (number | null)[] {
   const sums = Array.from({ length: bins }, () => ({ sum: 0, count: 0 }));
   for (const point of points) {
     const [at, value] = [point[0], point[column]];

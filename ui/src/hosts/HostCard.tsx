@@ -12,6 +12,7 @@ import { parts } from "../shell/screens";
 import { GpuRows } from "./GpuRows";
 import { HostActions } from "./HostActions";
 import classes from "./HostCard.module.css";
+import { HostResources } from "./HostResources";
 
 const HostHistory = parts.hostHistory.Component;
 
@@ -54,11 +55,9 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
           </span>
         ))}
         <Group gap={8} ml="auto">
-          {host.gpus.length > 0 && (
-            <Button size="xs" variant="default" aria-expanded={open} onClick={() => onToggle(host.id)}>
-              {open ? "Hide history" : "History"}
-            </Button>
-          )}
+          <Button size="xs" variant="default" aria-expanded={open} onClick={() => onToggle(host.id)}>
+            {open ? "Hide history" : "History"}
+          </Button>
           <HostActions host={host} />
         </Group>
       </div>
@@ -111,9 +110,10 @@ export const HostCard = memo(function HostCard({ host, names, open, onToggle }: 
           simulated ones instead: schedulearn hosts add --simulate-gpus N.
         </p>
       )}
+      <HostResources host={host} seen={inViewport} />
       {open && (
         <Part what="history" fallback={<Loading />}>
-          <HostHistory host={host.id} />
+          <HostHistory host={host.id} gpus={host.gpus.length > 0} />
         </Part>
       )}
       {host.gpus.length > 0 && <GpuRows host={host} names={names} dark={dark} seen={inViewport} />}

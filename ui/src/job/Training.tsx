@@ -13,7 +13,7 @@ import { useNow } from "../format/useNow";
 import { isOver } from "../jobs/states";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
-import { JobGpus } from "./JobGpus";
+import { JobResources } from "./JobResources";
 import { Panel } from "./Panel";
 import { StepTimes } from "./StepTimes";
 import classes from "./Training.module.css";
@@ -29,7 +29,7 @@ export default function Training({ job }: { job: JobDetail }) {
     <ChartGroup>
       <div className={classes.stack}>
         <Allocation job={job} />
-        <JobGpus job={job} />
+        <JobResources job={job} />
         {profile.reported_at === null ? (
           <p className={classes.note}>
             It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in

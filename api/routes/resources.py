@@ -1,0 +1,114 @@
+"""What running tasks take now, and what tasks and hosts took over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection
+
+from schedulearn.api.answers.resources import ResourceSeries, ResourcesOut, TaskResourcesOut
+from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.store.resources import minutes as store
+from schedulearn.scheduler.telemetry.resources import EVERY_S, KEPT_S
+
+router = APIRouter(prefix="/api/v1", tags=["telemetry"])
+MOST_SERIES = 64
+
+Points = list[list[float | None]]
+
+
+@router.get("/resources")
+def running_tasks(request: Request) -> list[TaskResourcesOut]:
+    """What each running container takes now: looked at every ten seconds."""
+    watch = cluster_of(request).resources
+    return [
+        TaskResourcesOut.of(task_id, reading)
+        for host_id in sorted(cluster_of(request).agents)
+        for task_id, reading in watch.tasks_of(host_id).items()
+    ]
+
+
+def of_host(cluster: Cluster, host_id: str, begin: float, end: float, now: float) -> ResourcesOut:
+    """What was taken of a host."""
+    step, points = 0, cluster.resources.host_points(host_id, begin, end) if _is_recent(begin, now) else []
+    shown: Points = [list(point) for point in points]
+    if not shown:
+        with cluster.db.read() as db:
+            step, shown = _averages(db, store.host_minutes, host_id, store.HOST_METRICS, begin, end)
+    reading = cluster.resources.host(host_id)
+    total = reading.counters if reading is not None else None
+    series = ResourceSeries(
+        name=host_id,
+        host=host_id,
+        attempt=None,
+        rank=None,
+        cpus_limit=total.cpus if total is not None else None,
+        memory_limit=total.memory_total if total is not None else None,
+        memory_peak=None,
+        disk_limit=total.disk_total if total is not None else None,
+        points=shown,
+    )
+    return ResourcesOut(step_s=step or int(EVERY_S), metrics=list(store.HOST_METRICS), series=[series])
+
+
+def of_tasks(
+    cluster: Cluster,
+    tasks: Sequence[Task],
+    bounds: tuple[float | None, int | None],
+    begin: float,
+    end: float,
+    now: float,
+) -> ResourcesOut:
+    """What a job's tasks took. `bounds`: of processors and memory, of each of them."""
+    newest = list(tasks)[-MOST_SERIES:]
+    step = 0
+    found: dict[str, Points] = {}
+    if _is_recent(begin, now):
+        found = {
+            task.id: [list(each) for each in cluster.resources.task_points(task.id, begin, end)] for task in newest
+        }
+    if not any(found.values()):
+        with cluster.db.read() as db:
+            for task in newest:
+                step, found[task.id] = _averages(db, store.task_minutes, task.id, store.TASK_METRICS, begin, end)
+    series = [_series(cluster, task, bounds, found.get(task.id, [])) for task in newest]
+    return ResourcesOut(step_s=step or int(EVERY_S), metrics=list(store.TASK_METRICS), series=series)
+
+
+def _series(cluster: Cluster, task: Task, bounds: tuple[float | None, int | None], points: Points) -> ResourceSeries:
+    seen = cluster.resources.memory(task.id)
+    peaks = [peak for peak in (task.memory_peak, seen.peak if seen is not None else None) if peak is not None]
+    reading = cluster.resources.task(task.id)
+    cpus, memory = bounds
+    return ResourceSeries(
+        name=task.id,
+        host=task.host_id,
+        attempt=task.attempt,
+        rank=task.rank,
+        cpus_limit=cpus,
+        memory_limit=reading.counters.memory_limit if memory is None and reading is not None else memory,
+        memory_peak=max(peaks, default=None),
+        disk_limit=None,
+        points=points,
+    )
+
+
+def _is_recent(begin: float, now: float) -> bool:
+    """Whether all of it is in memory."""
+    return begin >= now - KEPT_S - 60
+
+
+def _averages(
+    db: Connection,
+    minutes: Callable[[Connection, str, int, int], tuple[int, list[Row[Any]]]],
+    name: str,
+    metrics: Sequence[str],
+    begin: float,
+    end: float,
+) -> tuple[int, Points]:
+    step, rows = minutes(db, name, int(begin // 60), int(-(-end // 60)))
+    return 60 * step, [[row.minute * 60.0, *(getattr(row, metric) for metric in metrics)] for row in rows]

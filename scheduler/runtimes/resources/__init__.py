@@ -1,0 +1,1 @@
+"""What running tasks and hosts take of processors, memory, network and disk."""

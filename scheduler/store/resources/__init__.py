@@ -1,0 +1,1 @@
+"""What tasks and hosts took, minute by minute."""

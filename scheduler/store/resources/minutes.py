@@ -1,0 +1,148 @@
+"""What tasks and hosts took of processors, memory, network and disk: averages by the minute, kept as long as those of
+GPUs, and the most memory that a task was seen with.
+
+Every function takes the connection of its caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ForeignKey, Integer, Row, bindparam, delete, func, insert, select, text, update
+from sqlalchemy.engine import Connection
+from sqlmodel import Field, SQLModel, col
+
+from schedulearn.scheduler.store.gpus import MAX_POINTS
+from schedulearn.scheduler.store.models import Host, Task
+
+
+class TaskMinute(SQLModel, table=True):
+    """Averages of one task over one minute; None: its engine does not tell."""
+
+    __tablename__ = "task_minute"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    task_seq: int = Field(
+        sa_column=Column(Integer, ForeignKey("task.seq", ondelete="CASCADE"), primary_key=True, autoincrement=False)
+    )
+    minute: int = Field(primary_key=True)
+    """Minutes since the epoch."""
+    cpus: float | None = None
+    """Cores that were busy for it."""
+    memory_bytes: float | None = None
+    network_in: float | None = None
+    """This and what follows: bytes a second."""
+    network_out: float | None = None
+    disk_read: float | None = None
+    disk_written: float | None = None
+
+
+class HostMinute(SQLModel, table=True):
+    """Averages of one host over one minute."""
+
+    __tablename__ = "host_minute"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    host_id: str = Field(primary_key=True)
+    minute: int = Field(primary_key=True)
+    cpus: float | None = None
+    """Cores that were busy."""
+    memory_bytes: float | None = None
+    disk_bytes: float | None = None
+
+
+TASK_METRICS = ("cpus", "memory_bytes", "network_in", "network_out", "disk_read", "disk_written")
+HOST_METRICS = ("cpus", "memory_bytes", "disk_bytes")
+Averages = Mapping[str, Sequence[float | None]]
+"""Task or host -> its averages in the order of `TASK_METRICS` or `HOST_METRICS`."""
+
+_SOME = 500  # parameters of one statement
+
+
+def add_minute(db: Connection, minute: int, tasks: Averages, hosts: Averages) -> None:
+    """What is there already stays; tasks and hosts that were deleted meanwhile are left out."""
+    seqs = _seqs(db, list(tasks))
+    rows = [
+        {"task_seq": seqs[task_id], "minute": minute, **dict(zip(TASK_METRICS, values, strict=True))}
+        for task_id, values in tasks.items()
+        if task_id in seqs
+    ]
+    there = set(db.execute(select(col(Host.id))).scalars())
+    host_rows = [
+        {"host_id": host_id, "minute": minute, **dict(zip(HOST_METRICS, values, strict=True))}
+        for host_id, values in hosts.items()
+        if host_id in there
+    ]
+    for table, found in ((TaskMinute, rows), (HostMinute, host_rows)):
+        if found:
+            db.execute(insert(table).prefix_with("OR IGNORE", dialect="sqlite"), found)
+
+
+def note_peaks(db: Connection, peaks: Mapping[str, int]) -> None:
+    """Task -> the most memory that it was seen with."""
+    if peaks:
+        change = (
+            update(Task)
+            .where(col(Task.id) == bindparam("of_task"))
+            .values(memory_peak=func.max(func.coalesce(col(Task.memory_peak), 0), bindparam("peak")))
+        )
+        db.execute(change, [{"of_task": task_id, "peak": peak} for task_id, peak in peaks.items()])
+
+
+def drop_minutes(db: Connection, before: int) -> None:
+    """Forgets minutes before this one."""
+    # By task, since that is what the table is sorted by: no scan of all of it.
+    for seq in db.execute(_TASKS_WITH_MINUTES).scalars().all():
+        db.execute(delete(TaskMinute).where(col(TaskMinute.task_seq) == seq, col(TaskMinute.minute) < before))
+    for host_id in db.execute(select(col(Host.id))).scalars().all():
+        db.execute(delete(HostMinute).where(col(HostMinute.host_id) == host_id, col(HostMinute.minute) < before))
+
+
+def task_minutes(db: Connection, task_id: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
+    """As `gpus.minutes`, of one task."""
+    seq = select(col(Task.seq)).where(col(Task.id) == task_id).scalar_subquery()
+    return _minutes(db, TaskMinute, col(TaskMinute.task_seq) == seq, TASK_METRICS, since, until)
+
+
+def host_minutes(db: Connection, host_id: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:
+    """As `gpus.minutes`, of one host."""
+    return _minutes(db, HostMinute, col(HostMinute.host_id) == host_id, HOST_METRICS, since, until)
+
+
+def forget_host(db: Connection, host_id: str) -> None:
+    db.execute(delete(HostMinute).where(col(HostMinute.host_id) == host_id))
+
+
+def _minutes(
+    db: Connection, table: type[TaskMinute] | type[HostMinute], which: Any, names: Sequence[str], since: int, until: int
+) -> tuple[int, list[Row[Any]]]:
+    step = max(1, -(-(until - since) // MAX_POINTS))
+    minute = col(table.minute)
+    first = func.min(minute)
+    query = (
+        select(first.label("minute"), *(func.avg(col(getattr(table, name))).label(name) for name in names))
+        .where(which, minute >= since, minute < until)
+        .group_by(minute // step)
+        .order_by(first)
+    )
+    return step, list(db.execute(query))
+
+
+def _seqs(db: Connection, task_ids: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for begin in range(0, len(task_ids), _SOME):
+        some = task_ids[begin : begin + _SOME]
+        rows = db.execute(select(col(Task.id), col(Task.seq)).where(col(Task.id).in_(some)))
+        found |= {row.id: row.seq for row in rows}
+    return found
+
+
+_TASKS_WITH_MINUTES = text(
+    """WITH RECURSIVE kept(seq) AS (
+         SELECT min(task_seq) FROM task_minute
+         UNION ALL
+         SELECT (SELECT min(task_seq) FROM task_minute WHERE task_seq > kept.seq) FROM kept WHERE kept.seq IS NOT NULL
+       ) SELECT seq FROM kept WHERE seq IS NOT NULL"""
+)
+"""From one to the next along the key, past all minutes of each."""

@@ -1,0 +1,327 @@
+"""What running tasks and hosts take of processors, memory, network and disk: looked at every ten seconds, the last
+minutes in memory, averages by the minute in the database.
+
+A look at a host runs in one of a few threads, and one that is not done keeps only its own host from being looked at
+again: nothing waits for an engine. Without running tasks a look costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from sqlalchemy.engine import Connection
+
+from schedulearn.metrics.probe.machine import MachineCounters
+from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.core.outcomes.task_outcomes import MemorySeen
+from schedulearn.scheduler.core.task import ObservedTask, TaskState
+from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.scheduler.runtimes.resources.contract import Resources, TaskCounters
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.resources import minutes as store
+from schedulearn.scheduler.telemetry.ring import Ring, mean, shown
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+KEPT_S = 600.0
+"""So much is in memory."""
+STALE_S = 3 * EVERY_S
+"""Older readings say nothing of now."""
+MOST_TASKS = 100
+"""Of one host in one look; of more than these, all come in turn."""
+_LOOKS = 4  # at a time
+_SIZE = int(KEPT_S / EVERY_S) + 12
+_DROP_EVERY = 60  # minutes
+
+
+@dataclass(frozen=True)
+class WatchedHost:
+    """A host that answers, and its tasks."""
+
+    resources: Resources
+    tasks: Sequence[ObservedTask] = ()
+
+
+@dataclass(frozen=True)
+class TaskReading:
+    """What a task takes now, in the order of `TASK_METRICS`, and all that it took up to now."""
+
+    host_id: str
+    values: tuple[float | None, ...]
+    counters: TaskCounters
+
+
+@dataclass(frozen=True)
+class HostReading:
+    """What a host's own programs and all tasks take of it now. `cpus` busy: None at the first look."""
+
+    cpus: float | None
+    counters: MachineCounters
+
+
+@dataclass
+class _TaskSeries:
+    host_id: str
+    ring: Ring
+    last: TaskCounters | None = None
+    looked_at: float = 0.0
+    """By the monotonic clock."""
+    at: float = 0.0
+    values: tuple[float | None, ...] = ()
+    peak: int = 0
+    noted: int = 0
+    """The peak that the database has."""
+
+
+@dataclass
+class _HostSeries:
+    ring: Ring = field(default_factory=lambda: Ring(_SIZE, len(store.HOST_METRICS)))
+    last: MachineCounters | None = None
+    looked_at: float = 0.0
+    at: float = 0.0
+    cpus: float | None = None
+    is_seen: bool = False
+    """By us, not told by its probe."""
+
+
+class ResourceWatch:
+    """`hosts`: those that answer now. Thread-safe."""
+
+    def __init__(
+        self,
+        db: Database,
+        hosts: Callable[[], Mapping[str, WatchedHost]],
+        *,
+        keep_days: float,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db = db
+        self._hosts = hosts
+        self._keep_minutes = int(keep_days * 24 * 60)
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._began = clock()
+        self._tasks: dict[str, _TaskSeries] = {}
+        self._machines: dict[str, _HostSeries] = {}
+        self._under_way: set[str] = set()
+        self._turns: dict[str, int] = {}
+        """Host -> where the next look at its tasks begins."""
+        self._minute = int(clock() // 60)
+        self._pool = ThreadPoolExecutor(_LOOKS, "resources")
+        self._ticker = Background("resources", self._tick, trouble="what tasks take could not be looked at")
+
+    def start(self) -> None:
+        self._ticker.start()
+
+    def close(self) -> None:
+        self._ticker.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._ticker.close()
+        self._note_peaks()
+
+    def task(self, task_id: str) -> TaskReading | None:
+        """What a task took when it was last looked at; None if that was not in the last seconds."""
+        with self._lock:
+            series = self._tasks.get(task_id)
+            if series is None or series.last is None or self._clock() - series.at > STALE_S:
+                return None
+            return TaskReading(series.host_id, series.values, series.last)
+
+    def tasks_of(self, host_id: str) -> dict[str, TaskReading]:
+        """Task -> what it takes now, of all that run on this host."""
+        host = self._hosts().get(host_id)
+        ids = sorted(_running(host)) if host is not None else []
+        return {task_id: reading for task_id in ids if (reading := self.task(task_id)) is not None}
+
+    def host(self, host_id: str) -> HostReading | None:
+        """What is taken of a host now; None if that was not seen in the last seconds."""
+        with self._lock:
+            series = self._machines.get(host_id)
+            if series is None or series.last is None or self._clock() - series.at > STALE_S:
+                return None
+            return HostReading(series.cpus, series.last)
+
+    def memory(self, task_id: str) -> MemorySeen | None:
+        """The most memory that a task was seen with of late, and what it may have; None: it was not measured."""
+        with self._lock:
+            series = self._tasks.get(task_id)
+            if series is None or series.last is None:
+                return None
+            return MemorySeen(series.peak, series.last.memory_limit)
+
+    def task_points(self, task_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
+        """(seconds since the epoch, then `TASK_METRICS`) of what is in memory of this time, oldest first."""
+        with self._lock:
+            series = self._tasks.get(task_id)
+            rows = series.ring.rows(since, until) if series is not None else []
+        return [_point(row) for row in rows]
+
+    def host_points(self, host_id: str, since: float, until: float) -> list[tuple[float | None, ...]]:
+        """As `task_points`, with `HOST_METRICS`."""
+        with self._lock:
+            machine = self._machines.get(host_id)
+            rows = machine.ring.rows(since, until) if machine is not None else []
+        return [_point(row) for row in rows]
+
+    def hear_machine(self, host_id: str, found: MachineCounters) -> None:
+        """A host's probe tells of it: left out where we see the host ourselves, with the disk of our data."""
+        with self._lock:
+            series = self._machines.get(host_id)
+            known = series is not None and series.is_seen
+        if not known:
+            self._take_machine(host_id, found, is_seen=False)
+
+    def _take_machine(self, host_id: str, found: MachineCounters, *, is_seen: bool) -> None:
+        now, monotonic = self._clock(), self._monotonic()
+        with self._lock:
+            series = self._machines.setdefault(host_id, _HostSeries())
+            series.is_seen = is_seen
+            before, passed = series.last, monotonic - series.looked_at
+            if before is not None and 0 < passed <= STALE_S and found.cpu_seconds >= before.cpu_seconds:
+                series.cpus = min(float(found.cpus), (found.cpu_seconds - before.cpu_seconds) / passed)
+            else:
+                series.cpus = None
+            series.last, series.looked_at, series.at = found, monotonic, now
+            series.ring.push(now, series.cpus, found.memory_bytes, found.disk_bytes)
+
+    def look(self) -> None:
+        """Looks at all hosts here, in the caller's thread."""
+        for host_id, host in self._hosts().items():
+            self._look(host_id, host)
+
+    def _tick(self) -> float:
+        for host_id, host in self._hosts().items():
+            with self._lock:
+                if host_id in self._under_way:
+                    continue
+                self._under_way.add(host_id)
+            self._pool.submit(self._look_apart, host_id, host)
+        now = self._clock()
+        if (minute := int(now // 60)) != self._minute:
+            done, self._minute = self._minute, minute
+            self.keep(done, now)
+        return EVERY_S
+
+    def _look_apart(self, host_id: str, host: WatchedHost) -> None:
+        try:
+            self._look(host_id, host)
+        except Exception:
+            if not self._ticker.stopping:
+                log.exception("what is taken of %s can't be told", host_id)
+        finally:
+            with self._lock:
+                self._under_way.discard(host_id)
+
+    def _look(self, host_id: str, host: WatchedHost) -> None:
+        running = _running(host)
+        try:
+            for found in host.resources.tasks(self._next(host_id, sorted(running))):
+                self._take(host_id, running[found.task_id], found)
+                if self._ticker.stopping:
+                    return
+            if (machine := host.resources.machine()) is not None:
+                self._take_machine(host_id, machine, is_seen=True)
+        except SchedulearnError as error:
+            log.debug("%s does not tell what is taken of it: %s", host_id, error)  # its agent says that it is silent
+
+    def _next(self, host_id: str, task_ids: Sequence[str]) -> Sequence[str]:
+        """Those that this look asks after."""
+        if len(task_ids) <= MOST_TASKS:
+            return task_ids
+        begin = self._turns.get(host_id, 0) % len(task_ids)
+        self._turns[host_id] = begin + MOST_TASKS
+        return [*task_ids[begin:], *task_ids[:begin]][:MOST_TASKS]
+
+    def _take(self, host_id: str, task: ObservedTask, found: TaskCounters) -> None:
+        now, monotonic = self._clock(), self._monotonic()
+        with self._lock:
+            series = self._tasks.get(found.task_id)
+            if series is None:
+                series = self._tasks[found.task_id] = _TaskSeries(host_id, Ring(_SIZE, len(store.TASK_METRICS)))
+            before, passed = series.last, monotonic - series.looked_at
+            if before is None and task.started_at is not None and self._began <= task.started_at < now:
+                # All that it took was taken since it began.
+                before, passed = TaskCounters(found.task_id, 0.0, 0, None, 0, 0, 0, 0), now - task.started_at
+            series.values = _rates(before, found, passed)
+            series.last, series.looked_at, series.at = found, monotonic, now
+            series.peak = max(series.peak, found.memory_bytes)
+            series.ring.push(now, *series.values)
+
+    def keep(self, minute: int, now: float) -> None:
+        """Stores the averages of a minute, and the most memory that tasks were seen with."""
+        tasks: dict[str, list[float | None]] = {}
+        hosts: dict[str, list[float | None]] = {}
+        since, until = 60.0 * minute, 60.0 * (minute + 1)
+        with self._lock:
+            for task_id, series in self._tasks.items():
+                if rows := series.ring.rows(since, until):
+                    tasks[task_id] = _means(rows)
+            for host_id, machine in self._machines.items():
+                if rows := machine.ring.rows(since, until):
+                    hosts[host_id] = _means(rows)
+            self._tasks = {key: each for key, each in self._tasks.items() if now - each.at <= KEPT_S}
+            self._machines = {key: each for key, each in self._machines.items() if now - each.at <= KEPT_S}
+
+        def change(db: Connection) -> None:
+            store.add_minute(db, minute, tasks, hosts)
+            if minute % _DROP_EVERY == 0:
+                store.drop_minutes(db, minute - self._keep_minutes)
+
+        if tasks or hosts or minute % _DROP_EVERY == 0:
+            self._db.write(change)
+        self._note_peaks()
+
+    def _note_peaks(self) -> None:
+        with self._lock:
+            peaks = {task_id: each.peak for task_id, each in self._tasks.items() if each.peak > each.noted}
+        if peaks:
+            self._db.write(partial(store.note_peaks, peaks=peaks))
+        with self._lock:
+            for task_id, peak in peaks.items():
+                if (series := self._tasks.get(task_id)) is not None:
+                    series.noted = peak
+
+
+def _running(host: WatchedHost) -> dict[str, ObservedTask]:
+    return {task.task_id: task for task in host.tasks if task.state is TaskState.RUNNING}
+
+
+def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tuple[float | None, ...]:
+    """In the order of `TASK_METRICS`."""
+    if before is None or passed <= 0:
+        return (None, float(now.memory_bytes), None, None, None, None)
+
+    def rate(was: float | None, found: float | None) -> float | None:
+        return None if was is None or found is None else max(0.0, found - was) / passed
+
+    return (
+        rate(before.cpu_seconds, now.cpu_seconds),
+        float(now.memory_bytes),
+        rate(before.network_in, now.network_in),
+        rate(before.network_out, now.network_out),
+        rate(before.disk_read, now.disk_read),
+        rate(before.disk_written, now.disk_written),
+    )
+
+
+def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:
+    """The first one is of processors: hundredths of one. All else is whole, which SQLite keeps in fewer bytes."""
+    cpus, *others = [mean(column) for column in list(zip(*rows, strict=True))[1:]]
+    return [
+        None if cpus is None else round(cpus, 2),
+        *(None if each is None else float(round(each)) for each in others),
+    ]
+
+
+def _point(row: tuple[float, ...]) -> tuple[float | None, ...]:
+    at, cpus, *others = row
+    return (round(at, 3), None if cpus != cpus else round(cpus, 3), *map(shown, others))

@@ -1,0 +1,156 @@
+"""What hosts and running tasks take, in the API: now, over time, for Prometheus, and by the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apis import Api, serve_api
+from clusters import wait_for
+from services import run
+from sqlalchemy import insert, select
+from sqlmodel import col
+
+from schedulearn.metrics.probe.machine import MachineCounters
+from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.models import Task
+from schedulearn.scheduler.store.resources.minutes import HostMinute, TaskMinute
+from schedulearn.scheduler.telemetry import resources
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    monkeypatch.setattr(resources, "EVERY_S", 0.05)
+    with serve_api(tmp_path) as served:
+        yield served
+
+
+def get(api: Api, path: str, **query: Any) -> Any:
+    answer = api.http.get(f"/api/v1/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def running(api: Api, **fields: Any) -> tuple[str, str]:
+    """(job, its task) that has taken something."""
+    job = api.submit(required_gpus=1, launcher="none", **fields)
+    api.wait(job, "running")
+    task = f"schedulearn-{job}-1-0"
+    api.runtime.resources.take(task, cpu_seconds=5.0, memory_bytes=300 * MIB, network=1000, disk=2000)
+    wait_for(lambda: [each for each in get(api, "resources") if each["memory_bytes"] == 300 * MIB])
+    return job, task
+
+
+def database(api: Api) -> Database:
+    return Database(sqlite_url(api.directory))
+
+
+def test_a_host_says_what_is_taken_of_it_now(api: Api) -> None:
+    api.runtime.resources.of_machine = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB)
+    wait_for(lambda: (get(api, "hosts/local")["resources"] or {}).get("cpus") is not None)
+    found = get(api, "hosts/local")["resources"]
+    assert found == {
+        "cpus": 0.0, "cpus_total": 8, "memory_bytes": 4 * GIB, "memory_total": 16 * GIB, "disk_bytes": 40 * GIB,
+        "disk_total": 100 * GIB,
+    }  # fmt: skip
+    out = run("hosts", "ls", url=str(api.http.base_url)).out
+    assert "0.0 of 8" in out
+    assert "4 of 16 GiB" in out
+
+
+def test_running_tasks_say_what_they_take_now(api: Api) -> None:
+    job, task = running(api, memory="512m")
+    [found] = get(api, "resources")
+    assert (found["task"], found["job"], found["attempt"], found["rank"], found["host"]) == (task, job, 1, 0, "local")
+    assert (found["memory_bytes"], found["memory_limit"]) == (300 * MIB, 512 * MIB)
+    assert found["cpus"] >= 0
+    assert found["network_in"] >= 0
+    url = str(api.http.base_url)
+    line = next(line for line in run("top", url=url).out.splitlines() if "300 MiB of 512 MiB" in line)
+    assert job in line
+
+
+def test_a_job_has_the_series_of_its_tasks_with_limits_and_peak(api: Api) -> None:
+    job, task = running(api, memory="512m", cpus=2)
+    found = get(api, f"jobs/{job}/telemetry")["resources"]
+    assert found["metrics"] == ["cpus", "memory_bytes", "network_in", "network_out", "disk_read", "disk_written"]
+    [series] = found["series"]
+    assert (series["name"], series["host"], series["attempt"], series["rank"]) == (task, "local", 1, 0)
+    assert (series["cpus_limit"], series["memory_limit"], series["memory_peak"]) == (2.0, 512 * MIB, 300 * MIB)
+    assert series["points"][-1][2] == 300 * MIB
+    assert abs(time.time() - series["points"][-1][0]) < 30
+
+
+def test_what_is_longer_ago_comes_as_averages(api: Api) -> None:
+    job, task = running(api)
+    now = int(time.time() // 60)
+    db = database(api)
+    with db.read() as conn:
+        seq = conn.execute(select(col(Task.seq)).where(col(Task.id) == task)).scalar()
+    rows = [{"task_seq": seq, "minute": now - 3000 + n, "cpus": 1.5, "memory_bytes": float(n)} for n in range(3000)]
+    of_host = [{"host_id": "local", "minute": now - 60 + n, "cpus": 2.0} for n in range(60)]
+    db.write(lambda conn: conn.execute(insert(TaskMinute), rows))
+    db.write(lambda conn: conn.execute(insert(HostMinute), of_host))
+    db.close()
+    span = {"from": iso((now - 3000) * 60), "to": iso(now * 60)}
+    found = get(api, f"jobs/{job}/telemetry", **span)["resources"]
+    assert found["step_s"] == 300
+    assert 600 <= len(found["series"][0]["points"]) <= 602
+    assert found["series"][0]["points"][5][1] == 1.5
+    hour = get(api, "hosts/local/telemetry", **{"from": iso((now - 60) * 60), "to": iso(now * 60)})["resources"]
+    assert (hour["step_s"], hour["metrics"]) == (60, ["cpus", "memory_bytes", "disk_bytes"])
+    assert hour["series"][0]["points"][0] == [(now - 60) * 60.0, 2.0, None, None]
+
+
+def test_the_last_minutes_of_a_host_come_look_by_look(api: Api) -> None:
+    wait_for(lambda: len(get(api, "hosts/local/telemetry")["resources"]["series"][0]["points"]) > 2)
+    found = get(api, "hosts/local/telemetry")["resources"]
+    [series] = found["series"]
+    assert (series["cpus_limit"], series["memory_limit"], series["disk_limit"]) == (8.0, 16 * GIB, 100 * GIB)
+    assert series["points"][-1][2:] == [4 * GIB, 40 * GIB]
+
+
+def test_an_ended_task_keeps_its_peak(api: Api) -> None:
+    job, task = running(api)
+    api.runtime.finish(task)
+    api.wait(job, "succeeded")
+    assert get(api, "resources") == []
+    assert get(api, f"jobs/{job}/telemetry")["resources"]["series"][0]["memory_peak"] == 300 * MIB
+
+
+def test_a_job_killed_for_its_memory_says_the_most_that_was_seen(api: Api) -> None:
+    job, task = running(api, memory="512m")
+    api.runtime.finish(task, 137, oom_killed=True)
+    said = api.wait(job, "failed")["message"]
+    assert "its limit is 512 MiB (the key `memory`); the most that it was seen with is 300 MiB" in said
+
+
+def test_prometheus_gets_counters_and_gauges(api: Api) -> None:
+    job, _ = running(api, memory="512m")
+    lines = api.http.get("/metrics").text.splitlines()
+    labels = f'{{attempt="1",host="local",job="{job}",rank="0"}}'
+    for name, value in (
+        ("cpu_seconds_total", 5.0),
+        ("memory_bytes", 300.0 * MIB),
+        ("memory_limit_bytes", 512.0 * MIB),
+        ("network_receive_bytes_total", 1000.0),
+        ("network_transmit_bytes_total", 1000.0),
+        ("disk_read_bytes_total", 2000.0),
+        ("disk_written_bytes_total", 2000.0),
+    ):
+        [line] = [line for line in lines if line.startswith(f"schedulearn_task_{name}{labels}")]
+        assert float(line.split()[-1]) == value
+    for name, value in (("cpus", 8), ("memory_total_bytes", 16 * GIB), ("disk_used_bytes", 40 * GIB)):
+        [line] = [line for line in lines if line.startswith(f'schedulearn_host_{name}{{host="local"}}')]
+        assert float(line.split()[-1]) == value
+    assert any(line.startswith('schedulearn_host_cpu_seconds_total{host="local"}') for line in lines)
+
+
+def iso(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -62,7 +62,8 @@ def test_a_log_is_searched_in_context_and_its_lines_have_addresses(service: Serv
 
 
 WORKERS = r"""
-printf 'plain words\n[0]<stdout>:\033[1;31mred\033[0m \033[33myellow\033[0m \033[37mwhite\033[0m \033[7minverse\033[0m\n'
+printf 'plain words\n'
+printf '[0]<stdout>:\033[1;31mred\033[0m \033[33myellow\033[0m \033[37mwhite\033[0m \033[7minverse\033[0m\n'
 printf '[1]<stderr>:\033[38;5;226mlemon\033[0m \033[44mon blue\033[0m \033[2mdim\033[0m\n'
 [ $SCHEDULEARN_ATTEMPT = 2 ]
 """

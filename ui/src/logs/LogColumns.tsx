@@ -1,5 +1,6 @@
 import { ActionIcon, Checkbox, Popover, Stack, Tooltip } from "@mantine/core";
 import { useLocalStorage, useMediaQuery } from "@mantine/hooks";
+import { useState } from "react";
 import { Icon } from "../shell/Icon";
 import type { LogBuffer } from "./LogBuffer";
 import type { Columns } from "./LogLine";
@@ -26,11 +27,12 @@ interface Props {
 }
 
 export function ColumnChoice({ columns, log, onChoose }: Props) {
+  const [opened, setOpened] = useState(false);
   return (
-    <Popover position="bottom-end" withArrow trapFocus>
+    <Popover position="bottom-end" withArrow trapFocus opened={opened} onChange={setOpened}>
       <Popover.Target>
-        <Tooltip label="Columns">
-          <ActionIcon variant="default" aria-label="Columns">
+        <Tooltip label="Columns" disabled={opened}>
+          <ActionIcon variant="default" aria-label="Columns" onClick={() => setOpened(!opened)}>
             <Icon name="columns" />
           </ActionIcon>
         </Tooltip>

@@ -1,5 +1,14 @@
 import { ActionIcon, Button, Switch, Tooltip } from "@mantine/core";
-import { useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import type { Task } from "../api/types";
 import { count as digits, plural } from "../format/number";
 import { Icon } from "../shell/Icon";
@@ -175,6 +184,7 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
         <div
           ref={scroller}
           className={classes.lines}
+          style={{ "--digits": String(log.dropped + log.count).length } as CSSProperties}
           onScroll={onScroll}
           role="log"
           aria-live="off"

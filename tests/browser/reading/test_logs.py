@@ -133,6 +133,21 @@ def test_an_expression_that_takes_for_ever_stops_and_the_page_goes_on(service: S
     assert_clean(watch)
 
 
+def test_a_search_whose_code_is_gone_says_so_and_words_are_still_found(service: Service, page: Page) -> None:
+    job = service.submit_shell("echo step 1")
+    service.wait(job, "succeeded")
+    watch = open_page(page, service, f"/ui/jobs/{job}")
+    page.route("**/pattern.worker*", lambda route: route.fulfill(status=404))
+    page.get_by_role("button", name="Regular expression").click()
+    page.get_by_label("Search the log").fill("step .")
+    expect(page.get_by_role("alert")).to_contain_text("could not be started")
+    page.get_by_role("button", name="Regular expression").click()
+    page.get_by_label("Search the log").fill("step")
+    expect(page.get_by_test_id("log-count")).to_have_text("1 of 1 line")
+    watch.forget("404|worker")
+    assert_clean(watch)
+
+
 def test_a_click_on_a_lines_number_copies_its_link(service: Service, page: Page) -> None:
     job = service.submit_shell(SCRIPT)
     service.wait(job, "succeeded")
@@ -152,4 +167,8 @@ def test_a_click_on_a_lines_number_copies_its_link(service: Service, page: Page)
     page.get_by_role("button", name="2 errors").click()
     expect(log.locator("[data-marked=true]")).to_have_text("ERROR no disk at 300")
     expect(log.locator("[data-marked=true]")).to_be_in_viewport()
+    log.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Copied the link to line 302.")).to_be_visible()
     assert_clean(watch)

@@ -35,7 +35,8 @@ export const LogLine = memo(function LogLine(props: Props) {
       <a
         className={classes.number}
         href={`#L${number}`}
-        tabIndex={-1}
+        // By keyboard the line that one was led to can be reached: a stop a line would be one too many.
+        tabIndex={marked ? 0 : -1}
         aria-label={`Line ${number}`}
         title="Copy a link to this line"
         onClick={() => copyLink(number)}

@@ -23,6 +23,8 @@ export const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)
 export interface Search {
   /** Numbers of lines, counted from the first that there ever was; in their order. */
   readonly found: readonly number[];
+  /** Whether it has looked at all lines that are complete. */
+  readonly done: boolean;
   /** Why it was given up. */
   readonly problem: "" | "slow" | "failed";
   /** Where a line matches, as far as that is known yet. */
@@ -62,7 +64,11 @@ export class LogSearch implements Search {
       this.#lookThroughChunk();
       if (now() >= until) break;
     }
-    return this.#next >= log.complete;
+    return this.done;
+  }
+
+  get done(): boolean {
+    return this.#next >= this.#log.complete;
   }
 
   rangesOf(number: number, text: string): readonly Range[] {

@@ -16,7 +16,7 @@ import { ErrorTicks } from "./ErrorTicks";
 import type { LogBuffer } from "./LogBuffer";
 import { ColumnChoice, useColumns } from "./LogColumns";
 import { EvenRows, WrappedRows } from "./LogRows";
-import { BAD, patternOf } from "./LogSearch";
+import { BAD, patternOf, type Search } from "./LogSearch";
 import classes from "./LogView.module.css";
 import { Layout } from "./layout";
 import { SearchTools } from "./SearchTools";
@@ -195,7 +195,7 @@ export function LogView({ jobId, running, tasks, find = "", line = null, visit =
             <p className={classes.note}>{digits(log.dropped)} earlier lines are only in the download.</p>
           )}
           {count === 0 && (
-            <p className={classes.note}>{query ? "No line contains that." : emptyNote(log.ended, running)}</p>
+            <p className={classes.note}>{finding ? noMatch(finding) : emptyNote(log.ended, running)}</p>
           )}
           <Rows
             log={log}
@@ -227,6 +227,11 @@ function lastWith(log: LogBuffer, text: string): number | null {
     if (log.line(number).includes(text)) return number;
   }
   return null;
+}
+
+function noMatch({ done, problem }: Search): string {
+  if (problem) return "";
+  return done ? "No line matches." : "Searching.";
 }
 
 function emptyNote(ended: boolean, running: boolean): string {

@@ -52,6 +52,10 @@ export class PatternSearch implements Search {
     if (this.#busy) this.#worker.end();
   }
 
+  get done(): boolean {
+    return this.#next >= this.#log.complete;
+  }
+
   rangesOf(number: number, text: string): readonly Range[] {
     const known = this.#ranges.get(number);
     if (known) return known;

@@ -5,13 +5,44 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple
 
 from schedulearn.api.stream import KEEPALIVE_S, Pulse
+from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.runtimes.log_masking import hide, unsure
-from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.runtimes.log_store import LogStore, Written
 
 _POLL_S = 0.2
 _CHUNK = 64 * 1024
+
+
+class Piece(NamedTuple):
+    """Text of one container. An empty one says only that the stream is alive."""
+
+    position: int
+    """The offset after it, in the job's whole log."""
+    text: str
+    attempt: int = 0
+    rank: int = 0
+    times: Sequence[tuple[int, int]] = ()
+    """(line, second): from this line of the text on, counted from 0, lines began in this second; 0: not known."""
+
+
+def line_times(data: bytes, start: int, times: Sequence[Written]) -> list[tuple[int, int]]:
+    """`times` of `data`, which begins at the offset `start`, by lines instead of bytes. Pure."""
+    found: list[tuple[int, int]] = []
+    line, counted = 0, 0
+    for written in times:
+        at = written.offset - start
+        if at >= len(data):
+            break
+        line, counted = line + data.count(b"\n", counted, at), at
+        # The line in which it begins was begun before.
+        first = line if at <= 0 or data[at - 1] == ord("\n") else line + 1
+        if found and found[-1][0] == first:
+            found.pop()
+        found.append((first, written.second))
+    return found
 
 
 class _Reader:
@@ -24,6 +55,7 @@ class _Reader:
         self.task: str | None = None
         self._base = 0  # offset at which the present task's log starts
         self._position = 0  # in that log
+        self._attempt = self._rank = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -31,7 +63,7 @@ class _Reader:
         """The offset after all text that was given out."""
         return self._base + self._position - len(self._decoder.getstate()[0])
 
-    async def read(self) -> str | None:
+    async def read(self) -> Piece | None:
         """The next text, which may be empty though more follows at once; None: there is none for now."""
         if not self.task:
             return None
@@ -43,13 +75,21 @@ class _Reader:
         if data:
             self._position = start + len(data)
             skipped = max(0, self.offset - self._base - start)
-            return self._decoder.decode(data[skipped:])
+            return await self._piece(data[skipped:], start + skipped)
         if start > self._position:
             self._position = start  # what was there is not kept
-            return ""
+            return Piece(self.position, "")
         if self.logs.ended(self.task) and self.logs.size(self.task) > self._position:
-            return ""  # written between the two looks
+            return Piece(self.position, "")  # written between the two looks
         return None
+
+    async def _piece(self, data: bytes, start: int) -> Piece:
+        """`start`: where it begins in the present task's log."""
+        text = self._decoder.decode(data)
+        if not (self.task and text):
+            return Piece(self.position, "")
+        times = await asyncio.to_thread(self.logs.times, self.task, start, len(data))
+        return Piece(self.position, text, self._attempt, self._rank, line_times(data, start, times))
 
     def task_is_over(self) -> bool:
         """Whether another task's log may follow."""
@@ -58,10 +98,11 @@ class _Reader:
     def go_on_with(self, task: str) -> None:
         self._base += self._position
         self.task, self._position = task, 0
+        _, self._attempt, self._rank = parse_task_id(task) or ("", 0, 0)
 
-    def rest(self) -> str:
+    def rest(self) -> Piece:
         """What stands for a character that was never completed."""
-        return self._decoder.decode(b"", True)
+        return Piece(self.position, self._decoder.decode(b"", True), self._attempt, self._rank)
 
 
 async def log_chunks(
@@ -71,8 +112,8 @@ async def log_chunks(
     offset: int,
     follow: bool,
     hidden: Sequence[bytes] = (),
-) -> AsyncIterator[tuple[int, str]]:
-    """(offset after it, text) pieces of a job's log: the containers of its attempts one after the other.
+) -> AsyncIterator[Piece]:
+    """A job's log in pieces: the containers of its attempts one after the other.
 
     Offsets count the bytes of the whole log. Bytes that are not UTF-8 come as U+FFFD; a character that is cut by a
     chunk's end waits for its rest, and is not counted in the offset until then. An empty text every 15 s of silence
@@ -82,11 +123,11 @@ async def log_chunks(
     reader = _Reader(logs, offset, hidden)
     silent = 0.0
     while not pulse.closing:
-        text = await reader.read()
-        if text is not None:
+        piece = await reader.read()
+        if piece is not None:
             silent = 0.0
-            if text:
-                yield reader.position, text
+            if piece.text:
+                yield piece
             continue
         if not follow or reader.task_is_over():
             following = await asyncio.to_thread(next_task, reader.task)
@@ -94,11 +135,11 @@ async def log_chunks(
                 reader.go_on_with(following)
                 continue
             if following == "" or not follow:
-                if rest := reader.rest():
-                    yield reader.position, rest
+                if (rest := reader.rest()).text:
+                    yield rest
                 return
         await asyncio.sleep(_POLL_S)
         silent += _POLL_S
         if silent >= KEEPALIVE_S:
             silent = 0.0
-            yield reader.position, ""
+            yield Piece(reader.position, "")

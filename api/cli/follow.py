@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ import click
 from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_cell, state_cell
 from schedulearn.api.cli.times import job_time
 from schedulearn.api.client.client import ClientError, Json
+from schedulearn.api.log_times import LineStamps
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 if TYPE_CHECKING:
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 
 
-def follow(session: Session, job: Json, *, quiet: bool) -> int:
+def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False) -> int:
     """Prints the log until the job has ended and returns the exit code to end with. `quiet`: nothing but the log,
     and news of the connection. With --json each piece of the log is a JSON line."""
+    stamps = LineStamps() if timestamps else None
     watch = _Watch(session, job)
     if not quiet:
         watch.start()
@@ -31,9 +34,9 @@ def follow(session: Session, job: Json, *, quiet: bool) -> int:
         for piece in session.client.follow_logs(job["id"], on_gap=lambda why: watch.say(f"{why}; the job goes on")):
             watch.log_comes(piece.text)
             if session.as_json:
-                click.echo(json.dumps({"offset": piece.offset, "text": piece.text}))
+                click.echo(json.dumps(asdict(piece)))
             else:
-                write_log(piece.text)
+                write_log(stamps.stamp(piece.text, piece.times) if stamps else piece.text)
     finally:
         watch.stop()
     job = session.client.job(job["id"])

@@ -217,30 +217,34 @@ def _after(after: Json | None) -> str:
 @click.option(
     "-f", "--follow", "following", is_flag=True, help="Go on until the job has ended; exit with its exit code."
 )
+@click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time in UTC; - where it is not known.")
 @click.argument("job")
 @pass_session
-def logs(session: Session, following: bool, job: str) -> int:
+def logs(session: Session, following: bool, timestamps: bool, job: str) -> int:
     """Prints what a job has written, of all its attempts.
 
     With -f it goes on over restarts of the service, and ends with the job's exit code. With --json each line is an
-    object: {"offset": ..., "text": ...}.
+    object: {"offset": ..., "text": ..., "attempt": ..., "rank": ..., "times": ...}.
 
     \b
     Examples:
       schedulearn logs last
       schedulearn logs -f 0abc | tee train.log
+      schedulearn logs -t last | grep loss
     """
     job_id = session.job_id(job)
     if following:
         try:
-            return follow(session, session.client.job(job_id), quiet=True)
+            return follow(session, session.client.job(job_id), quiet=True, timestamps=timestamps)
         except KeyboardInterrupt:
             return INTERRUPTED
     if session.as_json:
+        if timestamps:
+            raise click.UsageError("--timestamps is for text. With --json -f each piece has its times.")
         text = "".join(session.client.logs(job_id))
         click.echo(json.dumps({"offset": len(text.encode("utf-8", "surrogatepass")), "text": text}))
         return 0
-    for piece in session.client.logs(job_id):
+    for piece in session.client.logs(job_id, timestamps=timestamps):
         write_log(piece)
     return 0
 

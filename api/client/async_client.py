@@ -148,10 +148,11 @@ class AsyncClient:
             except ApiError as error:
                 await asyncio.sleep(tries.after(error))
 
-    async def logs(self, job: str | Job, offset: int = 0) -> AsyncIterator[str]:
-        """What there is now, in pieces."""
+    async def logs(self, job: str | Job, offset: int = 0, *, timestamps: bool = False) -> AsyncIterator[str]:
+        """What there is now, in pieces. `timestamps`: each line begins with its time in UTC."""
+        params = calls.logs_params(offset, timestamps)
         try:
-            async with self._http.stream("GET", calls.logs_path(job), params={"offset": offset}) as response:
+            async with self._http.stream("GET", calls.logs_path(job), params=params) as response:
                 if not response.is_success:
                     await response.aread()
                 check(response, self.url)
@@ -166,7 +167,7 @@ class AsyncClient:
         """Pieces as they come, until the job has ended; survives restarts of the service without a byte twice."""
         async for event in self._follow(calls.logs_path(job), offset, on_gap):
             if event.name == "log":
-                yield LogPiece(event.id or 0, event.data["text"])
+                yield LogPiece.of(event.id, event.data)
             elif event.name == "end" and await self._has_ended(job):
                 return
 

@@ -67,6 +67,10 @@ def logs_path(of: str | Job) -> str:
     return f"/api/v1/jobs/{part(id_of(of))}/logs"
 
 
+def logs_params(offset: int, timestamps: bool) -> Json:
+    return {"offset": offset, **({"timestamps": True} if timestamps else {})}
+
+
 def events(after: int | None, limit: int) -> Call:
     return Call("GET", "events", {"limit": limit, **({} if after is None else {"after": after})})
 

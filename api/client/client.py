@@ -195,12 +195,13 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls
     def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
         return self._call(calls.job_events(job, after, limit))
 
-    def logs(self, job: str | Job, offset: int = 0) -> Iterator[str]:
-        """What there is now, in pieces."""
+    def logs(self, job: str | Job, offset: int = 0, *, timestamps: bool = False) -> Iterator[str]:
+        """What there is now, in pieces. `timestamps`: each line begins with its time in UTC."""
+        params = calls.logs_params(offset, timestamps)
         import httpx
 
         try:
-            with self._http.stream("GET", calls.logs_path(job), params={"offset": offset}) as response:
+            with self._http.stream("GET", calls.logs_path(job), params=params) as response:
                 check(response, self.url)
                 yield from response.iter_text()
         except httpx.TransportError as error:
@@ -215,7 +216,7 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls
         """
         for event in self._follow(calls.logs_path(job), offset, on_gap):
             if event.name == "log":
-                yield LogPiece(event.id or 0, event.data["text"])
+                yield LogPiece.of(event.id, event.data)
             elif event.name == "end" and self._has_ended(job):
                 return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -59,10 +59,21 @@ class Job(Json):
 
 @dataclass(frozen=True)
 class LogPiece:
-    """`offset`: of the byte after `text` in the whole log; following resumes from there."""
+    """`offset`: of the byte after `text` in the whole log; following resumes from there. `rank`: which container of the
+    attempt wrote it. `times`: (line, second) from which line of the text on lines began in which second since the
+    epoch, 0 where that is not known; a text may begin within a line."""
 
     offset: int
     text: str
+    attempt: int = 0
+    rank: int = 0
+    times: Sequence[tuple[int, int]] = ()
+
+    @classmethod
+    def of(cls, offset: int | None, data: Mapping[str, Any]) -> LogPiece:
+        """As an event of the stream has it; an older service tells less."""
+        times = tuple((line, second) for line, second in data.get("times", ()))
+        return cls(offset or 0, data["text"], data.get("attempt", 0), data.get("rank", 0), times)
 
 
 def id_of(job: str | Job) -> str:

@@ -33,7 +33,8 @@ from schedulearn.api.answers.job import (
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.log_stream import log_chunks
+from schedulearn.api.log_stream import Piece, log_chunks
+from schedulearn.api.log_times import LineStamps
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
@@ -263,9 +264,12 @@ def job_logs(
     job_id: str,
     follow: bool = False,
     offset: Annotated[RowId, Query(description="bytes of the log to leave out")] = 0,
+    timestamps: Annotated[
+        bool, Query(description="each line of the text begins with its time in UTC; with - where it is not known")
+    ] = False,
 ) -> Response:
-    """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text, then `end`) if the
-    client accepts those. The event id is the offset to resume from."""
+    """stdout and stderr of all attempts, as text; as server-sent events (`log` with its text and when it was written,
+    then `end`) if the client accepts those. The event id is the offset to resume from."""
     cluster, pulse = cluster_of(request), pulse_of(request)
     with cluster.db.read() as db:
         repository.get_job(db, job_id)
@@ -282,18 +286,21 @@ def job_logs(
         return sse_response(_log_events(chunks, pulse))
 
     async def text() -> AsyncIterator[bytes]:
-        async for _, piece in chunks:
-            yield piece.encode("utf-8", "replace")
+        stamps = LineStamps() if timestamps else None
+        async for piece in chunks:
+            shown = stamps.stamp(piece.text, piece.times) if stamps else piece.text
+            yield shown.encode("utf-8", "replace")
 
     return StreamingResponse(
         text(), media_type="text/plain; charset=utf-8", headers={"x-content-type-options": "nosniff"}
     )
 
 
-async def _log_events(chunks: AsyncIterator[tuple[int, str]], pulse: Pulse) -> AsyncIterator[bytes]:
+async def _log_events(chunks: AsyncIterator[Piece], pulse: Pulse) -> AsyncIterator[bytes]:
     yield b": connected\n\n"
-    async for position, text in chunks:
-        yield sse(LogText(text=text), event="log", event_id=position) if text else b": alive\n\n"
+    async for position, text, attempt, rank, times in chunks:
+        log = LogText(text=text, attempt=attempt, rank=rank, times=times)
+        yield sse(log, event="log", event_id=position) if text else b": alive\n\n"
     if not pulse.closing:  # else the stream ends because the service does: the reader comes back for the rest
         yield sse(LogEnd(), event="end")
 

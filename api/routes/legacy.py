@@ -80,9 +80,9 @@ async def logs_socket(socket: WebSocket, job_id: str) -> None:
         hidden = parts_of(cluster.secrets.env_of(job_id).values())
         tasks = jobs.task_sequence(cluster, job_id)
         chunks = log_chunks(cluster.logs, tasks, pulse_of(socket), 0, follow=True, hidden=hidden)
-        async for _, text in chunks:
-            if text:
-                await socket.send_text(text)
+        async for piece in chunks:
+            if piece.text:
+                await socket.send_text(piece.text)
         await socket.close(1001 if pulse_of(socket).closing else 1000)
 
     async def hang_up() -> None:

@@ -3,6 +3,9 @@
 A log is a sequence of bytes that is addressed by offsets from its very beginning. It lies in segments that are
 named by the offset at which they start; when the log outgrows its cap the oldest segment is deleted, and all offsets
 stay what they were. Only the standard library is used: the keeper process of a local task imports this too.
+
+When the bytes were written stands beside each segment (docs/adr/0049): records of an offset and a second, which say
+that what follows from there was written then. There is one a second at most, and none for what has no time.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import struct
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 MIB = 1 << 20
 DEFAULT_CAP = 64 * MIB
@@ -20,7 +26,20 @@ CHUNK = 1 << 18
 _SEGMENTS = 4  # of the cap: so at least three quarters of it are kept
 _END = "end"
 _LOCK = "writer.lock"
+_RECORD = struct.Struct("<QI")
+_BACK_S = 60
+"""Lines of two streams come a little out of order. A clock that went back further was set."""
+_LAST_S = (1 << 32) - 1
+UNKNOWN = 0
+"""The second of what has no time."""
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+
+class Written(NamedTuple):
+    """From `offset` on, the log was written in this second since the epoch, or at an UNKNOWN one."""
+
+    offset: int
+    second: int
 
 
 class LogStore:
@@ -59,6 +78,21 @@ class LogStore:
             if data or not later:
                 return position, data
             offset = later[0]  # this segment is read to its end
+
+    def times(self, task_id: str, offset: int, length: int) -> list[Written]:
+        """When these bytes were written, as far as that is known. They must be of one `read`, so that they lie in one
+        segment."""
+        directory = self.path(task_id)
+        start = max([s for s in _segments(directory) if s <= offset], default=0)
+        try:
+            with open(directory / _times_name(start), "rb") as file:
+                records = _Records(file.fileno())
+                first = max(0, bisect_right(records, offset, key=_offset_of) - 1)
+                last = bisect_left(records, offset + length, key=_offset_of)
+                found = [records[index] for index in range(first, last)]
+        except (FileNotFoundError, struct.error):
+            return []  # dropped or cut by its writer since
+        return [Written(max(offset, at), second) for at, second in found]
 
     def tail(self, task_id: str, limit: int) -> bytes:
         """The last `limit` bytes, or what there is of them."""
@@ -162,6 +196,7 @@ class LogWriter:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._fd, self._start, self._length = -1, 0, 0
+        self._times_fd, self._times, self._second = -1, 0, UNKNOWN
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -177,13 +212,14 @@ class LogWriter:
         """The offset at which the next byte is written."""
         return self._start + self._length
 
-    def append(self, data: bytes) -> None:
-        """Adds `data`; starts new segments and drops the oldest as needed. Raises OSError when the disk does; what
-        was written until then stays."""
+    def append(self, data: bytes, second: float = UNKNOWN) -> None:
+        """Adds `data`, which was written in this second; starts new segments and drops the oldest as needed. Raises
+        OSError when the disk does; what was written until then stays."""
         view = memoryview(data)
         while view:
             if self._length >= self._segment_bytes:
                 self._roll()
+            self._note(min(max(int(second), UNKNOWN), _LAST_S))
             written = os.write(self._fd, view[: self._segment_bytes - self._length])
             self._length += written
             view = view[written:]
@@ -200,10 +236,11 @@ class LogWriter:
         # The newest first: whenever this is interrupted, what is there is a prefix.
         for start in reversed(segments):
             if start > first or segments[0] > size:
-                (self._directory / _segment_name(start)).unlink()
+                self._remove(start)
         self._open(first)
         os.ftruncate(self._fd, size - first)
         self._length = size - self._start
+        self._forget_times()
 
     def drop(self) -> None:
         """Forgets all that was appended; the next byte has the offset that it would have had."""
@@ -211,7 +248,7 @@ class LogWriter:
         self._open(self.size)
         for start in segments:
             if start != self._start:
-                (self._directory / _segment_name(start)).unlink()
+                self._remove(start)
 
     def close(self) -> None:
         """Marks the log as complete and lets go of it. Closing again does nothing."""
@@ -221,25 +258,72 @@ class LogWriter:
 
     def abandon(self) -> None:
         """Lets go of the log without marking it as complete: another writer will go on."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        for fd in (self._fd, self._times_fd, self._lock):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._times_fd = self._lock = -1
 
     def _open(self, start: int) -> None:
         """Makes the segment of this start the current one; the old one stays current when this fails."""
-        path = self._directory / _segment_name(start)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        if self._fd >= 0:
-            os.close(self._fd)
+        fd = os.open(self._directory / _segment_name(start), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            times_fd = os.open(self._directory / _times_name(start), os.O_RDWR | os.O_CREAT, 0o600)
+        except BaseException:
+            os.close(fd)
+            raise
+        for old in (self._fd, self._times_fd):
+            if old >= 0:
+                os.close(old)
         self._fd, self._start, self._length = fd, start, os.fstat(fd).st_size
+        self._times_fd = times_fd
+        self._forget_times()
+
+    def _note(self, second: int) -> None:
+        """That what comes now is written in this second, unless that is known."""
+        if (self._second and self._second - _BACK_S <= second <= self._second) or second == self._second:
+            return
+        # At its place, not at the end: a disk that is full may have taken some bytes of a record.
+        os.pwrite(self._times_fd, _RECORD.pack(self.size, second), self._times * _RECORD.size)
+        self._times, self._second = self._times + 1, second
+
+    def _forget_times(self) -> None:
+        """Those from the end of the log on: what they were about was cut off, or never written."""
+        records = _Records(self._times_fd)
+        self._times = bisect_left(records, self.size, key=_offset_of)
+        self._second = records[self._times - 1].second if self._times else UNKNOWN
+        os.ftruncate(self._times_fd, self._times * _RECORD.size)
 
     def _roll(self) -> None:
         self._open(self.size)
         for start in _segments(self._directory)[:-_SEGMENTS]:
-            (self._directory / _segment_name(start)).unlink(missing_ok=True)
+            self._remove(start)
+
+    def _remove(self, start: int) -> None:
+        """Its times first: what finds a segment removes both."""
+        (self._directory / _times_name(start)).unlink(missing_ok=True)
+        (self._directory / _segment_name(start)).unlink(missing_ok=True)
+
+
+class _Records:
+    """The times of a segment, as they lie in its file; one that is cut is none."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._count = os.fstat(fd).st_size // _RECORD.size
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> Written:
+        return Written(*_RECORD.unpack(os.pread(self._fd, _RECORD.size, index * _RECORD.size)))
+
+
+def _offset_of(record: Written) -> int:
+    return record.offset
+
+
+def _times_name(start: int) -> str:
+    return f"{start:012d}.times"
 
 
 def _segment_name(start: int) -> str:

@@ -139,6 +139,30 @@ def test_logs_are_followed_live_over_all_attempts_and_stay(api: Api) -> None:
     assert rest.text == "two\n"
 
 
+def test_a_log_tells_when_and_where_its_lines_were_written(api: Api) -> None:
+    job = api.submit(max_restarts=1)
+    api.wait(job, "running")
+    writer = LogStore(api.directory / "logs").writer(f"schedulearn-{job}-1-0")
+    writer.append(b"old\n")
+    writer.append("caf\u00e9\n".encode(), 1_700_000_000)
+    writer.append(b"late", 1_700_000_009)
+    writer.close()
+    api.runtime.finish(f"schedulearn-{job}-1-0", 1)
+    wait_for(lambda: api.job(job)["attempt"] == 2 and api.job(job)["state"] == "running")
+    api.write_log(job, b"again\n", end=True, attempt=2)
+    api.runtime.finish(f"schedulearn-{job}-2-0", 0)
+    api.wait(job, "succeeded")
+    url = f"/api/v1/jobs/{job}/logs"
+    with api.http.stream("GET", url, headers={"accept": "text/event-stream"}) as response:
+        first, second = (event["data"] for event in read_sse(response) if event["event"] == "log")
+    assert first == {
+        "text": "old\ncafé\nlate", "attempt": 1, "rank": 0, "times": [[1, 1_700_000_000], [2, 1_700_000_009]],
+    }  # fmt: skip
+    assert second == {"text": "again\n", "attempt": 2, "rank": 0, "times": []}
+    text = api.http.get(url, params={"timestamps": True}).text
+    assert text == "- old\n2023-11-14T22:13:20Z café\n2023-11-14T22:13:29Z lateagain\n"
+
+
 def test_the_log_of_a_job_that_has_not_started_is_empty(api: Api) -> None:
     api.submit(required_gpus=4)
     waiting = api.submit(required_gpus=4)

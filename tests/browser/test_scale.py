@@ -172,6 +172,41 @@ def test_a_log_of_a_million_lines_is_followed_searched_and_read(service: Service
     expect(log).to_contain_text("the newest 20,000 lines")
 
 
+COLOURED = r"""
+awk 'BEGIN { for (i = 1; i <= 100000; i++)
+  printf "[%d]<stdout>:\033[36mstep %d\033[0m loss \033[1;32m0.%04d\033[0m\n", i % 8, i, (i * 7919) % 10000 }'
+"""
+
+
+def test_a_log_of_a_hundred_thousand_coloured_lines_of_workers_is_searched_and_read(
+    service: Service, page: Page
+) -> None:
+    job = service.submit_shell(COLOURED, name="painter")
+    service.wait(job, "succeeded")
+    visit(page, f"{service.url}/ui/jobs/{job}")
+    count = page.get_by_test_id("log-count")
+    expect(count).to_have_text("100,000 lines", timeout=120_000)
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("[0]step 100000 ")  # the rank is a column
+    page.get_by_role("button", name="Regular expression").click()
+
+    def search() -> None:
+        page.get_by_label("Search the log").fill("^step \\d*99 loss 0\\.\\d+$")
+        expect(count).to_have_text("1,000 of 100,000 lines", timeout=60_000)
+        expect(log.locator("mark").first).to_be_visible()
+        page.get_by_label("Search the log").fill("")
+        expect(count).to_have_text("100,000 lines")
+
+    def read() -> None:
+        for share in (0.5, 0.9, 0.1, 0.3):
+            log.evaluate("(box, share) => { box.scrollTop = box.scrollHeight * share }", share)
+            page.wait_for_timeout(200)
+
+    smooth(page, search)
+    smooth(page, read)
+    assert log.locator("time").count() < 150, "every line is in the document"
+
+
 def _turn(page: Page, switch: str) -> None:
     page.get_by_label(switch).check()
     page.wait_for_timeout(500)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +64,22 @@ def test_wait_survives_a_restart_of_the_service(start_service: Callable[..., Ser
 def test_wait_for_what_is_not_there_is_wrong(service: Service) -> None:
     assert "there is no job" in service.run("wait", "0000000000", code=1).err
     service.run("wait", code=2)
+
+
+def test_logs_begin_lines_with_their_times_when_asked(service: Service) -> None:
+    job = service.submit_shell("echo one; echo two")
+    service.wait(job, "succeeded")
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    for options in ("-t", "-tf"):
+        out = service.run("logs", options, job).out
+        assert re.fullmatch(rf"{stamp} one\n{stamp} two\n", out), out
+    assert service.run("logs", job).out == "one\ntwo\n"
+    [piece] = [json.loads(line) for line in service.run("logs", "--json", "-f", job).out.splitlines()]
+    assert (piece["text"], piece["attempt"], piece["rank"]) == ("one\ntwo\n", 1, 0)
+    [[line, second]] = piece["times"]
+    assert line == 0
+    assert second <= time.time()
+    assert "-f each piece has its times" in service.run("logs", "--json", "-t", job, code=2).err
 
 
 def test_resubmit_makes_a_new_job_of_the_same_with_hidden_values(service: Service) -> None:

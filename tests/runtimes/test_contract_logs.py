@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from pathlib import Path
 
 from benches import LOG_CAP, SLEEPER, Bench, shell
 
 from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.runtimes.log_store import LogStore
 
 
 class TestLogs:
@@ -41,6 +44,16 @@ class TestLogs:
         assert everything.endswith(kept)
         assert len(kept) >= LOG_CAP // 2
         assert bench.is_fake or len(kept) <= LOG_CAP
+
+    def test_each_line_has_the_second_in_which_it_was_written(self, bench: Bench, tmp_path: Path) -> None:
+        if bench.is_fake:
+            return  # keeps its logs in memory
+        begun = int(time.time())
+        task_id = bench.start(shell("echo one; sleep 1.1; echo two", lambda r, t: None))
+        assert bench.read(task_id, follow=True) == b"one\ntwo\n"
+        first, second = LogStore(tmp_path / "data" / "logs").times(task_id, 0, 8)
+        assert (first.offset, second.offset) == (0, 4)
+        assert begun <= first.second < second.second <= time.time()
 
     def test_closing_ends_those_who_follow(self, bench: Bench) -> None:
         task_id = bench.start(SLEEPER)

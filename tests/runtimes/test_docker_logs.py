@@ -97,6 +97,14 @@ def copy(store: LogStore, shown) -> None:
         copier.release()
 
 
+def test_lines_keep_the_times_that_the_engine_gave_them(tmp_path: Path) -> None:
+    store = LogStore(tmp_path)
+    engine = Engine(lines(0, 8))
+    copy(store, lambda since: engine.show(since, 5))
+    copy(store, engine.show)
+    assert store.times(TASK, 0, 16) == [(2 * number, 1_700_000_000 + number) for number in range(8)]
+
+
 def test_entries_that_the_engine_dropped_meanwhile_do_not_hide_new_ones(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
     engine = Engine(lines(0, 30))

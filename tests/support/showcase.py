@@ -56,9 +56,10 @@ USERS = ("ada", "ben", "chiara", "dmitri", "emeka")
 HOST_NAMES = ("atlas", "boreas", "calypso", "daphne", "echo", "fama", "gaia", "hera")
 LOG = (
     b"".join(
-        b"[0] epoch %3d  loss %.4f  accuracy %.3f\n" % (n, 6 * 0.97**n, 0.74 - 0.7 * 0.95**n) for n in range(1, 33)
+        b"[0]<stdout>:epoch %3d  loss %.4f  accuracy %.3f\n" % (n, 6 * 0.97**n, 0.74 - 0.7 * 0.95**n)
+        for n in range(1, 33)
     )
-    + b"[0] WARNING: the last batch of the epoch is smaller than the others\n"
+    + b"[0]<stderr>:WARNING: the last batch of the epoch is smaller than the others\n"
 )
 FAULTS = (
     b'Traceback (most recent call last):\n  File "/workspace/train.py", line 212, in <module>\n    main()\n'
@@ -319,15 +320,20 @@ def populate(cluster: Cluster, hosts: int, waiting: int = 9) -> None:
 
 
 def _write_logs(data: Path, reporter: str) -> None:
+    query = (
+        "SELECT task.id, task.attempt, job.id, task.started_at, task.finished_at FROM task JOIN job "
+        "ON job.id = task.job_id WHERE job.status = 'failed' OR job.id = ? ORDER BY job.id, task.attempt"
+    )
     with closing(sqlite3.connect(f"file:{data / 'schedulearn.db'}?mode=ro", uri=True)) as db:
-        failed = [job_id for (job_id,) in db.execute("SELECT id FROM job WHERE status = 'failed'")]
-    for number, job_id in enumerate(failed):
-        writer = LogStore(data / "logs").writer(f"schedulearn-{job_id}-1-0")
-        writer.append(LOG + FAULTS[number % len(FAULTS)])
-        writer.close()
-    for attempt in (1, 2, 3):
-        writer = LogStore(data / "logs").writer(f"schedulearn-{reporter}-{attempt}-0")
-        writer.append(b"attempt %d begins from its checkpoint\n" % attempt + (LOG if attempt == 3 else b""))
+        tasks = db.execute(query, (reporter,)).fetchall()
+    for number, (task_id, attempt, job_id, begin, end) in enumerate(tasks):
+        text = LOG + FAULTS[number % len(FAULTS)]
+        if job_id == reporter:
+            text = b"attempt %d begins from its checkpoint\n" % attempt + (LOG if attempt == 3 else b"")
+        writer = LogStore(data / "logs").writer(task_id)
+        lines = text.splitlines(keepends=True)
+        for at, line in enumerate(lines):
+            writer.append(line, begin + (end - begin) * at / len(lines))
         writer.close()
 
 
@@ -355,7 +361,7 @@ def main(data: Path, port: int, hosts: int = 4, jobs: int = 240) -> None:
         for fake in runtimes.values():
             for task in fake.tasks():
                 writer = cluster.logs.writer(task.task_id)  # as the runtime of a real host does
-                writer.append(LOG)
+                writer.append(LOG, time.time())
                 writer.abandon()
 
     Cluster.start = started  # type: ignore[method-assign]

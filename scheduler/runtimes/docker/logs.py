@@ -215,7 +215,7 @@ class Copier:
                 if stamp <= start.last:
                     continue
                 left = 0  # all that follows the first later one is new
-            self._writer.append(payload)
+            self._writer.append(payload, stamp[0])
             self._last = max(self._last, stamp)
             if time.monotonic() - self._saved_at > SAVE_S:
                 self._save(checksum(stamp, payload))

@@ -240,7 +240,7 @@ def _known(pid: int) -> procfs.Identity:
 
 def _append(log: LogWriter, data: bytes) -> None:
     try:
-        log.append(data)
+        log.append(data, time.time())
     except OSError:
         pass  # the disk is full: output is lost, but training is not
 

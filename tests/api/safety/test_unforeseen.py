@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from schedulearn.api.log_stream import Piece
 from schedulearn.api.routes import jobs as job_routes
 from schedulearn.scheduler.policies import registry as policy
 from schedulearn.scheduler.store import repository
@@ -221,7 +222,7 @@ def test_a_download_that_fails_does_not_look_complete(
     job = api.submit()
 
     async def torn(*_: Any, **__: Any) -> Any:
-        yield 10, "the first half"
+        yield Piece(10, "the first half")
         fail()
 
     with monkeypatch.context() as patch:

@@ -794,8 +794,8 @@ export interface paths {
         };
         /**
          * Job Logs
-         * @description stdout and stderr of all attempts, as text; as server-sent events (`log` with its text, then `end`) if the
-         *     client accepts those. The event id is the offset to resume from.
+         * @description stdout and stderr of all attempts, as text; as server-sent events (`log` with its text and when it was written,
+         *     then `end`) if the client accepts those. The event id is the offset to resume from.
          */
         get: operations["job_logs_api_v1_jobs__job_id__logs_get"];
         put?: never;
@@ -7950,6 +7950,8 @@ export interface operations {
                 follow?: boolean;
                 /** @description bytes of the log to leave out */
                 offset?: number;
+                /** @description each line of the text begins with its time in UTC; with - where it is not known */
+                timestamps?: boolean;
             };
             header?: never;
             path: {

@@ -77,6 +77,7 @@ export default function JobScreen() {
             <LogView
               jobId={job.id}
               running={!isOver(job.state)}
+              tasks={job.tasks}
               find={hash === AT_ERROR ? (job.failure?.line ?? "") : ""}
               line={Number(/^#L(\d+)$/.exec(hash)?.[1]) || null}
               visit={key}

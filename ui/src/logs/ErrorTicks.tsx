@@ -1,13 +1,13 @@
-import type { LogBuffer } from "./LogBuffer";
 import classes from "./LogView.module.css";
+import type { Layout } from "./layout";
 
 /** More can't be told apart. */
 const MOST = 120;
 
 /** Where in the log its errors are, beside the scroll bar. Decoration: the button of errors leads to each. */
-export function ErrorTicks({ log, errors }: { log: LogBuffer; errors: readonly number[] }) {
+export function ErrorTicks({ layout, errors }: { layout: Layout; errors: readonly number[] }) {
   const places = new Set(
-    errors.map((number) => Math.floor((MOST * (number - log.dropped)) / Math.max(1, log.count))),
+    errors.map((number) => Math.floor((MOST * layout.rowOf(number)) / Math.max(1, layout.count))),
   );
   return (
     <div className={classes.ticks} data-testid="error-ticks" aria-hidden>

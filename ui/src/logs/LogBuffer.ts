@@ -1,24 +1,13 @@
+import { PLAIN, type Style, styleAfter } from "./ansi";
+import { isOdd, show } from "./terminal";
+import { type Divider, LineTimes, otherDay } from "./times";
+
 /** Lines kept for the screen; whoever needs more downloads the log. */
 export const MAX_LINES = 1_000_000;
 /** A longer line is cut into several: browsers stall on lines of megabytes. */
 export const MAX_LINE = 4_000;
 /** A million strings would keep the garbage collector busy for longer than a frame; some thousand do not. */
 const CHUNK = 64 * 1024;
-
-// Built from its code because a literal control character in a pattern is more often a typo than meant.
-const ESC = String.fromCharCode(27);
-const ANSI = new RegExp(
-  `${ESC}(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^${ESC}\\u0007]*(?:\\u0007|${ESC}\\\\)|[@-Z\\\\-_])`,
-  "g",
-);
-
-/** What a terminal would show of one line: no escape sequences, and after a carriage return it starts anew. */
-export function shown(raw: string): string {
-  const text = raw.includes(ESC) ? raw.replace(ANSI, "") : raw;
-  const end = text.endsWith("\r") ? text.length - 1 : text.length;
-  const start = text.lastIndexOf("\r", end - 1) + 1;
-  return start > 0 && start <= end ? text.slice(start, end) : text.slice(0, end);
-}
 
 /** Complete lines, together in one text. */
 export interface Chunk {
@@ -27,6 +16,28 @@ export interface Chunk {
   text: string;
   /** Where its lines begin; each ends with a newline, or where the next begins if it was cut. */
   readonly starts: number[];
+  /** By line, the worker that wrote it; -1: it does not say. Absent where none says it. */
+  ranks?: number[];
+  /** The lines that have colours, with their sequences, and where in it those of each line begin. */
+  styled?: { text: string; starts: number[] };
+}
+
+/** Who wrote a piece, and which line of it when; `LogText` of the service. */
+export interface Origin {
+  attempt: number;
+  rank: number;
+  times: readonly (readonly [line: number, second: number])[];
+}
+
+/** A line as it is shown. */
+export interface Line {
+  text: string;
+  /** The text with its colours as a terminal gets them; empty where it has none. */
+  styled: string;
+  /** -1: not known. */
+  rank: number;
+  /** When it was begun, in seconds since the epoch; 0: not known. */
+  second: number;
 }
 
 /**
@@ -39,9 +50,17 @@ export class LogBuffer {
   ended = false;
   /** Number of the first line that may still change. */
   complete = 0;
+  /** Whether any line says which worker wrote it. */
+  hasRanks = false;
+  /** In the order of their lines. */
+  readonly dividers: Divider[] = [];
+  readonly #times = new LineTimes();
   readonly #chunks: Chunk[] = [];
   #pending = "";
-  #partial = "";
+  #partial = show("");
+  /** How the next line begins. */
+  #style: Style = PLAIN;
+  #second = 0;
   #version = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #listeners = new Set<() => void>();
@@ -53,17 +72,34 @@ export class LogBuffer {
 
   /** How many lines are kept. */
   get count(): number {
-    return this.complete - this.dropped + (this.#partial === "" ? 0 : 1);
+    return this.complete - this.dropped + (this.#partial.text === "" ? 0 : 1);
   }
 
-  /** A line by its number; empty for one that is not kept. */
+  /** Whether any line has a time. */
+  get hasTimes(): boolean {
+    return this.#times.known;
+  }
+
+  /** The text of a line by its number; empty for one that is not kept. */
   line(number: number): string {
-    if (number >= this.complete) return number === this.complete ? this.#partial : "";
+    if (number >= this.complete) return number === this.complete ? this.#partial.text : "";
     const chunk = this.chunkOf(number);
-    if (!chunk) return "";
-    const start = chunk.starts[number - chunk.first] as number;
-    const next = chunk.starts[number - chunk.first + 1] ?? chunk.text.length;
-    return chunk.text.slice(start, chunk.text[next - 1] === "\n" ? next - 1 : next);
+    return chunk ? slice(chunk, number - chunk.first) : "";
+  }
+
+  /** All that is known of a line. */
+  whole(number: number): Line {
+    const second = this.#times.of(number);
+    if (number === this.complete) return { ...this.#partial, second };
+    const chunk = this.chunkOf(number);
+    if (!chunk) return { text: "", styled: "", rank: -1, second };
+    const at = number - chunk.first;
+    return {
+      text: slice(chunk, at),
+      styled: sequencesOf(chunk, at),
+      rank: chunk.ranks?.[at] ?? -1,
+      second,
+    };
   }
 
   /** Where a complete line is kept. */
@@ -79,24 +115,27 @@ export class LogBuffer {
     return chunk && number >= chunk.first && number < chunk.first + chunk.starts.length ? chunk : undefined;
   }
 
-  append(piece: string) {
-    const text = this.#pending + piece;
-    const end = text.lastIndexOf("\n") + 1;
-    for (let at = 0; at < end; ) {
-      const cut = text.indexOf("\n", Math.min(end - 1, at + CHUNK)) + 1;
-      this.#addLines(text.slice(at, cut));
-      at = cut;
+  append(piece: string, origin?: Origin) {
+    if (origin) this.#begin(origin);
+    let from = 0;
+    let lines = 0;
+    for (const [line, second] of origin?.times ?? []) {
+      let to = from;
+      for (; lines < line && to >= 0; lines++) to = piece.indexOf("\n", to) + 1 || -1;
+      if (to < 0) break;
+      this.#take(piece.slice(from, to));
+      this.#note(this.complete + (this.#pending === "" ? 0 : 1), second);
+      from = to;
     }
-    this.#pending = text.slice(end);
+    this.#take(from === 0 ? piece : piece.slice(from));
     this.#shortenPending();
-    this.#partial = shown(this.#pending);
+    this.#partial = show(this.#pending, this.#style);
     this.#drop();
     this.#changed();
   }
 
   end() {
-    if (this.#partial !== "") this.#addLines(`${this.#partial}\n`);
-    this.#pending = this.#partial = "";
+    this.#endLine();
     this.ended = true;
     this.#changed();
   }
@@ -109,15 +148,82 @@ export class LogBuffer {
   /** Changes whenever subscribers are told. */
   version = () => this.#version;
 
+  /** Another container begins with a line of its own, whatever the one before it left. */
+  #begin({ attempt, rank }: Origin) {
+    const last = this.dividers.findLast((divider) => divider.kind === "attempt");
+    if (attempt === 0 || (last?.attempt === attempt && last.rank === rank)) return;
+    this.#endLine();
+    this.#style = PLAIN;
+    this.#second = 0;
+    this.#times.add(this.complete, 0);
+    this.dividers.push({ line: this.complete, kind: "attempt", attempt, rank, second: 0 });
+  }
+
+  /** That lines from this one on were begun then. */
+  #note(line: number, second: number) {
+    const last = this.dividers.at(-1);
+    if (otherDay(this.#second, second) && last) {
+      this.dividers.push({ ...last, line, kind: "day", second });
+    } else if (last?.line === line) {
+      last.second = second;
+    }
+    this.#second = second || this.#second;
+    this.#times.add(line, second);
+  }
+
+  #endLine() {
+    if (this.#partial.text !== "") this.#addLines(`${this.#pending}\n`);
+    this.#pending = "";
+    this.#partial = show("");
+  }
+
+  #take(piece: string) {
+    const text = this.#pending + piece;
+    const end = text.lastIndexOf("\n") + 1;
+    for (let at = 0; at < end; ) {
+      const cut = text.indexOf("\n", Math.min(end - 1, at + CHUNK)) + 1;
+      this.#addLines(text.slice(at, cut));
+      at = cut;
+    }
+    this.#pending = text.slice(end);
+  }
+
   /** `raw`: whole lines, each with its newline. */
   #addLines(raw: string) {
-    const odd = raw.includes(ESC) || raw.includes("\r");
-    const text = odd ? `${raw.slice(0, -1).split("\n").map(shown).join("\n")}\n` : raw;
     let chunk = this.#chunks.at(-1);
-    if (!chunk || chunk.text.length + text.length > 2 * CHUNK) {
+    if (!chunk || chunk.text.length + raw.length > 2 * CHUNK) {
       chunk = { first: this.complete, text: "", starts: [] };
       this.#chunks.push(chunk);
     }
+    if (this.#style !== PLAIN || isOdd(raw)) {
+      for (const line of raw.slice(0, -1).split("\n")) {
+        const { text, styled, rank, after } = show(line, this.#style);
+        this.#style = after;
+        this.#describe(chunk, rank, styled);
+        this.#addText(chunk, `${text}\n`);
+      }
+    } else {
+      this.#addText(chunk, raw);
+    }
+  }
+
+  /** What is particular about the line that is added next. */
+  #describe(chunk: Chunk, rank: number, styled: string) {
+    const { starts } = chunk;
+    if (rank >= 0) {
+      this.hasRanks = true;
+      chunk.ranks ??= [];
+      chunk.ranks[starts.length] = rank;
+    }
+    if (styled !== "") {
+      chunk.styled ??= { text: "", starts: [] };
+      pad(chunk.styled.starts, starts.length + 1, chunk.styled.text.length);
+      chunk.styled.text += styled;
+      chunk.styled.starts.push(chunk.styled.text.length);
+    }
+  }
+
+  #addText(chunk: Chunk, text: string) {
     const offset = chunk.text.length;
     chunk.text += text;
     for (let start = 0; start < text.length; ) {
@@ -133,9 +239,12 @@ export class LogBuffer {
   /** A progress bar rewrites its line for hours, and a broken program writes no newline at all. */
   #shortenPending() {
     const restart = this.#pending.lastIndexOf("\r", this.#pending.length - 2);
-    if (restart > 0) this.#pending = this.#pending.slice(restart);
+    if (restart > 0) {
+      this.#style = styleAfter(this.#style, this.#pending.slice(0, restart));
+      this.#pending = this.#pending.slice(restart);
+    }
     while (this.#pending.length > MAX_LINE) {
-      this.#addLines(`${shown(this.#pending.slice(0, MAX_LINE))}\n`);
+      this.#addLines(`${this.#pending.slice(0, MAX_LINE)}\n`);
       this.#pending = this.#pending.slice(MAX_LINE);
     }
   }
@@ -145,6 +254,7 @@ export class LogBuffer {
       if (this.complete - oldest.first - oldest.starts.length < MAX_LINES) break;
       this.#chunks.shift();
       this.dropped = oldest.first + oldest.starts.length;
+      this.#times.forget(this.dropped);
     }
   }
 
@@ -155,4 +265,18 @@ export class LogBuffer {
       for (const listener of this.#listeners) listener();
     }, this.#notifyMs);
   }
+}
+
+function slice({ text, starts }: Chunk, at: number): string {
+  const next = starts[at + 1] ?? text.length;
+  return text.slice(starts[at], text[next - 1] === "\n" ? next - 1 : next);
+}
+
+function sequencesOf({ styled }: Chunk, at: number): string {
+  const start = styled?.starts[at];
+  return styled && start !== undefined ? styled.text.slice(start, styled.starts[at + 1]) : "";
+}
+
+function pad(numbers: number[], length: number, value: number) {
+  while (numbers.length < length) numbers.push(value);
 }

@@ -1,28 +1,79 @@
-import { memo } from "react";
+import { notifications } from "@mantine/notifications";
+import { memo, type ReactNode } from "react";
+import { timeOfDay, utc, when } from "../format/time";
+import { copyText } from "../shell/CopyButton";
+import { spansOf } from "./ansi";
 import { BAD } from "./LogSearch";
 import classes from "./LogView.module.css";
+import { looksOf } from "./looks";
+import type { Range } from "./marks";
+import { segmentsOf } from "./segments";
 
-interface Props {
+/** Which columns stand before the text. */
+export interface Columns {
+  time: boolean;
+  rank: boolean;
+}
+
+interface Props extends Columns {
+  /** Counted from 1. */
   number: number;
   text: string;
-  /** What was searched for. */
-  wanted: RegExp | null;
+  styled: string;
+  second: number;
+  worker: number;
+  /** Where it matches what is searched for. */
+  ranges: readonly Range[];
   marked: boolean;
 }
 
-/** One line with its number, which is its address, and what was searched for marked. */
-export const LogLine = memo(function LogLine({ number, text, wanted, marked }: Props) {
+/** One line with its number, which is its address, when it was written and by whom, and what was searched for marked. */
+export const LogLine = memo(function LogLine(props: Props) {
+  const { number, text, styled, ranges, marked, time, second, rank, worker } = props;
   return (
     <>
-      <a className={classes.number} href={`#L${number}`} tabIndex={-1} aria-label={`Line ${number}`}>
+      <a
+        className={classes.number}
+        href={`#L${number}`}
+        // By keyboard the line that one was led to can be reached: a stop a line would be one too many.
+        tabIndex={marked ? 0 : -1}
+        aria-label={`Line ${number}`}
+        title="Copy a link to this line"
+        onClick={() => copyLink(number)}
+      >
         {number}
       </a>
+      {time && <Time second={second} />}
+      {rank && (
+        <span className={classes.rank} title={worker < 0 ? undefined : `Rank ${worker}`}>
+          {worker < 0 ? "" : `[${worker}]`}
+        </span>
+      )}
       <span className={classes.text} data-level={levelOf(text)} data-marked={marked}>
-        {wanted ? withMarks(text, wanted) : text || " "}
+        {text === "" ? " " : shown(text, styled, ranges)}
       </span>
     </>
   );
 });
+
+async function copyLink(number: number) {
+  await copyText(new URL(`#L${number}`, window.location.href).href);
+  notifications.show({ message: `Copied the link to line ${number}.` });
+}
+
+function Time({ second }: { second: number }) {
+  if (second === 0) return <span className={classes.time} />;
+  const at = second * 1000;
+  return (
+    <time
+      className={classes.time}
+      dateTime={new Date(at).toISOString()}
+      title={`${when(at, Date.now(), true)}, ${utc(at)}`}
+    >
+      {timeOfDay(new Date(at), true)}
+    </time>
+  );
+}
 
 const WARN = /\bWARN(ING)?\b/;
 
@@ -31,16 +82,23 @@ function levelOf(text: string): "bad" | "warn" | undefined {
   return WARN.test(text) ? "warn" : undefined;
 }
 
-/** More of a line are not marked. */
-const MOST_MARKS = 50;
-
-function withMarks(text: string, wanted: RegExp) {
-  const parts = [];
-  let from = 0;
-  for (const match of text.matchAll(wanted)) {
-    if (match[0] === "" || parts.length > 2 * MOST_MARKS) break;
-    parts.push(text.slice(from, match.index), <mark key={match.index}>{match[0]}</mark>);
-    from = match.index + match[0].length;
-  }
-  return parts.length > 0 ? [...parts, text.slice(from)] : text || " ";
+function shown(text: string, styled: string, ranges: readonly Range[]): ReactNode {
+  if (styled === "" && ranges.length === 0) return text;
+  return segmentsOf(text, styled === "" ? [] : spansOf(styled), ranges).map(({ from, to, style, marked }) => {
+    const part = text.slice(from, to);
+    const looks = style ? looksOf(style) : undefined;
+    if (marked)
+      return (
+        <mark key={from} style={looks && { ...looks, color: undefined, backgroundColor: undefined }}>
+          {part}
+        </mark>
+      );
+    return looks ? (
+      <span key={from} style={looks}>
+        {part}
+      </span>
+    ) : (
+      part
+    );
+  });
 }

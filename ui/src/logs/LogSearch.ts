@@ -1,4 +1,6 @@
 import type { LogBuffer } from "./LogBuffer";
+import { lowerBound } from "./layout";
+import { type Range, rangesIn } from "./marks";
 
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 
@@ -18,16 +20,33 @@ export function patternOf(query: string, regular: boolean): RegExp | null {
 /** Levels as loggers write them, and the words that end a training. */
 export const BAD = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback |^\w*(Error|Exception)\b/gm;
 
+export interface Search {
+  /** Numbers of lines, counted from the first that there ever was; in their order. */
+  readonly found: readonly number[];
+  /** Whether it has looked at all lines that are complete. */
+  readonly done: boolean;
+  /** Why it was given up. */
+  readonly problem: "" | "slow" | "failed";
+  /** Where a line matches, as far as that is known yet. */
+  rangesOf(number: number, text: string): readonly Range[];
+  /** Lines were drawn, and their ranges asked for. */
+  viewed(): void;
+}
+
+/** Lines whose matches are remembered. */
+const MOST_KNOWN = 5_000;
+
 /**
  * Which lines of a log match. A million lines take longer than a frame may: it looks on piece by
  * piece, and again where it stopped when there are more. A line is looked at once it is complete.
  */
-export class LogSearch {
-  /** Numbers of lines, counted from the first that there ever was; in their order. */
+export class LogSearch implements Search {
+  readonly problem = "";
   readonly found: number[] = [];
   readonly #log: LogBuffer;
   readonly #wanted: RegExp;
   #next = 0;
+  readonly #ranges = new Map<number, readonly Range[]>();
 
   /** `wanted` is global: it is asked for the next match. */
   constructor(log: LogBuffer, wanted: RegExp) {
@@ -45,8 +64,24 @@ export class LogSearch {
       this.#lookThroughChunk();
       if (now() >= until) break;
     }
-    return this.#next >= log.complete;
+    return this.done;
   }
+
+  get done(): boolean {
+    return this.#next >= this.#log.complete;
+  }
+
+  rangesOf(number: number, text: string): readonly Range[] {
+    let ranges = this.#ranges.get(number);
+    if (!ranges) {
+      ranges = rangesIn(text, this.#wanted);
+      if (this.#ranges.size > MOST_KNOWN) this.#ranges.clear();
+      if (number < this.#log.complete) this.#ranges.set(number, ranges);
+    }
+    return ranges;
+  }
+
+  viewed() {} // all is known at once
 
   /** From `#next` to the end of the chunk that it is in. */
   #lookThroughChunk() {
@@ -66,8 +101,6 @@ export class LogSearch {
   }
 
   #forget(before: number) {
-    let gone = 0;
-    while (gone < this.found.length && (this.found[gone] as number) < before) gone++;
-    if (gone > 0) this.found.splice(0, gone);
+    this.found.splice(0, lowerBound(this.found, before));
   }
 }

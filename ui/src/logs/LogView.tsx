@@ -1,12 +1,24 @@
 import { ActionIcon, Button, Switch, Tooltip } from "@mantine/core";
-import { useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
+import type { Task } from "../api/types";
 import { count as digits, plural } from "../format/number";
 import { Icon } from "../shell/Icon";
 import { ErrorTicks } from "./ErrorTicks";
 import type { LogBuffer } from "./LogBuffer";
+import { ColumnChoice, useColumns } from "./LogColumns";
 import { EvenRows, WrappedRows } from "./LogRows";
-import { BAD, patternOf } from "./LogSearch";
+import { BAD, patternOf, type Search } from "./LogSearch";
 import classes from "./LogView.module.css";
+import { Layout } from "./layout";
 import { SearchTools } from "./SearchTools";
 import { useLog } from "./useLog";
 import { useLogSearch } from "./useLogSearch";
@@ -19,6 +31,8 @@ const LOOKED_THROUGH = 20_000;
 interface Props {
   jobId: string;
   running: boolean;
+  /** The containers of the job. */
+  tasks: readonly Task[];
   /** Text of the line to begin at; empty: at the end. */
   find?: string;
   /** The number of the line to begin at, counted from 1. */
@@ -27,7 +41,7 @@ interface Props {
   visit?: string;
 }
 
-export function LogView({ jobId, running, find = "", line = null, visit = "" }: Props) {
+export function LogView({ jobId, running, tasks, find = "", line = null, visit = "" }: Props) {
   const { log, version, state } = useLog(jobId, running);
   const [search, setSearch] = useState("");
   const [wrap, setWrap] = useState(false);
@@ -40,11 +54,14 @@ export function LogView({ jobId, running, find = "", line = null, visit = "" }: 
   const [current, setCurrent] = useState<number | null>(null);
   const query = useDeferredValue(search.trim());
   const wanted = useMemo(() => patternOf(query, regular), [query, regular]);
-  const matches = useLogSearch(log, version, wanted);
-  const errors = useLogSearch(log, version, BAD) ?? [];
-  const found = current === null ? matches : null;
-  const filtered = found !== null;
-  const count = found?.length ?? log.count;
+  const finding = useLogSearch(log, version, wanted, regular);
+  const matches = finding?.found ?? null;
+  const errors = useLogSearch(log, version, BAD)?.found ?? [];
+  const only = current === null ? matches : null;
+  const filtered = only !== null;
+  const count = only?.length ?? log.count;
+  const layout = new Layout({ found: only, first: log.dropped, kept: log.count, dividers: log.dividers });
+  const { columns, shown, choose } = useColumns(log);
 
   const toEnd = useCallback(() => {
     if (following && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight;
@@ -75,8 +92,10 @@ export function LogView({ jobId, running, find = "", line = null, visit = "" }: 
   useEffect(() => {
     const box = scroller.current;
     if (marked === null || !box || filtered) return;
-    const share = (marked - log.dropped + 0.5) / Math.max(1, log.count);
-    box.scrollTop = share * box.scrollHeight - box.clientHeight / 2;
+    if (!wrap) {
+      const share = (layout.rowOf(marked) + 0.5) / Math.max(1, layout.count);
+      box.scrollTop = share * box.scrollHeight - box.clientHeight / 2;
+    }
     box.scrollIntoView({ block: "nearest" });
   }, [marked, visit, filtered]);
 
@@ -122,6 +141,7 @@ export function LogView({ jobId, running, find = "", line = null, visit = "" }: 
           text={search}
           regular={regular}
           wrong={query !== "" && wanted === null}
+          problem={finding?.problem ?? ""}
           matches={matches?.length ?? null}
           current={current}
           onText={(text) => {
@@ -138,9 +158,10 @@ export function LogView({ jobId, running, find = "", line = null, visit = "" }: 
           </button>
         )}
         <span className={classes.count} data-testid="log-count">
-          {found && `${digits(count)} of `}
+          {only && `${digits(count)} of `}
           {plural(log.count, "line")}
         </span>
+        <ColumnChoice columns={columns} log={log} onChoose={choose} />
         <Switch
           size="xs"
           label="Wrap"
@@ -159,24 +180,37 @@ export function LogView({ jobId, running, find = "", line = null, visit = "" }: 
           </ActionIcon>
         </Tooltip>
       </div>
-      <div
-        ref={scroller}
-        className={classes.lines}
-        onScroll={onScroll}
-        role="log"
-        aria-live="off"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
-        tabIndex={0}
-      >
-        {log.dropped > 0 && !found && (
-          <p className={classes.note}>{digits(log.dropped)} earlier lines are only in the download.</p>
-        )}
-        {count === 0 && (
-          <p className={classes.note}>{query ? "No line contains that." : emptyNote(log.ended, running)}</p>
-        )}
-        <Rows log={log} found={found} wanted={wanted} marked={marked} scroller={scroller} onHeight={toEnd} />
+      <div className={classes.body}>
+        <div
+          ref={scroller}
+          className={classes.lines}
+          style={{ "--digits": String(log.dropped + log.count).length } as CSSProperties}
+          onScroll={onScroll}
+          role="log"
+          aria-live="off"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+          tabIndex={0}
+        >
+          {log.dropped > 0 && !only && (
+            <p className={classes.note}>{digits(log.dropped)} earlier lines are only in the download.</p>
+          )}
+          {count === 0 && (
+            <p className={classes.note}>{finding ? noMatch(finding) : emptyNote(log.ended, running)}</p>
+          )}
+          <Rows
+            log={log}
+            layout={layout}
+            columns={shown}
+            search={finding}
+            marked={marked}
+            visit={visit}
+            tasks={tasks}
+            scroller={scroller}
+            onHeight={toEnd}
+          />
+        </div>
+        {!filtered && errors.length > 0 && <ErrorTicks layout={layout} errors={errors} />}
       </div>
-      {!filtered && errors.length > 0 && <ErrorTicks log={log} errors={errors} />}
       {!following && !log.ended && (
         <Button className={classes.follow} size="xs" onClick={() => setFollowing(true)}>
           Follow the end
@@ -193,6 +227,11 @@ function lastWith(log: LogBuffer, text: string): number | null {
     if (log.line(number).includes(text)) return number;
   }
   return null;
+}
+
+function noMatch({ done, problem }: Search): string {
+  if (problem) return "";
+  return done ? "No line matches." : "Searching.";
 }
 
 function emptyNote(ended: boolean, running: boolean): string {

@@ -3,11 +3,18 @@ import { count as digits } from "../format/number";
 import { Icon } from "../shell/Icon";
 import classes from "./LogView.module.css";
 
+const PROBLEMS = {
+  slow: "Stopped: this expression takes too long. Try a simpler one.",
+  failed: "The search could not be started. Reload the page, or search for words.",
+};
+
 interface Props {
   text: string;
   regular: boolean;
   /** It is no regular expression. */
   wrong: boolean;
+  /** Why the search was given up. */
+  problem: "" | "slow" | "failed";
   /** How many lines match; null: nothing is searched for. */
   matches: number | null;
   /** The match that somebody went to; null: only matching lines are shown. */
@@ -20,7 +27,7 @@ interface Props {
 
 /** The search of a log: it filters while one types; Enter goes from match to match among all lines. */
 export function SearchTools(props: Props) {
-  const { text, regular, wrong, matches, current, onText, onRegular, onGo, onOnlyMatches } = props;
+  const { text, regular, wrong, problem, matches, current, onText, onRegular, onGo, onOnlyMatches } = props;
   return (
     <>
       <TextInput
@@ -29,7 +36,7 @@ export function SearchTools(props: Props) {
         aria-label="Search the log"
         placeholder="Search"
         value={text}
-        error={wrong}
+        error={wrong || problem !== ""}
         onChange={(event) => onText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter") onGo(event.shiftKey ? -1 : 1);
@@ -51,6 +58,11 @@ export function SearchTools(props: Props) {
           </Tooltip>
         }
       />
+      {problem !== "" && (
+        <span className={classes.problem} role="alert">
+          {PROBLEMS[problem]}
+        </span>
+      )}
       {matches !== null && (
         <span className={classes.steps}>
           {([-1, 1] as const).map((by) => (

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { type LiveState, Stream } from "../live/stream";
-import { LogBuffer } from "./LogBuffer";
+import { LogBuffer, type Origin } from "./LogBuffer";
 
 /** Follows a job's log. `running`: whether more may come, so that an early end means a restarting service. */
 export function useLog(
@@ -18,7 +18,10 @@ export function useLog(
     const stream = new Stream({
       url: (position) => `/api/v1/jobs/${jobId}/logs${position ? `?offset=${position}` : ""}`,
       on: {
-        log: (data) => buffer.append((JSON.parse(data) as { text: string }).text),
+        log: (data) => {
+          const { text, ...origin } = JSON.parse(data) as { text: string } & Origin;
+          buffer.append(text, origin);
+        },
         end: () => {
           if (mayGoOn.current) {
             stream.reconnectSoon();

@@ -1,25 +1,32 @@
-import { useEffect, useMemo, useReducer } from "react";
+import { useEffect, useMemo, useReducer, useRef } from "react";
 import type { LogBuffer } from "./LogBuffer";
-import { LogSearch } from "./LogSearch";
+import { LogSearch, type Search } from "./LogSearch";
+import { PatternSearch } from "./PatternSearch";
+import { PatternWorker } from "./PatternWorker";
 
 const SLICE_MS = 10;
 const SHOW_MS = 100;
 
-/** The lines that match, as far as they were looked at; null without a pattern. `version`: of the log. */
+/** The lines that match, as far as they were looked at; null without a pattern. `version`: of the log. `regular`: the
+ * pattern is somebody's regular expression, which may take for ever. */
 export function useLogSearch(
   log: LogBuffer,
   version: number,
   wanted: RegExp | null,
-): readonly number[] | null {
+  regular = false,
+): Search | null {
   const [, show] = useReducer((count: number) => count + 1, 0);
-  const search = useMemo(() => (wanted ? new LogSearch(log, wanted) : null), [log, wanted]);
+  const text = useMemo(
+    () => (wanted && !regular ? new LogSearch(log, wanted) : null),
+    [log, wanted, regular],
+  );
   // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
   useEffect(() => {
-    if (!search) return;
+    if (!text) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let shown = performance.now();
     function look() {
-      const done = search?.advance(SLICE_MS);
+      const done = text?.advance(SLICE_MS);
       if (done || performance.now() - shown > SHOW_MS) {
         shown = performance.now();
         show();
@@ -28,6 +35,27 @@ export function useLogSearch(
     }
     look();
     return () => clearTimeout(timer);
-  }, [search, version]);
-  return search?.found ?? null;
+  }, [text, version]);
+
+  const worker = useRef<PatternWorker | null>(null);
+  useEffect(() => () => worker.current?.end(), []);
+  const pattern = useMemo(() => {
+    if (!wanted || !regular) return null;
+    worker.current ??= new PatternWorker();
+    let due = false;
+    return new PatternSearch(log, wanted, worker.current, () => {
+      if (due) return;
+      due = true;
+      setTimeout(() => {
+        due = false;
+        show();
+      }, SHOW_MS);
+    });
+  }, [log, wanted, regular]);
+  useEffect(() => () => pattern?.end(), [pattern]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the lines are one array that grows; its version tells.
+  useEffect(() => {
+    pattern?.look();
+  }, [pattern, version]);
+  return pattern ?? text;
 }

@@ -334,7 +334,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
-    silent, idle = cluster.silence.silent, cluster.idle.idle
+    silent, hung = cluster.silence.silent, cluster.hangs.hung
     for row in rows:
         eta = etas.jobs.get(row.id)
         yield JobNow(
@@ -343,7 +343,8 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
             waiting=why_resting(row, now) or why_waiting(waiting, row.id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
             served=served.get(row.id, Service()),
-            silent=silent.get(row.id) or idle.get(row.id),
+            silent=silent.get(row.id),
+            hang=hung.get(row.id),
             progress=progress.get(row.id),
             failure=failures.get(row.id),
         )

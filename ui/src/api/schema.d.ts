@@ -2763,6 +2763,22 @@ export interface components {
             /** Uuid */
             uuid: string;
         };
+        /**
+         * HangOut
+         * @description That a running job seems to hang, or does not use its GPUs.
+         */
+        HangOut: {
+            /**
+             * Kind
+             * @description idle: no output, no step and no use of its GPUs; no_steps: its workers report, and no step; gpus_unused: whatever it does, its GPUs do nothing
+             * @enum {string}
+             */
+            kind: "idle" | "no_steps" | "gpus_unused";
+            /** Message */
+            message: string;
+            /** Since */
+            since: string;
+        };
         /** Health */
         Health: {
             /**
@@ -2992,6 +3008,8 @@ export interface components {
             gpus: components["schemas"]["GpuRef"][];
             /** Grace Period */
             grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
             /** Id */
             id: string;
             /**
@@ -3059,6 +3077,11 @@ export interface components {
              * @description when it may start again after a failure of its command
              */
             not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
             /**
              * Params
              * @description what that run tries
@@ -3259,6 +3282,8 @@ export interface components {
             gpus: components["schemas"]["GpuRef"][];
             /** Grace Period */
             grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
             /** Id */
             id: string;
             /**
@@ -3326,6 +3351,11 @@ export interface components {
              * @description when it may start again after a failure of its command
              */
             not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
             /**
              * Params
              * @description what that run tries
@@ -3608,6 +3638,12 @@ export interface components {
              * @description for people; need not be unique
              */
             name: string;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             * @default null
+             */
+            on_hang?: ("warn" | "restart" | "end") | null;
             /**
              * Priority
              * @description higher first
@@ -5117,7 +5153,7 @@ export interface components {
         WebhookSpec: {
             /**
              * Events
-             * @description any of job.running, job.ended, job.failed, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed
+             * @description any of job.running, job.ended, job.failed, job.hung, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed
              * @default [
              *       "job.ended",
              *       "host.lost",
@@ -6964,6 +7000,11 @@ export interface operations {
                      */
                     name: string;
                     /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
                      * Priority
                      * @description higher first
                      * @default 50
@@ -7260,6 +7301,11 @@ export interface operations {
                      * @description for people; need not be unique
                      */
                     name: string;
+                    /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
                     /**
                      * Priority
                      * @description higher first
@@ -9923,6 +9969,11 @@ export interface operations {
                      * @description for people; need not be unique
                      */
                     name: string;
+                    /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
                     /**
                      * Priority
                      * @description higher first

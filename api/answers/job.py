@@ -14,9 +14,10 @@ from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.hangs import FoundHang
-from schedulearn.scheduler.specs.env_masking import masked
+from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.usage import Service
 
@@ -139,6 +140,11 @@ class JobNow:
 
 
 _NOTHING = JobNow()
+
+
+def seen_by(actor: Actor, job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns of a job; its commands without secrets for whoever may not change it."""
+    return job if actor.may_change(job["user"]) else without_secrets(job)
 
 
 class CodeOut(AnswerModel):

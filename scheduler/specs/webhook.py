@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from schedulearn.scheduler.specs.env_masking import MASK
+from schedulearn.scheduler.core.planning.command_masking import MASK
 
 _SECRET_LENGTH = 20  # of a part of a path that nobody wrote by hand
 

@@ -159,7 +159,13 @@ def _cause(error: BaseException) -> str:
 
 def _engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", json_deserializer=read_json)
+        return create_engine(
+            url,
+            pool_pre_ping=True,
+            isolation_level="REPEATABLE READ",
+            json_deserializer=read_json,
+            hide_parameters=True,
+        )
     engine = create_engine(
         url,
         poolclass=QueuePool,
@@ -167,6 +173,7 @@ def _engine(url: str) -> Engine:
         max_overflow=12,
         connect_args={"check_same_thread": False},
         json_deserializer=read_json,
+        hide_parameters=True,  # errors that are logged name no values: these may be secrets
     )
 
     @event.listens_for(engine, "connect")

@@ -47,7 +47,7 @@ from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.hosts.terminals.job_terminals import JobTerminals
 from schedulearn.scheduler.private_files import close_to_others
 from schedulearn.scheduler.reports.access import ReportAccess, report_secret
-from schedulearn.scheduler.reports.idle import IdleWatch
+from schedulearn.scheduler.reports.hangs import HangWatch
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.reports.rate import RateLimit
 from schedulearn.scheduler.reports.silence import SilenceWatch
@@ -190,7 +190,7 @@ class Cluster:
         chosen = self.settings
         self.logs = LogStore(self.data_dir / "logs")
         self.job_logs = JobLogs(self.db, self.logs, max_attempts=chosen.job_log_attempts, max_bytes=chosen.job_log_room)
-        self.idle = IdleWatch(self.db, self.logs, self.utilization, chosen.idle_after)
+        self.hangs = HangWatch(self.db, self.logs, self.utilization, chosen, self._timing.monotonic)
         self.service.on_delete = self._deleted
         self.housekeeping = Housekeeping(
             self.db, self._directory.agents, self.logs, self.code, chosen, self.data.collect
@@ -210,7 +210,7 @@ class Cluster:
             job_env=self._job_env,
             code_path=self.code.path,
             silence=self.silence,
-            idle=self.idle,
+            hangs=self.hangs,
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from schedulearn.scheduler.code.archive import MAX_BYTES
 from schedulearn.scheduler.code.git import GIT_HOSTS
+from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
 from schedulearn.scheduler.specs.host import HostSpec
@@ -124,8 +125,36 @@ class ClusterSettings(BaseModel):
         default=1800.0,
         ge=0,
         le=3.2e7,
-        description="seconds without output, a reported step or use of its GPUs after which a job is said to be idle; "
+        description="seconds without output, a reported step or use of its GPUs after which a job is said to hang; "
         "0: never",
+    )
+    gpus_unused_after: float = Field(
+        default=3600.0,
+        ge=0,
+        le=3.2e7,
+        description="seconds without use of its GPUs after which a job is said not to need them; 0: never",
+    )
+    hang_steps: float = Field(
+        default=100.0,
+        ge=0,
+        le=1e9,
+        description="a job whose workers report, but no step for so many times its own step time, and for "
+        "`hang_after`, is said to hang; 0: never",
+    )
+    hang_after: float = Field(
+        default=600.0, gt=0, le=3.2e7, description="seconds without a step, at least, before `hang_steps` counts"
+    )
+    on_hang: OnHang = Field(
+        default="warn",
+        description="what is done with a job that hangs or does not use its GPUs, unless it has an `on_hang` of "
+        "its own: `warn`, `restart` or `end`",
+    )
+    crash_limit: int = Field(
+        default=10,
+        ge=0,
+        le=1000,
+        description="equal exit codes in a row, each soon after the start, after which a job is not tried again, "
+        "however many restarts it has left; 0: no limit",
     )
     terminal_idle: float = Field(
         default=3600.0,

@@ -13,8 +13,10 @@ from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
-from schedulearn.scheduler.specs.env_masking import masked
+from schedulearn.scheduler.reports.hangs import FoundHang
+from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
 from schedulearn.scheduler.store.usage import Service
 
@@ -105,6 +107,21 @@ class FailureOut(AnswerModel):
     line: str = Field(description="the line of its log that says most about the fault; empty: it wrote none")
 
 
+class HangOut(AnswerModel):
+    """That a running job seems to hang, or does not use its GPUs."""
+
+    kind: Literal["idle", "no_steps", "gpus_unused"] = Field(
+        description="idle: no output, no step and no use of its GPUs; no_steps: its workers report, and no step; "
+        "gpus_unused: whatever it does, its GPUs do nothing"
+    )
+    since: At
+    message: str
+
+    @classmethod
+    def of(cls, hang: FoundHang) -> Self:
+        return unchecked(cls, {"kind": hang.kind.value, "since": shown(hang.since), "message": hang.message})
+
+
 class JobNow(NamedTuple):
     """What is known of a job beside its row."""
 
@@ -117,12 +134,18 @@ class JobNow(NamedTuple):
     served: Service = UNSERVED
     """By its live tasks."""
     silent: str | None = None
-    """What is wrong with a job that runs and does not report, or does nothing that can be seen."""
+    """What is wrong with a job that runs and does not report."""
+    hang: FoundHang | None = None
     progress: float | None = None
     failure: FailureOut | None = None
 
 
 _NOTHING = JobNow()
+
+
+def seen_by(actor: Actor, job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns of a job; its commands without secrets for whoever may not change it."""
+    return job if actor.may_change(job["user"]) else without_secrets(job)
 
 
 class CodeOut(AnswerModel):
@@ -178,6 +201,7 @@ class JobOut(JobFields):
     eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
     progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
     failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
+    hang: HangOut | None = Field(description="of a running job that seems to hang, or does not use its GPUs")
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
@@ -190,8 +214,9 @@ class JobOut(JobFields):
         if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting.code, status) in _PAUSES):
             late = late_deadline(job["deadline"], job["submitted_at"])
             told = {"reason": now.waiting.code, "message": f"{now.waiting} {late}".rstrip()}
-        elif now.silent is not None and status == JobStatus.RUNNING:
-            told["message"] = f"{message} {now.silent}"
+        hang = now.hang if status == JobStatus.RUNNING else None
+        if status == JobStatus.RUNNING and (trouble := hang.message if hang else now.silent):
+            told["message"] = f"{message} {trouble}"
         return unchecked(
             cls,
             {
@@ -215,6 +240,7 @@ class JobOut(JobFields):
                 "eta": now.eta if job["finished_at"] is None else None,
                 "progress": now.progress,
                 "failure": now.failure,
+                "hang": HangOut.of(hang) if hang is not None else None,
                 **more,
             },
         )

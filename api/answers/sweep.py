@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.core.sweeps import SweepProgress, SweepReason, SweepStatus
-from schedulearn.scheduler.specs.env_masking import masked
+from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 
 
 class SweepCounts(AnswerModel):
@@ -117,6 +117,7 @@ class SweepDetail(SweepOut):
     next: int | None = Field(description="give it as `after` for the next page of the table; null on the last")
 
 
-def shown_job(job: Mapping[str, Any]) -> dict[str, object]:
-    """The job of a sweep, without the values of its variables."""
+def shown_job(job: Mapping[str, Any], *, to_owner: bool) -> dict[str, object]:
+    """The job of a sweep, without the values of its variables, and but for its owner without secrets in commands."""
+    job = job if to_owner else without_secrets(job)
     return {**job, "env": masked({name: str(value) for name, value in job["env"].items()})} if "env" in job else {**job}

@@ -220,6 +220,8 @@ def state_cell(job: Json) -> tuple[str, str]:
     state = str(job["state"])
     percent = job.get("pull_percent")
     label = f"{state} {percent:.0f}%" if state == JobStatus.PULLING and percent is not None else state
+    if hang := job.get("hang"):
+        return f"{state}: {hang['kind'].replace('_', ' ')}", "yellow"
     return label, STATE_STYLES.get(state, "")
 
 

@@ -85,6 +85,7 @@ class SubmitCommand(Command):
     "--max-duration", type=Parsed(parse_seconds), metavar="TIME", help="Ended after so long: seconds, 30m, 2h, 1d."
 )
 @click.option("--max-restarts", type=int, metavar="N", help="Tries again after a failure.  [default: 0]")
+@click.option("--on-hang", metavar="WHAT", help="warn, restart or end, if it seems to hang.  [default: the service's]")
 @click.option("--launcher", metavar="NAME", help="horovod, torchrun or none.  [default: horovod]")
 @click.option("--env", "env", multiple=True, metavar="KEY[=VALUE]", help="Variable; without a value, this shell's.")
 @click.option("--secret", "secrets", multiple=True, metavar="KEY=NAME", help="Variable that gets a secret.")

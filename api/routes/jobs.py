@@ -29,6 +29,7 @@ from schedulearn.api.answers.job import (
     JobOut,
     JobPage,
     TaskOut,
+    seen_by,
 )
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
@@ -46,6 +47,7 @@ from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.outcomes.retries import why_resting
+from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
@@ -189,7 +191,7 @@ async def list_jobs(
             oldest_first=order == "oldest",
         )
         more, rows = len(rows) > limit, rows[:limit]
-        items = show_jobs(cluster, db, rows)
+        items = show_jobs(cluster, db, rows, actor_of(request))
         return JobPage(items=items, next=rows[-1].id if more else None, counts=repository.count_jobs(db))
 
     return await cluster.db.aread(page)
@@ -205,7 +207,7 @@ def _label(given: str) -> tuple[str, str]:
 @router.get("/jobs/{job_id}", responses=problems(404))
 async def get_job(request: Request, job_id: str) -> JobDetail:
     cluster = cluster_of(request)
-    return await cluster.db.aread(lambda db: _detail(cluster, db, job_id))
+    return await cluster.db.aread(lambda db: _detail(cluster, db, job_id, actor_of(request)))
 
 
 @router.get("/jobs/{job_id}/spec", response_class=Response, responses=_SPEC)
@@ -213,20 +215,20 @@ async def get_spec(request: Request, job_id: str) -> Response:
     """The job as its user would write it, to submit it again: the five keys, and what differs from the defaults. Values
     of variables are masked; `POST /api/v1/jobs?env_from=ID` takes them from the job."""
     row = await cluster_of(request).db.aread(lambda db: repository.get_job(db, job_id))
-    return Response(json.dumps(written(row._asdict())), media_type="application/json")
+    return Response(json.dumps(written(seen_by(actor_of(request), row._asdict()))), media_type="application/json")
 
 
 @router.patch("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
 def change_priority(request: Request, job_id: str, body: PriorityIn) -> Response:
     cluster = cluster_of(request)
-    return cluster.service.set_priority(job_id, body.priority, _answer(cluster))
+    return cluster.service.set_priority(job_id, body.priority, _answer(cluster, actor_of(request)))
 
 
 @router.post("/jobs/{job_id}/cancel", response_model=JobDetail, responses=problems(404, 409, 422))
 def cancel(request: Request, job_id: str) -> Response:
     """Ends a job: SIGTERM to its containers, SIGKILL after the grace period. Repeating it changes nothing."""
     cluster = cluster_of(request)
-    return cluster.service.cancel(job_id, _answer(cluster))
+    return cluster.service.cancel(job_id, _answer(cluster, actor_of(request)))
 
 
 @router.delete("/jobs/{job_id}", response_model=JobDetail, responses=problems(404, 409, 422))
@@ -305,20 +307,26 @@ async def _log_events(chunks: AsyncIterator[Piece], pulse: Pulse) -> AsyncIterat
         yield sse(LogEnd(), event="end")
 
 
-def _answer(cluster: Cluster) -> service.Answer[Response]:
-    return lambda db, job: Answer(_detail(cluster, db, job.id))
+def _answer(cluster: Cluster, actor: Actor) -> service.Answer[Response]:
+    return lambda db, job: Answer(_detail(cluster, db, job.id, actor))
 
 
-def _detail(cluster: Cluster, db: Connection, job_id: str) -> JobDetail:
+def _detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDetail:
     """Raises NotFoundError."""
     job = repository.get_job(db, job_id)
     [now] = _standing(cluster, db, [job])
     [values] = values_of([job])
-    return JobDetail.of(values, now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])])
+    return JobDetail.of(
+        seen_by(actor, values), now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
+    )
 
 
-def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> list[JobOut]:
-    return [JobOut.of(values, now) for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)]
+def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor: Actor) -> list[JobOut]:
+    """As `actor` may see them."""
+    return [
+        JobOut.of(seen_by(actor, values), now)
+        for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)
+    ]
 
 
 def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
@@ -341,7 +349,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
     waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
-    silent, idle = cluster.silence.silent, cluster.idle.idle
+    silent, hung = cluster.silence.silent, cluster.hangs.hung
     for row in rows:
         job_id: str = row.id
         eta = etas.jobs.get(job_id)
@@ -351,7 +359,8 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
             waiting=why_resting(row, now) or why_waiting(waiting, job_id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
             served=served.get(job_id, UNSERVED),
-            silent=silent.get(job_id) or idle.get(job_id),
+            silent=silent.get(job_id),
+            hang=hung.get(job_id),
             progress=progress.get(job_id),
             failure=failures.get(job_id),
         )

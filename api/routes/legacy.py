@@ -14,7 +14,7 @@ from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.log_stream import log_chunks
 from schedulearn.api.problems import problem_response
 from schedulearn.api.routes import jobs
-from schedulearn.api.state import cluster_of, pulse_of
+from schedulearn.api.state import actor_of, cluster_of, pulse_of
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.job import JobSpec
@@ -43,7 +43,7 @@ def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 10
     """The newest jobs as a bare list."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        return jobs.show_jobs(cluster, db, repository.list_jobs(db, limit=limit))
+        return jobs.show_jobs(cluster, db, repository.list_jobs(db, limit=limit), actor_of(request))
 
 
 @router.delete("/jobs/{job_id}", response_model=Message)

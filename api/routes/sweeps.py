@@ -75,7 +75,7 @@ def get_sweep(
             store.progress_of(db, [sweep_id])[sweep_id],
             parameters_of(row.spec),
             metric=by,
-            job=shown_job(row.spec["job"]),
+            job=shown_job(row.spec["job"], to_owner=actor_of(request).may_change(row.user)),
             best=RunOut.of(best, by.goal, row.status) if best is not None else None,
             logged=sorted(store.logged_metrics(db, [run.job_id for run in runs if run.job_id is not None])),
             table=[RunOut.of(run, by.goal, row.status) for run in runs],

@@ -26,6 +26,7 @@ from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.cluster_outcomes import outcomes_of
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobMoved
+from schedulearn.scheduler.core.outcomes.hangs import hang_moves
 from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_changes
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
@@ -41,7 +42,7 @@ from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
-from schedulearn.scheduler.reports.idle import IdleWatch
+from schedulearn.scheduler.reports.hangs import HangWatch
 from schedulearn.scheduler.reports.profiles import AWAIT_S, Profiles
 from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.settings import ClusterSettings
@@ -81,7 +82,7 @@ class SchedulerLoop:
         code_path: Callable[[str], Path],
         monitor: Monitor,
         silence: SilenceWatch,
-        idle: IdleWatch,
+        hangs: HangWatch,
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
         record_results: Callable[[float], None] = lambda now: None,
@@ -96,7 +97,9 @@ class SchedulerLoop:
         self.agents = agents()
         self._monitor = monitor
         self._silence = silence
-        self._idle = idle
+        self._hangs = hangs
+        self._on_hang = settings.on_hang
+        self._crash_limit = settings.crash_limit
         self._agents_now = agents
         self.host_grace_s = settings.host_grace
         self.policy = policy
@@ -217,7 +220,9 @@ class SchedulerLoop:
         actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)
-        self._idle.look(now)
+        if moves := hang_moves(state.jobs, self._hangs.look(now, observations.keys()), self._on_hang):
+            self.db.write(lambda conn: write_findings(conn, moves, now))
+            self.wake()
         self._rest_s = self._until_next(state, plan, resting, bool(awaited), now)
 
     def _write_down_what_is_seen(
@@ -286,6 +291,7 @@ class SchedulerLoop:
             settled_at=self._settled_at,
             gone=self._given_up({task.host_id for task in state.tasks}, observations, statuses, now),
             faults=faults_of(state.gpus),
+            crash_limit=self._crash_limit,
             looked_at=self._monitor.looked_at,
             memory_of=self._memory_of,
         )

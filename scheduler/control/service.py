@@ -155,7 +155,7 @@ class Service:
 
     def check(self, spec: JobSpec) -> None:
         """Raises InvalidError for what the operator does not give, and for what is no value."""
-        check_no_mask(spec.env)
+        check_no_mask(spec)
         self._check_secrets(spec.user, spec.secrets)
         if spec.code is not None and (spec.code.digest is None or not self._use_code(spec.code.digest)):
             raise InvalidError(
@@ -355,6 +355,9 @@ def job_row(spec: JobSpec, now: float) -> dict[str, object]:
         "restarts": 0,
         "retries": 0,
         "losses": 0,
+        "hangs": 0,
+        "equal_exits": 0,
+        "last_exit": None,
         "exit_code": None,
         "started_at": None,
         "finished_at": None,

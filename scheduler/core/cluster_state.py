@@ -45,6 +45,11 @@ class Job(NamedTuple):
     restarts: int
     retries: int
     losses: int
+    on_hang: str | None
+    """What is done when it hangs; None: as the settings say."""
+    hangs: int
+    equal_exits: int
+    last_exit: int | None
     submitted_at: float
     started_at: float | None
     run_seconds: float

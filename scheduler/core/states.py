@@ -114,6 +114,8 @@ class Reason(StrEnum):
     RESIZE_REQUESTED = "resize_requested"
     RESIZE_FAILED = "resize_failed"
     RESIZING_IN_PLACE = "resizing_in_place"
+    HANG_RESTART = "hang_restart"
+    HANG_END = "hang_end"
     CANCEL_REQUESTED = "cancel_requested"
     TIME_LIMIT_REACHED = "time_limit_reached"
     COMPLETED = "completed"
@@ -121,6 +123,8 @@ class Reason(StrEnum):
     IMAGE_UNAVAILABLE = "image_unavailable"
     START_REFUSED = "start_refused"
     TOO_MANY_LOSSES = "too_many_losses"
+    CRASH_LOOP = "crash_loop"
+    HUNG = "hung"
     CANCELLED = "cancelled"
     PREDECESSOR_FAILED = "predecessor_failed"
     TIME_LIMIT = "time_limit"
@@ -154,6 +158,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.RESIZE_REQUESTED: _Z,
     Reason.RESIZE_FAILED: _Z,
     Reason.RESIZING_IN_PLACE: _R,
+    Reason.HANG_RESTART: _Z,
+    Reason.HANG_END: _X,
     Reason.CANCEL_REQUESTED: _X,
     Reason.TIME_LIMIT_REACHED: _X,
     Reason.COMPLETED: _OK,
@@ -161,6 +167,8 @@ _STATUS_OF: Mapping[Reason, JobStatus] = {
     Reason.IMAGE_UNAVAILABLE: _BAD,
     Reason.START_REFUSED: _BAD,
     Reason.TOO_MANY_LOSSES: _BAD,
+    Reason.CRASH_LOOP: _BAD,
+    Reason.HUNG: _BAD,
     Reason.CANCELLED: _GONE,
     Reason.PREDECESSOR_FAILED: _GONE,
     Reason.TIME_LIMIT: _LATE,

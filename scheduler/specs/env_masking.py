@@ -1,4 +1,5 @@
-"""What is shown of a job's environment: any value may be a secret, so only those of harmless names are."""
+"""What is shown of a job: any value of its environment may be a secret, so only those of harmless names are; and of its
+commands what does not look like one, to whoever may not change it."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from schedulearn.scheduler.core.planning.command_masking import MASK, hide_in_command, hide_in_text
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.job import JobSpec
-
-MASK = "********"
 
 _HARMLESS = re.compile(
     r"""(NCCL|HOROVOD|GLOO|OMP|MKL|OPENBLAS|KMP|NUMEXPR|GOMP|CUDNN|CUBLAS|TORCH_NCCL|TORCH_DISTRIBUTED|XLA|MALLOC|LC)_\w+
@@ -26,6 +26,7 @@ _HARMLESS = re.compile(
 )
 _SECRET = re.compile(r"TOKEN(?!IZERS_)|SECRET|PASS|PRIVATE|CREDENTIAL|KEY|AUTH")
 
+_COMMANDS = {"command", "setup", "family"}
 _SAME_PROGRAM = ("container_image", "command", "launcher", "mounts", "data", "setup", "requirements")
 
 
@@ -38,9 +39,27 @@ def _is_harmless(name: str) -> bool:
     return _HARMLESS.fullmatch(name) is not None and _SECRET.search(name) is None
 
 
-def check_no_mask(env: Mapping[str, str]) -> None:
+def without_secrets(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns or keys of a job, with its commands as those see them who may not change it."""
+    hidden: dict[str, Any] = {**job}
+    for key in _COMMANDS & job.keys():
+        if isinstance(job[key], str):
+            hidden[key] = hide_in_command(job[key])
+    if isinstance(requirements := job.get("requirements"), list):
+        hidden["requirements"] = [hide_in_text(line) for line in requirements]
+    return hidden
+
+
+def check_no_mask(spec: JobSpec) -> None:
     """Raises InvalidError where a mask stands for a value: it was read from an answer, and is not the value."""
-    for name, value in env.items():
+    lines = spec.requirements if isinstance(spec.requirements, list) else []
+    for field, text in (("command", spec.command), ("setup", spec.setup), *(("requirements", line) for line in lines)):
+        if text is not None and MASK in text:
+            raise InvalidError(
+                f"a value in {field} is hidden: write it anew, or better give it as a secret (the key `secrets`)",
+                field=field,
+            )
+    for name, value in spec.env.items():
         if value == MASK:
             raise InvalidError(
                 f"the value of {name} is hidden: write it anew, or name the job that has it by `env_from`",

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
+from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
 from schedulearn.scheduler.core.planning.limits import check_target, nested_target
 from schedulearn.scheduler.core.task import GIB
@@ -129,6 +130,11 @@ class JobFields(BaseModel):
     )
     max_duration: float | None = Field(default=None, gt=0, le=3.2e8, description="seconds of running, then it is ended")
     max_restarts: int = Field(default=0, ge=0, le=1000, description="tries again after a failure of the command")
+    on_hang: OnHang | None = Field(
+        default=None,
+        description="what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it "
+        "again, three times at most, `end` ends it; default: as the service's settings say",
+    )
     launcher: Literal["horovod", "torchrun", "none"] = "horovod"
     grace_period: float | None = Field(
         default=None,

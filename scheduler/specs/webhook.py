@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from schedulearn.scheduler.specs.env_masking import MASK
+from schedulearn.scheduler.core.planning.command_masking import MASK
 
 _SECRET_LENGTH = 20  # of a part of a path that nobody wrote by hand
 
@@ -15,6 +15,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "job.running": ("job.running",),
     "job.ended": ("job.succeeded", "job.failed", "job.timeout", "job.cancelled"),
     "job.failed": ("job.failed", "job.timeout"),
+    "job.hung": ("job.hung",),
     "sweep.ended": ("sweep.completed", "sweep.failed", "sweep.cancelled"),
     "host.lost": ("host.lost",),
     "host.back": ("host.back",),
@@ -27,6 +28,7 @@ MEANINGS = {
     "job.running": "a job has begun to run, also after a resize or a restart",
     "job.ended": "a job has succeeded, failed, run into its time limit or been cancelled",
     "job.failed": "a job has failed for good, or run into its time limit",
+    "job.hung": "a job seems to hang, or does not use its GPUs",
     "sweep.ended": "every run of a sweep has ended, or it failed or was cancelled",
     "host.lost": "a host has not answered for `host_grace`",
     "host.back": "a host that was lost answers again",

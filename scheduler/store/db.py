@@ -34,7 +34,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0030"
+HEAD = "0033"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables, minutes)
@@ -171,16 +171,20 @@ def _cause(error: BaseException) -> str:
 
 
 def _engine(url: str) -> Engine:
-    as_json: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
+    always: dict[str, Any] = {
+        "json_serializer": write_json,
+        "json_deserializer": read_json,
+        "hide_parameters": True,  # errors that are logged name no values: these may be secrets
+    }
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", **as_json)
+        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", **always)
     engine = create_engine(
         url,
         poolclass=QueuePool,
         pool_size=4,
         max_overflow=12,
         connect_args={"check_same_thread": False},
-        **as_json,
+        **always,
     )
 
     @event.listens_for(engine, "connect")

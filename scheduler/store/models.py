@@ -115,6 +115,12 @@ class Job(SQLModel, table=True):
     retries: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     """Restarts after failures of the command, which `max_restarts` bounds; `restarts` counts all."""
     losses: int = 0
+    on_hang: str | None = None
+    """`warn`, `restart` or `end`; None: as the settings say. `hangs`: restarts because it hung."""
+    hangs: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    equal_exits: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """How often in a row its command ended with the code `last_exit` soon after its start."""
+    last_exit: int | None = None
     exit_code: int | None = None
     submitted_at: float = Field(sa_type=InstantColumn)
     started_at: float | None = Field(default=None, sa_type=InstantColumn)
@@ -161,18 +167,12 @@ class Task(SQLModel, table=True):
 
     __table_args__ = (
         UniqueConstraint("job_id", "attempt", "rank"),
-        Index(
-            "task_one_live_a_rank",
-            "job_id",
-            "rank",
-            unique=True,
-            sqlite_where=text("state != 'ended'"),
-            postgresql_where=text("state != 'ended'"),
-        ),
+        Index("task_one_live_a_rank", "job_id", "rank", unique=True, sqlite_where=text("state != 'ended'"),
+              postgresql_where=text("state != 'ended'")),
         Index("task_by_state", "state"),
         Index("task_by_end", "finished_at"),
         CheckConstraint("state IN ('wanted', 'running', 'ended')", name="task_state"),
-    )
+    )  # fmt: skip
 
     seq: int | None = Field(default=None, primary_key=True)
     id: str = Field(unique=True)

@@ -16,6 +16,7 @@ from schedulearn.scheduler.core.gang import free_port
 from schedulearn.scheduler.core.host_facts import FoundGpu
 from schedulearn.scheduler.core.outcomes.conclusions import PREEMPTED
 from schedulearn.scheduler.core.outcomes.findings import JobChanges
+from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store.job_list import Sort, behind, ended_between, jobs_by, on_host
@@ -190,6 +191,7 @@ def move_job(
     """Takes `job` to the state of `reason`, with these `changes`, and records the event with `data`. False, and
     nothing done, if the job has changed since `job` was read. Raises IllegalTransitionError for what TRANSITIONS does
     not know."""
+    message = hide_in_text(message)
     status = reason.to_status()
     check_transition(job.status, status)
     ended = {"finished_at": now} if status.terminal else {}
@@ -231,7 +233,7 @@ def end_task(
             state="ended",
             outcome=outcome,
             exit_code=exit_code,
-            error=error,
+            error=hide_in_text(error),
             started_at=started,
             finished_at=finished,
             image=task.image if image is None else image,
@@ -310,6 +312,7 @@ def add_event(
     host_id: str | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
+    message = hide_in_text(message)
     values = {"at": now, "kind": kind, "code": code, "message": message, "job_id": job_id, "host_id": host_id}
     db.execute(_ADD_EVENT, {**values, "data": dict(data or {}), "actor": ACTOR.get()})
 

@@ -16,6 +16,7 @@ from schedulearn.scheduler.control import host_actions
 from schedulearn.scheduler.core.outcomes import retries
 from schedulearn.scheduler.core.planning import reconcile
 from schedulearn.scheduler.core.task import TaskState
+from schedulearn.scheduler.reports.hangs import HangWatch
 
 Patch = pytest.MonkeyPatch
 
@@ -58,9 +59,15 @@ def _forgets_what_ran(patch: Patch) -> None:
     patch.setattr(task_outcomes, "_seen", wrong)
 
 
+def _sees_no_hang(patch: Patch) -> None:
+    """A job that does nothing is left alone."""
+    patch.setattr(HangWatch, "look", lambda self, now, answering: {})
+
+
 @pytest.mark.parametrize(
     ("break_it", "what"),
     [
+        (_sees_no_hang, "jobs that never end"),
         (_no_removal, "containers that nobody removes"),
         (_forgets_what_ran, "is said to have failed"),
         (_waits_for_the_clock, "jobs that never end"),

@@ -26,6 +26,7 @@ from schedulearn.api.edge.connections import bounded, limits_for, raise_file_lim
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
+from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.private_files import restrict_umask
 
@@ -34,11 +35,24 @@ _LOG = logging.getLogger("uvicorn.error")
 _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
 
 
+class _WithoutSecrets(logging.Formatter):
+    """What is logged of an engine's words or of an error may hold a command or a URL."""
+
+    def __init__(self, formatter: logging.Formatter | None) -> None:
+        super().__init__()
+        self._formatter = formatter or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_in_text(self._formatter.format(record))
+
+
 def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_json: bool) -> int:
     """Serves until SIGINT or SIGTERM and returns 0; 1 with one line on stderr if the service can't start."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_WithoutSecrets(handler.formatter))
     restrict_umask()
     try:
         settings = load_settings(config, **flags)

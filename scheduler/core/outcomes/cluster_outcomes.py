@@ -92,7 +92,7 @@ class _Attempt:
 
     def next_steps(self, evidence: Evidence) -> list[JobMoved]:
         if self._results and len(self._results) == self._due:
-            return [self._concluded(evidence.now)]
+            return [self._concluded(evidence)]
         if (verdict := self._on_workers()) is not None:
             return [self._moved_by(verdict)]
         steps = []
@@ -124,10 +124,10 @@ class _Attempt:
         follows = task.generation > 0 and outcome is Reason.LOST and exit_code in _APART
         return Result(outcome, exit_code, error, follows)
 
-    def _concluded(self, now: float) -> JobMoved:
+    def _concluded(self, evidence: Evidence) -> JobMoved:
         tasks = [*self.live, *self._ended]
-        ran_s = max((run_seconds(task, now) for task in tasks), default=0.0)
-        moved = conclude(self.job, self._results, now, ran_s)
+        ran_s = max((run_seconds(task, evidence.now) for task in tasks), default=0.0)
+        moved = conclude(self.job, self._results, evidence.now, ran_s, evidence.crash_limit)
         together = self._in_place and self._due > 1
         if moved.reason is Reason.COMPLETED and together and in_place.never_met(self.job, tasks):
             changes = JobChanges(exit_code=0, pull_percent=None)

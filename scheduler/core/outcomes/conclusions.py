@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
-from schedulearn.scheduler.core.outcomes.retries import delay
+from schedulearn.scheduler.core.outcomes.retries import SOON_S, delay, equal_exits
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
 MAX_LOSSES = 5
@@ -39,6 +39,7 @@ class _Ending:
     """0: all completed; else the first code that is not 0, where there is one."""
     now: float
     ran_s: float
+    crash_limit: int
 
     @property
     def outcomes(self) -> set[Reason]:
@@ -56,13 +57,14 @@ class _Ending:
         return next((r.error for r in self.results if r.outcome is outcome and r.error), "")
 
 
-def conclude(job: Job, results: Sequence[Result], now: float, ran_s: float) -> JobMoved:
-    """`results` of all tasks of the attempt, which ran for `ran_s`."""
+def conclude(job: Job, results: Sequence[Result], now: float, ran_s: float, crash_limit: int = 0) -> JobMoved:
+    """`results` of all tasks of the attempt, which ran for `ran_s`. `crash_limit`: after so many equal exits soon after
+    the start the job is not tried again; 0: it is."""
     causes = [result for result in results if not result.follows and result.outcome is not Reason.COMPLETED] or results
     code = next((result.exit_code for result in causes if result.exit_code), None)
     if code is None and all(result.outcome is Reason.COMPLETED for result in causes):
         code = 0
-    ending = _Ending(causes, code, now, ran_s)
+    ending = _Ending(causes, code, now, ran_s, crash_limit)
     moved = next(moved for rule in _RULES if (moved := rule(job, ending)) is not None)
     return replace(moved, stopped_as=_stopped_as(job, moved.reason))
 
@@ -73,6 +75,8 @@ def _stopped(job: Job, ending: _Ending) -> JobMoved | None:
     changes = JobChanges(exit_code=ending.code, pull_percent=None)
     if job.reason == Reason.TIME_LIMIT_REACHED:
         return JobMoved(job, Reason.TIME_LIMIT, job.message, changes)
+    if job.reason == Reason.HANG_END:
+        return JobMoved(job, Reason.HUNG, job.message, changes)
     return JobMoved(job, Reason.CANCELLED, "Cancelled.", changes)
 
 
@@ -93,6 +97,8 @@ def _refused(job: Job, ending: _Ending) -> JobMoved | None:
 def _resized(job: Job, ending: _Ending) -> JobMoved | None:
     if job.status != JobStatus.RESIZING:
         return None
+    if job.reason == Reason.HANG_RESTART:
+        return JobMoved(job, Reason.RETRY, "Stopped because it seemed to hang; starts again.", _again(job))
     return JobMoved(job, Reason.RESIZED, "Stopped for its new allocation; starts again with it.", _again(job))
 
 
@@ -124,10 +130,23 @@ def _failed(job: Job, ending: _Ending) -> JobMoved | None:
     message = f"The command ended with exit code {code}{ending.detail}"
     if job.retries < job.max_restarts:
         changes = _again(job)
+        changes["last_exit"] = code
+        changes["equal_exits"] = crashes = equal_exits(job.equal_exits, job.last_exit, code, ending.ran_s)
+        if 0 < ending.crash_limit <= crashes:
+            return _crash_loop(job, crashes, code)
         changes["retries"] = job.retries + 1
         changes["not_before"] = ending.now + delay(job.retries, ending.ran_s)
         return JobMoved(job, Reason.RETRY, f"{message} Try {job.retries + 1} of {job.max_restarts}.", changes)
     return JobMoved(job, Reason.COMMAND_FAILED, message, JobChanges(exit_code=code, pull_percent=None))
+
+
+def _crash_loop(job: Job, crashes: int, code: int | None) -> JobMoved:
+    """It is no bad luck: it would end like this for ever."""
+    message = (
+        f"The command ended with exit code {code} {crashes} times in a row, each within {SOON_S:.0f} s of its start: "
+        f"it can't work as it is. {job.max_restarts - job.retries} more restarts are left unused. See its log."
+    )
+    return JobMoved(job, Reason.CRASH_LOOP, message, JobChanges(exit_code=code, pull_percent=None))
 
 
 def _lost(job: Job, ending: _Ending) -> JobMoved:
@@ -158,6 +177,8 @@ def _stopped_as(job: Job, reason: Reason) -> Reason:
     match reason:
         case Reason.RESIZED:
             return Reason.EVICTED if job.reason == Reason.EVICTED else Reason.RESIZED
-        case Reason.PREEMPTED | Reason.TIME_LIMIT:
+        case Reason.PREEMPTED | Reason.TIME_LIMIT | Reason.HUNG:
             return reason
+        case Reason.RETRY if job.reason == Reason.HANG_RESTART:
+            return Reason.HUNG
     return Reason.CANCELLED

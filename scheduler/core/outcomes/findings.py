@@ -17,6 +17,9 @@ class JobChanges(TypedDict, total=False):
     restarts: int
     retries: int
     losses: int
+    hangs: int
+    equal_exits: int
+    last_exit: int | None
     exit_code: int | None
     started_at: float
     not_before: float

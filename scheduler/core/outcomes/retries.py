@@ -1,4 +1,5 @@
-"""When a job whose command failed is tried again: later each time, so that one that can't work costs little. Pure."""
+"""When a job whose command failed is tried again: later each time, so that one that can't work costs little, and not
+for ever if it always ends alike. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +26,22 @@ class Waiting(Protocol):
 
 FIRST_S = 1.0
 MOST_S = 300.0
+SOON_S = 60.0
+"""A command that fails within this of its start did not get to its work."""
 
 
 def delay(retries: int, ran_s: float) -> float:
     """Seconds until the next try of a command that has been tried again `retries` times before, and ran for `ran_s`
     now. One that ran for long is tried again soon: it works, mostly."""
     return FIRST_S if ran_s > MOST_S else min(MOST_S, FIRST_S * 2.0 ** min(retries, 30))
+
+
+def equal_exits(before: int, last_exit: int | None, exit_code: int | None, ran_s: float) -> int:
+    """How many times in a row, now included, the command has ended with this code soon after its start; 0: it ran for
+    longer now. `before`: as of the exit before this one, which had the code `last_exit`."""
+    if ran_s > SOON_S or exit_code is None:
+        return 0
+    return before + 1 if exit_code == last_exit else 1
 
 
 def next_tries(jobs: Mapping[str, Waiting], now: float) -> dict[str, float]:

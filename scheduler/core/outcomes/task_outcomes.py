@@ -57,6 +57,8 @@ class Evidence:
     """When these have passed, by the monotonic clock: the time of day may be set meanwhile."""
     faults: Mapping[str, str] = field(default_factory=dict)
     """Unhealthy GPUs, and what is wrong with them."""
+    crash_limit: int = 0
+    """After so many equal exits soon after its start a job is not tried again; 0: it is."""
     looked_at: Callable[[str], float | None] = nobody_looks
     """Host -> when its GPUs were last looked at; None: nobody does."""
     memory_of: Callable[[str], MemorySeen | None] = nobody_measures

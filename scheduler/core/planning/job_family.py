@@ -6,6 +6,7 @@ import hashlib
 import re
 
 from schedulearn.scheduler.core.command import split_command
+from schedulearn.scheduler.core.planning.command_masking import hide_in_words
 
 MOST = 200  # characters of a name
 _OPTION = re.compile(r"--?[A-Za-z]")
@@ -18,7 +19,7 @@ def family_of(image: str, command: str) -> str:
     kept: list[str] = []
     options = False
     program = False
-    for word in split_command(command):
+    for word in hide_in_words(split_command(command)):  # everybody sees the names of families
         if _OPTION.match(word) and not program:
             program = word in _PROGRAM and not options
             options = options or not program

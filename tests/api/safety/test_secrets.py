@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from apis import FIVE_KEYS, Api, serve_api
 
-from schedulearn.scheduler.specs.env_masking import MASK, masked
+from schedulearn.scheduler.core.planning.command_masking import MASK
+from schedulearn.scheduler.specs.env_masking import masked
 
 ENV = {"WANDB_API_KEY": "hunter2", "DATABASE": "postgres://ada:hunter3@db", "MY_DIR": "/home/ada", "EPOCHS": "3"}
 

@@ -115,7 +115,7 @@ class VirtualEngine(Runtime):
             seen = self._seen(spec.task_id)
             if seen is None or seen.paused:
                 continue
-            left = self._left.setdefault(spec.task_id, self._workload.seconds(spec.job_id)) - seconds
+            left = self._left.setdefault(spec.task_id, self._workload.seconds(spec.job_id, spec.attempt)) - seconds
             self._left[spec.task_id] = left
             if left <= 0:
                 code = self._workload.exit_code(spec.job_id, spec.attempt)

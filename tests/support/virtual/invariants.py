@@ -96,6 +96,8 @@ class Invariants:
         codes = {code for attempt, code in exits if attempt == exits[-1][0]}
         if status == "succeeded" and 0 not in codes:
             raise Broken(f"job {job_id} succeeded, and its command ended so: {exits}")
+        if reason == "hung" and not self._workload.hung.get(job_id):
+            raise Broken(f"job {job_id} is said to have hung, and it always worked")
         if reason == "command_failed" and codes == {0}:
             raise Broken(f"job {job_id} is said to have failed, and its command ended with 0")
 

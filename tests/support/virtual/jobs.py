@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clusters import spec
@@ -17,6 +18,8 @@ class Plan:
     failures: int
     """So many attempts fail first."""
     max_restarts: int
+    hangs: int = 0
+    """So many attempts do nothing, and never end."""
 
 
 @dataclass
@@ -26,6 +29,8 @@ class Workload:
     """By job."""
     exits: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Job -> attempt and exit code of each command that ended by itself."""
+    hung: dict[str, set[int]] = field(default_factory=dict)
+    """Job -> attempts that do nothing."""
 
     def plan(self, job_id: str) -> Plan:
         return self.plans.get(job_id, Plan(5.0, 0, 0))
@@ -39,9 +44,17 @@ class Workload:
             fields |= {"elastic": True, "min_gpus": 1, "max_gpus": most_gpus, "grace_period": 5}
         if rng.random() < 0.1:
             fields["max_duration"] = rng.uniform(5, 20)
+        dice = random.Random(f"hangs {plan.seconds}")  # of their own: what the others decide is as it was before hangs
+        if gpus > 0 and dice.random() < 0.1:
+            fields["on_hang"] = dice.choice(["restart", "end"])
+            plan = replace(plan, hangs=dice.choice([0, 1, 2, 5]))
         return spec(f"job-{number}", min(gpus, most_gpus), **fields), plan
 
-    def seconds(self, job_id: str) -> float:
+    def seconds(self, job_id: str, attempt: int) -> float:
+        hung = self.hung.setdefault(job_id, set())
+        if attempt in hung or len(hung) < self.plan(job_id).hangs:
+            hung.add(attempt)
+            return math.inf
         return self.plan(job_id).seconds
 
     def exit_code(self, job_id: str, attempt: int) -> int:

@@ -27,6 +27,8 @@ from virtual.engine import VirtualEngine
 from virtual.time import VirtualPool, VirtualTime
 
 HOST_GRACE_S = 30.0
+IDLE_S = 120.0
+"""Jobs here write nothing and have no GPU that is measured: only that they take longer than others tells a hang."""
 
 _make_engine = store._engine
 
@@ -67,7 +69,7 @@ class VirtualService:
         with patch.object(store, "_engine", _one_engine):
             self.cluster = Cluster(
                 directory,
-                ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S),
+                ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S, idle_after=IDLE_S),
                 make_host=lambda *_: EmbeddedHost(embedded.host_id, "fake", "fake", embedded, gpus),
                 make_runtime=lambda row: engines[row.id],
                 timing=Timing(time.clock, time.monotonic, lambda *_: VirtualPool(self.pending), time.after),

@@ -2783,6 +2783,22 @@ export interface components {
             /** Uuid */
             uuid: string;
         };
+        /**
+         * HangOut
+         * @description That a running job seems to hang, or does not use its GPUs.
+         */
+        HangOut: {
+            /**
+             * Kind
+             * @description idle: no output, no step and no use of its GPUs; no_steps: its workers report, and no step; gpus_unused: whatever it does, its GPUs do nothing
+             * @enum {string}
+             */
+            kind: "idle" | "no_steps" | "gpus_unused";
+            /** Message */
+            message: string;
+            /** Since */
+            since: string;
+        };
         /** Health */
         Health: {
             /**
@@ -3041,6 +3057,8 @@ export interface components {
             gpus: components["schemas"]["GpuRef"][];
             /** Grace Period */
             grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
             /** Id */
             id: string;
             /**
@@ -3108,6 +3126,11 @@ export interface components {
              * @description when it may start again after a failure of its command
              */
             not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
             /**
              * Params
              * @description what that run tries
@@ -3308,6 +3331,8 @@ export interface components {
             gpus: components["schemas"]["GpuRef"][];
             /** Grace Period */
             grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
             /** Id */
             id: string;
             /**
@@ -3375,6 +3400,11 @@ export interface components {
              * @description when it may start again after a failure of its command
              */
             not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
             /**
              * Params
              * @description what that run tries
@@ -3657,6 +3687,12 @@ export interface components {
              * @description for people; need not be unique
              */
             name: string;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             * @default null
+             */
+            on_hang?: ("warn" | "restart" | "end") | null;
             /**
              * Priority
              * @description higher first
@@ -5272,7 +5308,7 @@ export interface components {
         WebhookSpec: {
             /**
              * Events
-             * @description any of job.running, job.ended, job.failed, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed
+             * @description any of job.running, job.ended, job.failed, job.hung, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed
              * @default [
              *       "job.ended",
              *       "host.lost",
@@ -7119,6 +7155,11 @@ export interface operations {
                      */
                     name: string;
                     /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
                      * Priority
                      * @description higher first
                      * @default 50
@@ -7415,6 +7456,11 @@ export interface operations {
                      * @description for people; need not be unique
                      */
                     name: string;
+                    /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
                     /**
                      * Priority
                      * @description higher first
@@ -10109,6 +10155,11 @@ export interface operations {
                      * @description for people; need not be unique
                      */
                     name: string;
+                    /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
                     /**
                      * Priority
                      * @description higher first

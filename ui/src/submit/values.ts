@@ -34,7 +34,7 @@ export interface Values {
   more: Pick<JobBody, (typeof MORE)[number]>;
 }
 
-const MORE = ["code", "requirements", "setup", "secrets", "after"] as const;
+const MORE = ["code", "requirements", "setup", "secrets", "after", "on_hang"] as const;
 
 export const EMPTY: Values = {
   name: "",
@@ -186,6 +186,7 @@ export function specOf(job: Job): JobBody {
     ...(job.setup && { setup: job.setup }),
     ...(Object.keys(job.secrets ?? {}).length > 0 && { secrets: job.secrets }),
     ...(job.after && { after: job.after }),
+    ...(job.on_hang && { on_hang: job.on_hang }),
   };
 }
 

@@ -1,0 +1,200 @@
+"""Which running jobs seem to hang, or hold GPUs that they do not use, and what follows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal, Self
+
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.model import gpu_count
+from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
+from schedulearn.scheduler.core.states import JobStatus, Reason
+
+OnHang = Literal["warn", "restart", "end"]
+
+MAX_RESTARTS = 3
+"""How often a job is restarted because it hangs: what makes it hang may be the job itself."""
+_HANGS = "It may hang."
+
+
+class HangKind(StrEnum):
+    IDLE = "idle"
+    """No output, no step, no use of its GPUs."""
+    NO_STEPS = "no_steps"
+    """Its workers report, and no step: they wait for each other, mostly, with their GPUs busy."""
+    GPUS_UNUSED = "gpus_unused"
+    """It may write or step, and its GPUs do nothing."""
+
+
+@dataclass(frozen=True)
+class HangLimits:
+    """When a job is said to hang; seconds, 0: never."""
+
+    idle_s: float
+    gpus_unused_s: float
+    steps: float
+    """So many times its own step time without a step,"""
+    no_step_s: float
+    """and for so long: evaluations and checkpoints are no hangs."""
+
+    @property
+    def shortest_s(self) -> float:
+        """0: nothing is ever said."""
+        limits = (self.idle_s, self.gpus_unused_s, self.no_step_s if self.steps else 0.0)
+        return min((limit for limit in limits if limit), default=0.0)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What a job has done so far, as of one look."""
+
+    job_id: str
+    attempt: int
+    log_bytes: int
+    steps: int
+    gpus: int
+    busy: bool | None
+    """Whether one of its GPUs computes now; None: nobody measures that."""
+    reported_at: float | None = None
+    """When its workers reported last; None: never."""
+    trained: bool = False
+    """All of its epochs are done: what it does now has no steps."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a job did over several looks. Times are those of a clock that nobody sets."""
+
+    last: Signs
+    acted_at: float
+    """When it was last seen to do anything."""
+    used_at: float
+    """When its GPUs were last used, or not measured."""
+    stepped_at: float
+    reported_at: float
+    """When a new report was last seen."""
+    first_steps: int | None = None
+    """Steps when the first new one was seen, at `first_at`: its step time is measured from there."""
+    first_at: float = 0.0
+
+    @classmethod
+    def begin(cls, signs: Signs, now: float) -> Self:
+        return cls(signs, now, now, now, now)
+
+    @property
+    def step_s(self) -> float | None:
+        """Mean seconds of a step; None: not known yet."""
+        if self.first_steps is None or self.last.steps <= self.first_steps:
+            return None
+        return (self.stepped_at - self.first_at) / (self.last.steps - self.first_steps)
+
+    def after(self, signs: Signs, now: float) -> Course:
+        """What it is one look later."""
+        if signs.attempt != self.last.attempt:
+            return Course.begin(signs, now)
+        stepped = signs.steps != self.last.steps
+        found = replace(self, last=signs)
+        if stepped:
+            found = replace(found, stepped_at=now)
+            if self.first_steps is None or signs.steps < self.last.steps:
+                found = replace(found, first_steps=signs.steps, first_at=now)
+        if signs.reported_at != self.last.reported_at:
+            found = replace(found, reported_at=now)
+        if signs.busy is not False:
+            found = replace(found, used_at=now)
+        if stepped or signs.busy or signs.log_bytes != self.last.log_bytes:
+            found = replace(found, acted_at=now)
+        return found
+
+
+@dataclass(frozen=True)
+class Hang:
+    kind: HangKind
+    seconds: float
+    """For how long."""
+    message: str
+
+
+def follow(courses: Mapping[str, Course], signs: Iterable[Signs], now: float) -> dict[str, Course]:
+    """The courses one look later, of the jobs that have `signs`: one that is left out begins anew when it is seen
+    again."""
+    return {
+        each.job_id: courses[each.job_id].after(each, now) if each.job_id in courses else Course.begin(each, now)
+        for each in signs
+    }
+
+
+def hang_of(course: Course, limits: HangLimits, now: float) -> Hang | None:
+    return _idle(course, limits, now) or _no_steps(course, limits) or _gpus_unused(course, limits, now)
+
+
+def _idle(course: Course, limits: HangLimits, now: float) -> Hang | None:
+    seconds = now - course.acted_at
+    if not limits.idle_s or seconds < limits.idle_s:
+        return None
+    unused = "" if course.last.busy is None else ", and it does not use its GPUs"
+    return Hang(
+        HangKind.IDLE,
+        seconds,
+        f"It has done nothing that can be seen for {_minutes(limits.idle_s)} or more: no output, no step "
+        f"reported{unused}. {_HANGS}",
+    )
+
+
+def _no_steps(course: Course, limits: HangLimits) -> Hang | None:
+    """Goes by the time up to the last report: workers that can't reach the service may well train."""
+    seconds, step_s = course.reported_at - course.stepped_at, course.step_s
+    if not limits.steps or step_s is None or course.last.trained:
+        return None
+    if seconds < max(limits.steps * step_s, limits.no_step_s):
+        return None
+    return Hang(
+        HangKind.NO_STEPS,
+        seconds,
+        f"Its workers report, but no step for {_minutes(seconds)} or more; a step of it takes {_brief(step_s)}. "
+        f"{_HANGS}",
+    )
+
+
+def _gpus_unused(course: Course, limits: HangLimits, now: float) -> Hang | None:
+    seconds = now - course.used_at
+    if not limits.gpus_unused_s or seconds < limits.gpus_unused_s:
+        return None
+    held, unused = gpu_count(course.last.gpus), "it" if course.last.gpus == 1 else "any of them"
+    return Hang(
+        HangKind.GPUS_UNUSED,
+        seconds,
+        f"It holds {held} and has not used {unused} for {_minutes(limits.gpus_unused_s)} or more.",
+    )
+
+
+def hang_moves(jobs: Mapping[str, Job], hangs: Mapping[str, Hang], default: OnHang) -> list[JobMoved]:
+    """The running jobs that are to be stopped because they hang: to be started again, or for good."""
+    moves = []
+    for job_id, hang in hangs.items():
+        job = jobs.get(job_id)
+        if job is not None and job.status is JobStatus.RUNNING and (move := _move(job, hang, job.on_hang or default)):
+            moves.append(move)
+    return moves
+
+
+def _move(job: Job, hang: Hang, how: str) -> JobMoved | None:
+    if how == "restart" and job.hangs < MAX_RESTARTS:
+        message = f"{hang.message} It is restarted, {job.hangs + 1} of {MAX_RESTARTS} times."
+        return JobMoved(job, Reason.HANG_RESTART, message, JobChanges(hangs=job.hangs + 1), stop_tasks=True)
+    if how == "restart":
+        message = f"{hang.message} It was restarted {MAX_RESTARTS} times for that, so it is ended."
+        return JobMoved(job, Reason.HANG_END, message, stop_tasks=True)
+    if how == "end":
+        return JobMoved(job, Reason.HANG_END, f"{hang.message} So it is ended.", stop_tasks=True)
+    return None
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else _brief(seconds)
+
+
+def _brief(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"

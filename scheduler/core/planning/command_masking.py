@@ -1,0 +1,96 @@
+"""Secrets in command lines, URLs and messages: what stands in their place for whoever may not see them. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from functools import lru_cache
+
+MASK = "********"
+"""What is shown in place of a value that may be a secret."""
+
+_NAME = (
+    r"[\w.-]*?(?<![A-Za-z])(?:pass(?:word|wd|phrase|code)?|pwd|secrets?|token|credentials?|auth|authorization|cookie|dsn|"
+    r"jwt|pat|key|api-?key)"
+)
+"""A name whose last word says that it is a secret: `--hf-token`, `WANDB_API_KEY`, `db.password`; not `--max-tokens`."""
+_CAMEL = r"[\w.-]*[a-z](?:Password|Token|Secret|Key|Credentials?)"
+_NAMED = rf"(?:(?i:{_NAME})|{_CAMEL})"
+_OPTION = re.compile(rf"--?{_NAMED}")
+_ASSIGNED = re.compile(rf"((?:--?)?{_NAMED}=)(.+)", re.DOTALL)
+_QUOTED_OR_WORD = r"""(?:"[^"]*"|'[^']*'|\\.|[^\s"'\\;&|])+"""
+_ASSIGNED_INSIDE = re.compile(rf"(?<![\w.-])((?:--?)?{_NAMED}=)({_QUOTED_OR_WORD})")
+_OPTION_INSIDE = re.compile(rf"(?<![\w.-])(--{_NAMED}\s+)(?!-)({_QUOTED_OR_WORD})")
+_USER_INFO = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*://)([^\s/?#'\"@]+(?:@[^\s/?#'\"@]+)*)@")
+_BEARER = re.compile(r"\b((?i:bearer|basic)\s+)([\w.~+/=-]{8,})")
+_KNOWN = re.compile(
+    r"\b(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|"
+    r"sl_[\w-]{16,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,2000}\.[\w-]{8,2000}\.[\w-]+)"
+)
+_MAY_HOLD = re.compile(
+    r"://|(?i:pass|pwd|secret|token|credential|auth|cookie|dsn|jwt|pat|key|bearer|basic)|gh[pousr]_|hf_|glpat|sk-|xox|sl_"
+    r"|AKIA|eyJ"
+)
+
+
+_SHELL = frozenset("#&;|<>$`()~")
+
+
+def hide_in_text(text: str) -> str:
+    """A message, a script or a URL without the secrets that its form tells: of options and variables by their names, of
+    URLs, headers, and tokens that are known by how they begin."""
+    if _MAY_HOLD.search(text) is None:
+        return text
+    text = _USER_INFO.sub(_without_user_info, text)
+    text = _BEARER.sub(rf"\1{MASK}", text)
+    text = _ASSIGNED_INSIDE.sub(rf"\1{MASK}", text)
+    text = _OPTION_INSIDE.sub(rf"\1{MASK}", text)
+    return _KNOWN.sub(MASK, text)
+
+
+def _without_user_info(found: re.Match[str]) -> str:
+    """Users of ssh and the like are no secrets; a user alone of https may be a token."""
+    scheme, info = found[1], found[2]
+    user, colon, _ = info.partition(":")
+    if colon:
+        return f"{scheme}{user}:{MASK}@" if user else f"{scheme}:{MASK}@"
+    return f"{scheme}{MASK}@" if scheme.lower().startswith("http") else found[0]
+
+
+@lru_cache(10_000)
+def hide_in_command(command: str) -> str:
+    """A command line likewise, word by word. One without secrets is left as it is written."""
+    if _MAY_HOLD.search(command) is None:
+        return command
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return hide_in_text(command)
+    hidden = hide_in_words(words)
+    return command if hidden == words else " ".join(map(_quoted, hidden))
+
+
+def hide_in_words(words: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    before = ""
+    for word in words:
+        if _OPTION.fullmatch(before) and not word.startswith("-"):
+            found.append(MASK)
+        elif before != "-c" and (assigned := _ASSIGNED.fullmatch(word)) is not None:  # what follows -c is a script
+            found.append(assigned[1] + MASK)
+        else:
+            found.append(hide_in_text(word))
+        before = word
+    return found
+
+
+def _quoted(word: str) -> str:
+    return word if word.isprintable() and not _SHELL & set(word) and _is_one_word(word) else shlex.quote(word)
+
+
+def _is_one_word(word: str) -> bool:
+    try:
+        return shlex.split(word) == [word]
+    except ValueError:
+        return False

@@ -6,13 +6,18 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
-from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.credentials import Credentials, Grant
+from schedulearn.api.ports.sessions import PortSessions
+from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
-__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "pulse_of", "quotas_of"]
+__all__ = [
+    "Cluster", "actor_of", "cluster_of", "credentials_of", "grant_of", "port_sessions_of", "pulse_of", "quotas_of",
+    "settings_of",
+]  # fmt: skip
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -26,6 +31,19 @@ def pulse_of(connection: HTTPConnection) -> Pulse:
 def actor_of(connection: HTTPConnection) -> Actor:
     """Who asks."""
     return cast(Actor, connection.state.actor)
+
+
+def grant_of(connection: HTTPConnection) -> Grant | None:
+    """By what they are known; None: by their connection."""
+    return cast("Grant | None", connection.state.grant)
+
+
+def port_sessions_of(connection: HTTPConnection) -> PortSessions:
+    return cast(PortSessions, connection.app.state.port_sessions)
+
+
+def settings_of(connection: HTTPConnection) -> Settings:
+    return cast(Settings, connection.app.state.settings)
 
 
 def quotas_of(connection: HTTPConnection) -> QuotaBook:

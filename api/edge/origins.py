@@ -47,9 +47,9 @@ class Origins:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         if not self.behind_proxy:
-            forwarded = next((name for name, _ in headers.raw if name in _FORWARDING), None)
+            forwarded = forwarding_header(headers)
             if forwarded is not None:
-                told = f"the request came through a proxy (header {forwarded.decode()}): set behind_proxy, and a token"
+                told = f"the request came through a proxy (header {forwarded}): set behind_proxy, and a token"
                 return 403, "through_a_proxy", told
         if scope["type"] == "http" and scope["method"] in _SAFE:
             return None
@@ -58,6 +58,11 @@ class Origins:
         if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers):
             return _wrong_kind(scope["path"], headers)
         return None
+
+
+def forwarding_header(headers: Headers) -> str | None:
+    """The header by which a proxy says that it passed the request on."""
+    return next((name.decode() for name, _ in headers.raw if name in _FORWARDING), None)
 
 
 def _wrong_kind(path: str, headers: Headers) -> Refusal | None:

@@ -119,6 +119,7 @@ class JobNow:
     """What is wrong with a job that runs and does not report, or does nothing that can be seen."""
     progress: float | None = None
     failure: FailureOut | None = None
+    idle_ends_at: float | None = None
 
 
 _NOTHING = JobNow()
@@ -177,6 +178,9 @@ class JobOut(JobFields):
     eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
     progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
     failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
+    idle_ends_at: At | None = Field(
+        description="when it is ended by its `idle_timeout` if nobody connects until then; null: it is not"
+    )
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
@@ -214,6 +218,7 @@ class JobOut(JobFields):
                 "eta": now.eta if job["finished_at"] is None else None,
                 "progress": now.progress,
                 "failure": now.failure,
+                "idle_ends_at": iso(now.idle_ends_at),
                 **more,
             },
         )

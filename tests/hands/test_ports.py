@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from clusters import wait_for
-from ports import at_origin, begin_notebook, cookie_for, link_to, logged_in, origin_in, relays, socket_to
+from servers.ports import at_origin, begin_notebook, cookie_for, link_to, logged_in, origin_in, relays, socket_to
 from services import Service
 from websockets.exceptions import InvalidStatus
 
@@ -257,3 +257,27 @@ def test_wrong_ports_are_refused(service: Service) -> None:
         assert service.http.post("/api/v1/jobs", json=body).status_code == 422, ports
     body = {**body, "ports": {}, "idle_timeout": 60}
     assert "idle_timeout goes with ports" in service.http.post("/api/v1/jobs", json=body).text
+
+
+def test_a_job_that_nobody_uses_ends(service: Service) -> None:
+    job = begin_notebook(service, idle_timeout=3)
+    link = link_to(service, job)
+    with socket_to(service, origin_in(link), cookie_for(service, link)) as opened:
+        opened.send("ping")
+        assert opened.recv(timeout=20) == "ping"
+        assert service.job(job)["idle_ends_at"] is None, "somebody is connected"
+        assert service.job(job)["state"] == "running"
+    wait_for(lambda: service.job(job)["idle_ends_at"], what="to be told when it ends")
+    ended = service.wait(job, "timeout")
+    assert ended["message"] == "Nobody was connected to its ports for its idle_timeout of 3 s."
+    assert ended["reason"] == "time_limit"
+    assert ended["idle_ends_at"] is None
+
+
+def test_the_command_prints_a_link(service: Service, job: str) -> None:
+    link = service.run("open", job).out.strip()
+    assert link.startswith(f"http://notebook-{job}.localhost:{service.port}/")
+    cookie_for(service, link)
+    assert "has no port 'web'; it has: notebook" in service.run("open", job, "web", code=1).err
+    plain = service.submit_shell("sleep 1000")
+    assert "has no ports" in service.run("open", plain, code=1).err

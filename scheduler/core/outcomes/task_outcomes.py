@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, TaskResumed, TaskStarted
 from schedulearn.scheduler.core.outcomes.observations import Observation, Refusal
+from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
@@ -47,6 +48,7 @@ class Evidence:
     """Unhealthy GPUs, and what is wrong with them."""
     looked_at: Callable[[str], float | None] = nobody_looks
     """Host -> when its GPUs were last looked at; None: nobody does."""
+    unused_since: UnusedSince = always_used
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from clusters import wait_for
 from services import Service
 from websockets.sync.client import ClientConnection, connect
 
-SERVER = Path(__file__).parent / "servers/notebook_like.py"
+SERVER = Path(__file__).with_name("notebook_like.py")
 COOKIE = "schedulearn_port"
 
 

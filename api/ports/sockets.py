@@ -56,6 +56,8 @@ class SocketRelay:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        except OSError:
+            pass  # the browser has gone, as the server says it
         finally:
             for task in tasks:
                 task.cancel()

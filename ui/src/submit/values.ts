@@ -34,7 +34,7 @@ export interface Values {
   more: Pick<JobBody, (typeof MORE)[number]>;
 }
 
-const MORE = ["code", "requirements", "setup", "secrets", "after"] as const;
+const MORE = ["code", "requirements", "setup", "secrets", "after", "ports", "idle_timeout"] as const;
 
 export const EMPTY: Values = {
   name: "",
@@ -186,6 +186,8 @@ export function specOf(job: Job): JobBody {
     ...(job.setup && { setup: job.setup }),
     ...(Object.keys(job.secrets ?? {}).length > 0 && { secrets: job.secrets }),
     ...(job.after && { after: job.after }),
+    ...(Object.keys(job.ports ?? {}).length > 0 && { ports: job.ports }),
+    ...(job.idle_timeout && { idle_timeout: job.idle_timeout }),
   };
 }
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS = 20
 """To one port for requests: a job has some left for sockets and `forward`."""
-_KEEP_S = 10.0
+_KEEP_S = 5.0
 _POOL_S = 60.0
 
 StillKnown = Callable[[], bool]

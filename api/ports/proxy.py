@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -241,7 +242,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send, response: Response
     if scope["type"] == "http":
         await response(scope, receive, send)
         return
-    await send(
-        {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
-    )
-    await send({"type": "websocket.http.response.body", "body": bytes(response.body)})
+    start = {"status": response.status_code, "headers": response.raw_headers}
+    with suppress(OSError):  # the browser has gone, as the server says it
+        await send({"type": "websocket.http.response.start", **start})
+        await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

@@ -24,7 +24,8 @@ _READ = 64 << 10
 _HANDSHAKE_S = 60.0
 _LOOK_S = 5.0
 _GOING_AWAY, _NORMAL, _POLICY, _UNEXPECTED = 1001, 1000, 1008, 1011
-_UNSENDABLE = (1004, 1005, 1006, 1015)
+_NO_STATUS = 1005
+_SENDABLE = {1000, 1001, 1002, 1003, *range(1007, 1015), *range(3000, 5000)}
 
 
 class SocketRelay:
@@ -46,18 +47,22 @@ class SocketRelay:
         async with asyncio.timeout(_HANDSHAKE_S):
             answer = await self._shake_hands(headers, origin)
         more = to_browser([(n.encode(), v.encode("latin-1")) for n, v in answer.headers.raw_items()], origin)
-        if answer.status_code != 101:
-            await self._refused(answer, more)
-            return
         cookies = [header for header in more if header[0] == b"set-cookie"]
-        await self._send({"type": "websocket.accept", "subprotocol": self._job.subprotocol, "headers": cookies})
+        try:
+            if answer.status_code != 101:
+                await self._refused(answer, more)
+                return
+            await self._send({"type": "websocket.accept", "subprotocol": self._job.subprotocol, "headers": cookies})
+            await self._relay()
+        except OSError:
+            pass  # the browser has gone, as the server says it
+
+    async def _relay(self) -> None:
         tasks = [asyncio.create_task(each) for each in (self._to_browser(), self._to_job(), self._watch())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-        except OSError:
-            pass  # the browser has gone, as the server says it
         finally:
             for task in tasks:
                 task.cancel()
@@ -109,9 +114,8 @@ class SocketRelay:
             events = iter(self._job.events_received())
             if not data:
                 break
-        code, reason = self._job.close_code or _UNEXPECTED, self._job.close_reason or ""
-        code = {1005: _NORMAL, **dict.fromkeys(_UNSENDABLE[2:], _GOING_AWAY)}.get(code, code)
-        await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        code = _sendable(self._job.close_code or _UNEXPECTED)
+        await self._send({"type": "websocket.close", "code": code, "reason": self._job.close_reason or ""})
 
     def _message(self, frame: Frame) -> Message | None:
         """What a frame completes."""
@@ -132,9 +136,8 @@ class SocketRelay:
             message = await self._receive()
             self._active = time.monotonic()
             if message["type"] == "websocket.disconnect" or not self._known():
-                code = message.get("code", _GOING_AWAY)
                 if self._job.state is State.OPEN:
-                    self._job.send_close(_GOING_AWAY if code in _UNSENDABLE else code)
+                    self._job.send_close(_sendable(message.get("code", _GOING_AWAY)))
                     await self._flush()
                 return
             if self._job.state is not State.OPEN:
@@ -168,3 +171,8 @@ class SocketRelay:
             for piece in self._job.data_to_send():
                 if piece:
                     await self._stream.write(piece)
+
+
+def _sendable(code: int) -> int:
+    """A code that may stand in a close frame, for one that stands for how a socket ended."""
+    return code if code in _SENDABLE else _NORMAL if code == _NO_STATUS else _GOING_AWAY

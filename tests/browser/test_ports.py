@@ -61,8 +61,8 @@ def test_it_opens_in_a_tab_of_its_own(service: Service, page: Page) -> None:
     page.reload()
     expect(page.get_by_test_id("idle")).to_have_text("Ends 1 h after the last connection.")
     tab.close()
-    wait_for(lambda: not relays(), what="the end of all relays")
-    wait_for(lambda: service.job(job)["idle_ends_at"], what="to be told when it ends")
+    wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
+    wait_for(lambda: service.job(job)["idle_ends_at"], seconds=60, what="to be told when it ends")
     assert_clean(watch)
 
 

@@ -56,7 +56,7 @@ def test_requests_answers_and_sockets_go_through(service: Service, job: str) -> 
         for text in ("ping", "pong"):
             opened.send(text)
             assert opened.recv(timeout=20) == text
-    wait_for(lambda: not relays(), what="the end of all relays")
+    wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
 
 
 def test_the_page_s_link_leads_there(service: Service, job: str) -> None:
@@ -180,7 +180,7 @@ def test_it_ends_with_the_session_of_the_page(guarded: Service, guarded_job: str
                 assert client.get("/").status_code == 401
                 with pytest.raises(Exception, match=r"1008|1001|1000"):
                     opened.recv(timeout=30)
-    wait_for(lambda: not relays(), what="the end of all relays")
+    wait_for(lambda: not relays(guarded, guarded_job), seconds=60, what="the end of all relays")
 
 
 def test_it_ends_with_the_job(service: Service) -> None:
@@ -195,15 +195,18 @@ def test_it_ends_with_the_job(service: Service) -> None:
         assert (ended.status_code, "has ended" in ended.text) == (410, True)
         assert client.get("/").status_code == 401, "nobody is logged in there any more"
     assert service.http.post(f"/api/v1/jobs/{job}/ports/notebook").status_code == 409
-    wait_for(lambda: not relays(), what="the end of all relays")
+    wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
 
 
 def test_closing_the_browser_ends_what_listens(service: Service, job: str) -> None:
     with logged_in(service, job) as client, client.stream("GET", "/stream") as answer:
-        assert next(answer.iter_bytes()).startswith(b"data: tick")
-        assert relays()
-    wait_for(lambda: "the listener has gone" in service.logs(job), what="the job to see that nobody listens")
-    wait_for(lambda: not relays(), what="the end of all relays")
+        pieces = answer.iter_bytes()
+        assert next(pieces).startswith(b"data: tick")
+        assert relays(service, job)
+    wait_for(
+        lambda: "the listener has gone" in service.logs(job), seconds=60, what="the job to see that nobody listens"
+    )
+    wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
 
 
 def test_a_job_that_waits_or_does_not_listen_says_so(service: Service) -> None:
@@ -267,7 +270,6 @@ def test_a_job_that_nobody_uses_ends(service: Service) -> None:
         assert opened.recv(timeout=20) == "ping"
         assert service.job(job)["idle_ends_at"] is None, "somebody is connected"
         assert service.job(job)["state"] == "running"
-    wait_for(lambda: service.job(job)["idle_ends_at"], what="to be told when it ends")
     ended = service.wait(job, "timeout")
     assert ended["message"] == "Nobody was connected to its ports for its idle_timeout of 3 s."
     assert ended["reason"] == "time_limit"
@@ -281,3 +283,24 @@ def test_the_command_prints_a_link(service: Service, job: str) -> None:
     assert "has no port 'web'; it has: notebook" in service.run("open", job, "web", code=1).err
     plain = service.submit_shell("sleep 1000")
     assert "has no ports" in service.run("open", plain, code=1).err
+
+
+def test_a_service_that_stops_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Service(tmp_path / "data") as service:
+        job = begin_notebook(service)
+        link = link_to(service, job)
+        cookie = cookie_for(service, link)
+        with socket_to(service, origin_in(link), cookie) as opened, at_origin(service, link, cookie=cookie) as client:
+            opened.send("ping")
+            assert opened.recv(timeout=20) == "ping"
+            with client.stream("GET", "/stream") as answer:
+                pieces = answer.iter_bytes()
+                assert next(pieces)
+                stopped = service.stop()
+        assert (stopped.code, stopped.errors) == (0, "")
+        wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
+        service.start()
+        assert service.job(job)["state"] == "running"
+        with at_origin(service, link, cookie=cookie) as client:
+            assert client.get("/").status_code == 401, "logins are those of the service of before"
+        service.cancel_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,19 +30,22 @@ def begin_notebook(service: Service, **fields: Any) -> str:
     port = free_port()
     job = service.submit_shell(f"exec python3 {SERVER} {port}", ports={"notebook": port}, **fields)
     service.wait(job, "running")
-    wait_for(lambda: "listens" in service.logs(job), what="the server")
+    wait_for(lambda: "listens" in service.logs(job), seconds=60, what="the server")
     return job
 
 
-def relays() -> list[str]:
-    """Processes that pass on bytes in a job."""
+def relays(service: Service, job: str) -> list[str]:
+    """Processes that pass on bytes to a port of a local job; the service may be down."""
+    [[named]] = service.rows("SELECT ports FROM job WHERE id = ?", job)
+    ports = {str(port).encode() for port in json.loads(named).values()}
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"nothing listens on port" in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
         except OSError:
             continue
+        if any(b"nothing listens on port" in word for word in words) and ports & set(words):
+            found.append(entry.name)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
 from fastapi import Depends, FastAPI
 from sqlalchemy import select
@@ -20,6 +21,9 @@ from schedulearn.api.auth import Guard
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
+from schedulearn.api.ports import routes as ports
+from schedulearn.api.ports.proxy import PortProxy
+from schedulearn.api.ports.sessions import PortSessions
 from schedulearn.api.reach import find_report_url
 from schedulearn.api.routes import (
     disk,
@@ -89,6 +93,7 @@ def create_app(
             yield {"runtime": cluster.host.runtime_name}
         finally:
             pulse.close()
+            await proxy.pools.aclose()
             cluster.close()
 
     app = FastAPI(
@@ -104,12 +109,13 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
     )
     app.state.credentials, app.state.token_required = known, settings.token is not None
+    app.state.settings, app.state.port_sessions = settings, PortSessions()
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, advice, data, data_sets, hosts, disk, policy, reports, events, metrics,
-        legacy, usage, telemetry, resources, timeline, quotas, terminals, secrets, sessions, tokens, users, webhooks,
-        page,
+        legacy, usage, telemetry, resources, timeline, quotas, terminals, ports, secrets, sessions, tokens, users,
+        webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)
@@ -124,7 +130,9 @@ def create_app(
 
     guarded = Guard(Submissions(app, _BODY_LIMIT), known, owner_of, needs_token=settings.token is not None)
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
-    return _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
+    inner = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
+    proxy = PortProxy(inner, settings, known, app.state.port_sessions, lambda: cast(Cluster, app.state.cluster))
+    return LastResort(proxy)
 
 
 async def healthz() -> Health:

@@ -64,7 +64,7 @@ class Guard:
             await _refuse(scope, receive, send, refusal)
             return
         is_known = rule.need.role is not None  # a route that asks for nobody knows nobody
-        scope.setdefault("state", {})["actor"] = actor if is_known else None
+        scope.setdefault("state", {}).update(actor=actor if is_known else None, grant=grant)
         acting = ACTOR.set(actor.name if is_known else "")
         try:
             if grant is None:

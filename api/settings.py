@@ -49,6 +49,12 @@ class Settings(ClusterSettings, BaseSettings):
         pattern=r"^https?://[^\s/]+",
         description="URL by which people open the service, for the lines that it begins with",
     )
+    ports_domain: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
+        description="domain below which each port of a job has a name of its own, for a service that is not on "
+        "loopback; all names below it lead to the service",
+    )
     token_command: str = Field(
         default="", description="command that shows the generated token, for the same lines; empty: cat DATA/token"
     )

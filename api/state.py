@@ -6,14 +6,19 @@ from typing import cast
 
 from starlette.requests import HTTPConnection
 
-from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.credentials import Credentials, Grant
+from schedulearn.api.ports.sessions import PortSessions
+from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 
-__all__ = ["Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "pulse_of", "quotas_of"]
+__all__ = [
+    "Cluster", "actor_of", "cluster_of", "credentials_of", "futures_of", "grant_of", "port_sessions_of", "pulse_of",
+    "quotas_of", "settings_of",
+]  # fmt: skip
 
 
 def cluster_of(connection: HTTPConnection) -> Cluster:
@@ -31,6 +36,19 @@ def futures_of(connection: HTTPConnection) -> ThreadFutures:
 def actor_of(connection: HTTPConnection) -> Actor:
     """Who asks."""
     return cast(Actor, connection.state.actor)
+
+
+def grant_of(connection: HTTPConnection) -> Grant | None:
+    """By what they are known; None: by their connection."""
+    return cast("Grant | None", connection.state.grant)
+
+
+def port_sessions_of(connection: HTTPConnection) -> PortSessions:
+    return cast(PortSessions, connection.app.state.port_sessions)
+
+
+def settings_of(connection: HTTPConnection) -> Settings:
+    return cast(Settings, connection.app.state.settings)
 
 
 def quotas_of(connection: HTTPConnection) -> QuotaBook:

@@ -151,7 +151,7 @@ class Cluster:
         self.checkpoints = Checkpoints(self.db, self._directory.agents, copies, chosen.keep_checkpoints, every_s)
         self.outputs = Outputs(self.db, self._directory.agents, chosen.keep_outputs * DAY_S)
         self.files = JobFiles(self.db, self._directory.agents)
-        self.terminals = JobTerminals(self.db, self._directory.agents)
+        self.terminals = JobTerminals(self.db, self._directory.agents, self._timing.clock)
         self.kept_outputs = KeptOutputs(self.db, self.data.store, self.files)
         self.fleet = Fleet(
             self.db,
@@ -213,6 +213,7 @@ class Cluster:
             hangs=self.hangs,
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
+            unused_since=self.terminals.unused_since,
             record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
             memory_of=self.resources.memory,
             timing=self._timing,

@@ -51,6 +51,7 @@ TABLE: dict[str, Need] = {
     f"POST {rosters.PATH}": Need.JOB_TOKEN,
     "WS /jobs/{job_id}/logs": Need.VIEWER,
     "GET /api/v1/jobs/{job_id}/processes": Need.OWN,
+    "GET /api/v1/jobs/{job_id}/ports/{name}": Need.OWN,
     "POST /jobs": Need.USER,
     "POST /api/v1/jobs": Need.USER,
     "POST /api/v1/jobs:batch": Need.USER,

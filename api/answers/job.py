@@ -138,6 +138,7 @@ class JobNow(NamedTuple):
     hang: FoundHang | None = None
     progress: float | None = None
     failure: FailureOut | None = None
+    idle_ends_at: float | None = None
 
 
 _NOTHING = JobNow()
@@ -202,6 +203,9 @@ class JobOut(JobFields):
     progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
     failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
     hang: HangOut | None = Field(description="of a running job that seems to hang, or does not use its GPUs")
+    idle_ends_at: At | None = Field(
+        description="when it is ended by its `idle_timeout` if nobody connects until then; null: it is not"
+    )
 
     @classmethod
     def of(cls, job: Mapping[str, Any], now: JobNow = _NOTHING, **more: object) -> Self:
@@ -241,6 +245,7 @@ class JobOut(JobFields):
                 "progress": now.progress,
                 "failure": now.failure,
                 "hang": HangOut.of(hang) if hang is not None else None,
+                "idle_ends_at": iso(now.idle_ends_at),
                 **more,
             },
         )

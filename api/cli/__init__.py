@@ -19,6 +19,7 @@ from schedulearn.api.cli.experiments.experiment import experiment
 from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.hands.exec import exec_
 from schedulearn.api.cli.hands.forward import forward
+from schedulearn.api.cli.hands.ports import notebook, open_, tensorboard
 from schedulearn.api.cli.hands.shell import shell
 from schedulearn.api.cli.history import events, telemetry, timeline
 from schedulearn.api.cli.hosts import hosts
@@ -70,7 +71,7 @@ def cli() -> None:
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm, init, import_, data, experiment, advise),
-    *(exec_, shell, forward),
+    *(exec_, shell, forward, open_, notebook, tensorboard),
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, doctor),
     uninstall,
 ):

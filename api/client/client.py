@@ -192,6 +192,10 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls
         """What runs in a container of a job, the first one if no rank is given."""
         return self._object("GET", f"jobs/{part(job_id)}/processes", params={} if rank is None else {"rank": rank})
 
+    def port_link(self, job_id: str, name: str) -> Json:
+        """A link that opens a port of a job in a browser, once."""
+        return self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")
+
     def job_events(self, job: str | Job, after: int = 0, limit: int = 500) -> Json:
         return self._call(calls.job_events(job, after, limit))
 

@@ -48,8 +48,7 @@ class Origins:
             await problem_response(*refusal)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
-        if not self.behind_proxy and not _FORWARDING.isdisjoint(headers):
-            forwarded = min(_FORWARDING.intersection(headers))
+        if not self.behind_proxy and (forwarded := forwarding_header(headers)) is not None:
             told = f"the request came through a proxy (header {forwarded}): set behind_proxy, and a token"
             return 403, "through_a_proxy", told
         if scope["type"] == "http" and scope["method"] in _SAFE:
@@ -59,6 +58,11 @@ class Origins:
         if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers):
             return _wrong_kind(scope["path"], headers)
         return None
+
+
+def forwarding_header(headers: Mapping[str, str]) -> str | None:
+    """The header by which a proxy says that it passed the request on."""
+    return None if _FORWARDING.isdisjoint(headers) else min(_FORWARDING.intersection(headers))
 
 
 def _wrong_kind(path: str, headers: Mapping[str, str]) -> Refusal | None:

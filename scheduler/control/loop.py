@@ -31,6 +31,7 @@ from schedulearn.scheduler.core.outcomes.host_liveness import Silence, liveness_
 from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence, MemorySeen, nobody_measures
+from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
 from schedulearn.scheduler.core.planning.image_fetching import decide
@@ -85,6 +86,7 @@ class SchedulerLoop:
         hangs: HangWatch,
         on_attempt_end: Callable[[str, int], None],
         quotas: Callable[[], Quotas] = Quotas,
+        unused_since: UnusedSince = always_used,
         record_results: Callable[[float], None] = lambda now: None,
         memory_of: Callable[[str], MemorySeen | None] = nobody_measures,
         timing: Timing = MACHINE,
@@ -104,6 +106,7 @@ class SchedulerLoop:
         self.host_grace_s = settings.host_grace
         self.policy = policy
         self._quotas = quotas
+        self._unused_since = unused_since
         self._record_results = record_results
         self._memory_of = memory_of
         self.interval_s = settings.interval
@@ -294,6 +297,7 @@ class SchedulerLoop:
             crash_limit=self._crash_limit,
             looked_at=self._monitor.looked_at,
             memory_of=self._memory_of,
+            unused_since=self._unused_since,
         )
         outcomes = outcomes_of(held, state.tasks, ended, evidence)
         self._awaits_gpus = outcomes.awaits_gpus
@@ -365,6 +369,7 @@ class SchedulerLoop:
     ) -> float:
         """Seconds until the next turn, unless it is woken before."""
         due = [self.interval_s, *_time_left(state, now), *next_deadlines(state, now)]
+        due += [max(0.05, end - now) for end in idle_ends(state, self._unused_since)]
         due += [max(0.05, at - self.clock()) for at in resting.values()]
         if plan is not None and plan.review_at is not None:
             due.append(max(0.05, plan.review_at - self.clock()))

@@ -68,6 +68,7 @@ class Job(NamedTuple):
     resized_at: float | None
     resized_from: Mapping[str, int] | None
     after: After | None
+    idle_timeout: float | None = None
 
 
 class After(TypedDict):

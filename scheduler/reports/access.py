@@ -38,8 +38,15 @@ class ReportAccess:
         job_id = token.partition(".")[0]
         return job_id if hmac.compare_digest(token.encode(), self.token(job_id).encode()) else None
 
+    def port_token(self, job_id: str) -> str:
+        """By which a job knows that a request to one of its ports comes through the service."""
+        return hmac.new(self.secret, f"port.{job_id}".encode(), hashlib.sha256).hexdigest()[:40]
+
     def env(self, job_id: str) -> Mapping[str, str]:
-        env = {"SCHEDULEARN_CHECKPOINT_INTERVAL": f"{self.checkpoint_interval_s:g}"}
+        env = {
+            "SCHEDULEARN_CHECKPOINT_INTERVAL": f"{self.checkpoint_interval_s:g}",
+            "SCHEDULEARN_PORT_TOKEN": self.port_token(job_id),
+        }
         if self.url is not None:
             env["SCHEDULEARN_REPORT_URL"] = self.url.rstrip("/") + PATH
             env["SCHEDULEARN_REPORT_INTERVAL"] = f"{self.interval_s:g}"

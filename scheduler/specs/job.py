@@ -24,6 +24,7 @@ from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.data.manifest import check_name, kept_path, split_reference
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.code import Code
+from schedulearn.scheduler.specs.ports import Ports
 from schedulearn.scheduler.specs.requirements import Requirements
 from schedulearn.scheduler.specs.texts import Pairs, Text, plain
 
@@ -201,6 +202,18 @@ class JobFields(BaseModel):
     after: Annotated[AfterSpec | None, BeforeValidator(_as_after)] = Field(
         default=None, description="it waits until these jobs have ended; a list of ids means that each must succeed"
     )
+    ports: Ports = Field(
+        default_factory=dict,
+        max_length=10,
+        description="name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address "
+        "of the service",
+    )
+    idle_timeout: float | None = Field(
+        default=None,
+        ge=1,
+        le=3.2e7,
+        description="seconds without a connection to its ports, after which it is ended; default: it is not",
+    )
     labels: Pairs = Field(default_factory=dict, max_length=100, description="key-value pairs for people and reports")
     user: Text = Field(default="", max_length=100, description="whose it is: who sent it; admins may name another")
     family: Text | None = Field(
@@ -301,6 +314,12 @@ class JobSpec(JobFields):
                 raise ValueError(
                     f"required_gpus ({self.required_gpus}) must lie between min_gpus ({least}) and max_gpus ({most})"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _idle_by_ports(self) -> Self:
+        if self.idle_timeout is not None and not self.ports:
+            raise ValueError("idle_timeout goes with ports: nobody can be connected to a job without")
         return self
 
     def _check_targets(self) -> None:

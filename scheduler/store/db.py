@@ -34,7 +34,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0033"
+HEAD = "0034"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (models, moved_outputs, sweeps, usage, webhooks, data_tables, minutes)

@@ -100,6 +100,10 @@ class Job(SQLModel, table=True):
     """This and the next two: what the worker SDK takes in place of what the script says."""
     max_batch_size: int | None = None
     epochs: int | None = None
+    ports: dict[str, int] = Field(sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """Name -> port of its container that people reach through the service."""
+    idle_timeout: float | None = None
+    """Seconds without a connection to its ports after which it is ended."""
     labels: dict[str, str] = Field(sa_column=json_column())
     user: str
     family: str = Field(default="", sa_column_kwargs={"server_default": ""})

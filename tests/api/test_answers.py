@@ -89,7 +89,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         api.wait(job, "running")
         api.runtime.write_checkpoint(job, b"x")
         api.runtime.write_output(job, "model.pt", b"weights")
-        waiting = api.submit(required_gpus=5)
+        waiting = api.submit(required_gpus=5, ports={"web": 8888})
         token = api.runtime.env(f"schedulearn-{job}-1-0")["SCHEDULEARN_JOB_TOKEN"]
         probe.set(2, xid=79, xid_at=time.time() - 1)
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
@@ -161,6 +161,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/jobs/{job_id}/logs"): [Ask(path="/api/v1/jobs/{done}/logs")],
     ("GET", "/api/v1/jobs/{job_id}/profile"): [Ask(), Ask(path="/api/v1/jobs/{waiting}/profile")],
     ("GET", "/api/v1/jobs/{job_id}/processes"): [Ask(), Ask(query={"rank": 0})],
+    ("POST", "/api/v1/jobs/{job_id}/ports/{name}"): [Ask(path="/api/v1/jobs/{waiting}/ports/web")],
     ("GET", "/api/v1/jobs/{job_id}/telemetry"): [Ask(), Ask(path="/api/v1/jobs/{done}/telemetry")],
     ("POST", "/api/v1/code"): [Ask(content=TAR), Ask(content=TAR, query={"digest": DIGEST})],
     ("GET", "/api/v1/code"): [Ask()],

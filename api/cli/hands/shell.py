@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
-from schedulearn.api.cli.common import Command, Session, clean, pass_session
+from schedulearn.api.cli.common import Command, Session, pass_session
 from schedulearn.api.cli.hands.attached import is_terminal
 from schedulearn.api.cli.hands.exec import run_in_job
+from schedulearn.api.cli.hands.ports import await_start, say
 from schedulearn.api.cli.submit import code_of, complete
 from schedulearn.api.cli.times import Parsed, parse_seconds
 from schedulearn.api.client.client import ClientError, Json
-from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
-_LOOK_S = 0.3
 _PIPE = '"${TMPDIR:-/tmp}/shell-$SCHEDULEARN_TASK"'
 _UNUSED_S = 600
 """How long such a job waits for its shell."""
@@ -63,29 +60,12 @@ def shell(
     }
     job = session.client.submit(complete(spec, {}, {}, {}))
     try:
-        _await_start(session, job.id)
-        _say(f"job {job.id} ends with this shell")
+        await_start(session, job.id)
+        say(f"job {job.id} ends with this shell")
         return run_in_job(session, job.id, ("sh", "-c", SHELL), None, is_terminal())
     except BaseException:
         _cancel(session, job.id)
         raise
-
-
-def _await_start(session: Session, job_id: str) -> None:
-    """Raises ClientError if it ends instead."""
-    told = ""
-    while True:
-        job = session.client.job(job_id)
-        state = JobStatus(job["state"])
-        if state is JobStatus.RUNNING:
-            return
-        words = f"job {job_id} is {state}: {job['message']}"
-        if state in TERMINAL:
-            raise ClientError(words)
-        if words != told:
-            _say(words)
-            told = words
-        time.sleep(_LOOK_S)
 
 
 def _cancel(session: Session, job_id: str) -> None:
@@ -93,7 +73,3 @@ def _cancel(session: Session, job_id: str) -> None:
         session.client.cancel(job_id)
     except ClientError:
         pass  # it has ended, or nobody can be told
-
-
-def _say(words: str) -> None:
-    click.secho(f"schedulearn: {clean(words)}", err=True, dim=True)

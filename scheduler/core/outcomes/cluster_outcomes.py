@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.outcomes import in_place
 from schedulearn.scheduler.core.outcomes.conclusions import Result, conclude
 from schedulearn.scheduler.core.outcomes.findings import Finding, JobChanges, JobMoved, TaskEnded, TaskStarted
 from schedulearn.scheduler.core.outcomes.task_outcomes import Evidence, is_blind, outcome_of
+from schedulearn.scheduler.core.outcomes.unused import idle_end
 from schedulearn.scheduler.core.states import JobStatus, Reason
 
 _BLIND = "Its container can't reach its GPUs any more. It starts again in a new one."
@@ -104,6 +105,9 @@ class _Attempt:
         elif self._time_is_up(evidence.now):
             message = f"It has run for its max_duration of {self.job.max_duration:g} s."
             return [JobMoved(self.job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)]
+        elif self._is_unused(evidence):
+            message = f"Nobody was connected to its ports for its idle_timeout of {self.job.idle_timeout:g} s."
+            return [JobMoved(self.job, Reason.TIME_LIMIT_REACHED, message, stop_tasks=True)]
         late = in_place.overdue(self.job, self.live, evidence.now, evidence.service_started) if self._in_place else None
         return [*steps, self._moved_by(late)] if late is not None else steps
 
@@ -157,6 +161,13 @@ class _Attempt:
             return False
         spent = job.run_seconds + max(run_seconds(task, now) for task in self.live) if self.live else 0.0
         return spent >= job.max_duration
+
+    def _is_unused(self, evidence: Evidence) -> bool:
+        job = self.job
+        if job.status != JobStatus.RUNNING or job.idle_timeout is None:
+            return False
+        ends = idle_end(job.idle_timeout, self.live, evidence.unused_since(job.id))
+        return ends is not None and ends <= evidence.now
 
     def _moved_by(self, verdict: in_place.JobVerdict) -> JobMoved:
         return JobMoved(

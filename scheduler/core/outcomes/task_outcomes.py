@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schedulearn.scheduler.core.cluster_state import Job, Task
 from schedulearn.scheduler.core.outcomes.findings import TaskEnded, TaskPaused, TaskResumed, TaskStarted
 from schedulearn.scheduler.core.outcomes.observations import Observation, Refusal
+from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used
 from schedulearn.scheduler.core.states import Reason
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 
@@ -63,6 +64,7 @@ class Evidence:
     """Host -> when its GPUs were last looked at; None: nobody does."""
     memory_of: Callable[[str], MemorySeen | None] = nobody_measures
     """Task -> the most memory that it was seen with, and what it may have."""
+    unused_since: UnusedSince = always_used
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 from schedulearn.scheduler.core.cluster_state import Task
@@ -64,6 +64,9 @@ class JobTerminals:
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
         self._connected: Counter[str] = Counter()
+        self._left: OrderedDict[str, float] = OrderedDict()
+        """Job -> when somebody last disconnected, of those to which nobody is connected."""
+        self._began = clock()
         self._told: dict[tuple[str, int, str], float] = {}
         """Job, port and who connected -> when an event told so: a browser makes many connections."""
 
@@ -95,6 +98,13 @@ class JobTerminals:
             opened.close()
             raise
         return opened
+
+    def unused_since(self, job_id: str) -> float | None:
+        """Since when nobody has been connected to a job, as far as this service knows; None: somebody is."""
+        with self._lock:
+            if self._open[job_id] or self._connected[job_id]:
+                return None
+            return self._left.get(job_id, self._began)
 
     def _is_new(self, who: tuple[str, int, str]) -> bool:
         now = self._clock()
@@ -168,6 +178,10 @@ class JobTerminals:
             counts[job_id] -= 1
             if counts[job_id] <= 0:
                 del counts[job_id]
+            self._left[job_id] = self._clock()
+            self._left.move_to_end(job_id)
+            if len(self._left) > _TOLD:
+                self._left.popitem(last=False)
 
 
 def _who() -> str:

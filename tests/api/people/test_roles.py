@@ -80,7 +80,7 @@ def test_the_description_says_what_each_route_asks_for(served: tuple[Api, dict[s
 
 def test_the_table_names_only_routes_that_there_are() -> None:
     described = {f"{method} {path}" for method, path in described_routes()}
-    pages = {"GET /", "GET /ui", "GET /ui/path:path", "WS /jobs/job_id/logs"}
+    pages = {"GET /", "GET /ui", "GET /ui/path:path", "WS /jobs/job_id/logs", "GET /api/v1/jobs/job_id/ports/name"}
     named = {route.replace("{", "").replace("}", "") for route in TABLE}
     assert named - described == pages
 

@@ -4,6 +4,7 @@ as it runs in a job. Its port is its argument; it listens on loopback alone."""
 import base64
 import hashlib
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PAGE = b"""<!doctype html><title>Notebook</title><p id=fetched></p><p id=heard></p><script>
@@ -22,6 +23,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/socket":
             self.talk()
             return
+        if self.path == "/login":
+            self.reach_out()
+            return
+        if self.path == "/stream":
+            self.stream()
+            return
         self.answer(PAGE if self.path == "/" else repr(dict(self.headers)).encode(), "text/html")
 
     def do_POST(self) -> None:
@@ -34,6 +41,31 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def reach_out(self) -> None:
+        """Sends the browser on, and tries what would be felt beyond its own origin."""
+        self.send_response(302)
+        self.send_header("Location", f"http://localhost:{sys.argv[1]}/lab?x=1")
+        self.send_header("Set-Cookie", "own=1; Domain=localhost; Path=/")
+        self.send_header("Set-Cookie", "schedulearn_port=stolen; Path=/")
+        self.send_header("Set-Cookie", "schedulearn_session=stolen; Path=/")
+        self.send_header("Clear-Site-Data", '"*"')
+        self.send_header("Alt-Svc", 'h2="evil.example:443"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def stream(self) -> None:
+        """Without an end, until nobody listens."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b"data: tick\n\n")
+                time.sleep(0.05)
+        except OSError:
+            print("the listener has gone", flush=True)
+        self.close_connection = True
 
     def talk(self) -> None:
         """Gives back each short text of a WebSocket."""

@@ -66,6 +66,9 @@ export function JobActions({ job }: { job: JobDetail }) {
           >
             Resubmit as it is
           </Menu.Item>
+          <Menu.Item component={Link} to={`/submit?from=tensorboard&of=${job.id}`}>
+            TensorBoard over its outputs
+          </Menu.Item>
           {!isOver(job.state) && (
             <Menu.Item
               onClick={() => {

@@ -6,12 +6,14 @@ import { GpuTiles } from "../jobs/GpuTiles";
 import { CopyButton } from "../shell/CopyButton";
 import { Fact, Panel } from "./Panel";
 import classes from "./Panel.module.css";
+import { Ports } from "./Ports";
 
 export function JobFacts({ job }: { job: JobDetail }) {
   const env = Object.entries(job.env);
   const labels = Object.entries(job.labels);
   return (
     <div className={classes.stack}>
+      <Ports job={job} />
       <Panel title="GPUs">
         <p className={classes.gpuLine}>
           <GpuTiles held={job.gpus.length} wanted={job.required_gpus} />

@@ -10,7 +10,10 @@ export function Presets({ chosen }: { chosen: string }) {
   const navigate = useNavigate();
   const { data } = useInfiniteQuery(jobsQuery(filterOf(choiceOf(new URLSearchParams()), 0)));
   const jobs = distinct(data?.pages[0]?.items ?? []);
-  const known = chosen === "" || chosen === "example" || jobs.some((job) => job.id === chosen);
+  const known =
+    chosen === "" ||
+    ["example", "notebook", "tensorboard"].includes(chosen) ||
+    jobs.some((job) => job.id === chosen);
   return (
     <NativeSelect
       mb="md"
@@ -24,6 +27,10 @@ export function Presets({ chosen }: { chosen: string }) {
       data={[
         { value: "", label: "an empty form" },
         { value: "example", label: "the example: digits, on CPU" },
+        { value: "notebook", label: "a notebook: JupyterLab on a GPU" },
+        ...(chosen === "tensorboard"
+          ? [{ value: "tensorboard", label: "TensorBoard over a job's outputs" }]
+          : []),
         ...(jobs.length > 0
           ? [
               {

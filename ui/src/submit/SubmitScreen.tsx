@@ -1,27 +1,38 @@
 import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { jobQuery } from "../api/queries";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import { Presets } from "./Presets";
-import { EXAMPLE } from "./presets";
+import { EXAMPLE, notebook, tensorboard } from "./presets";
 import { SubmitForm } from "./SubmitForm";
-import { EMPTY, fromBody, specOf } from "./values";
+import { EMPTY, fromBody, specOf, type Values } from "./values";
 
 export default function SubmitScreen() {
   const [address] = useSearchParams();
   const from = address.get("from") ?? "";
+  const of = address.get("of") ?? "";
+  const preset = useMemo(() => presetOf(from, of), [from, of]);
   return (
     <Screen title="Submit a job">
       <Presets chosen={from} />
-      {from === "" && <SubmitForm key="" initial={EMPTY} />}
-      {from === "example" && <SubmitForm key="example" initial={EXAMPLE} />}
-      {from !== "" && from !== "example" && (
+      {preset !== null ? (
+        <SubmitForm key={`${from} ${of}`} initial={preset} />
+      ) : (
         <FromJob key={from} id={from} gpus={Number(address.get("gpus")) || null} />
       )}
     </Screen>
   );
+}
+
+/** What the form begins with; null: with a job of before. */
+function presetOf(from: string, of: string): Values | null {
+  if (from === "") return EMPTY;
+  if (from === "example") return EXAMPLE;
+  if (from === "notebook") return notebook();
+  return from === "tensorboard" && of !== "" ? tensorboard(of) : null;
 }
 
 /** The form filled in with what another job was. `gpus`: other than its own. */

@@ -104,6 +104,8 @@ test("a job submitted again runs the same code, with what it needs and what it w
     setup: "python prepare.py",
     secrets: { WANDB_API_KEY: "wandb" },
     after: { jobs: ["0a"], when: "ok" },
+    ports: { notebook: 8888 },
+    idle_timeout: 3600,
   };
   const sent = { ...more, code: { digest: "sha256:ab" } };
   const again = toBody(fromBody(specOf({ ...toBody(FIVE), env: {}, labels: {}, ...more } as unknown as Job)));

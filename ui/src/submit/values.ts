@@ -34,7 +34,7 @@ export interface Values {
   more: Pick<JobBody, (typeof MORE)[number]>;
 }
 
-const MORE = ["code", "requirements", "setup", "secrets", "after", "on_hang"] as const;
+const MORE = ["code", "requirements", "setup", "secrets", "after", "on_hang", "ports", "idle_timeout"] as const;
 
 export const EMPTY: Values = {
   name: "",
@@ -187,6 +187,8 @@ export function specOf(job: Job): JobBody {
     ...(Object.keys(job.secrets ?? {}).length > 0 && { secrets: job.secrets }),
     ...(job.after && { after: job.after }),
     ...(job.on_hang && { on_hang: job.on_hang }),
+    ...(Object.keys(job.ports ?? {}).length > 0 && { ports: job.ports }),
+    ...(job.idle_timeout && { idle_timeout: job.idle_timeout }),
   };
 }
 

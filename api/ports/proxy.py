@@ -1,0 +1,248 @@
+"""Requests to the origins of jobs' ports: who sends them, which job and port, and then the way there and back.
+
+A layer in front of the whole application: at such an origin there is no page, no API and no session of the service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpcore
+from sqlalchemy import select
+from sqlmodel import col
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from schedulearn.api.access.credentials import Credentials
+from schedulearn.api.access.peers import Peers
+from schedulearn.api.auth import bearer_of
+from schedulearn.api.edge.origins import forwarding_header
+from schedulearn.api.ports.headers import PORT_COOKIES, Origin, cookies_in, to_job
+from schedulearn.api.ports.http import JobGone, Pools, pass_on
+from schedulearn.api.ports.origins import PortKey, port_of
+from schedulearn.api.ports.pages import told
+from schedulearn.api.ports.relay import JobStream
+from schedulearn.api.ports.sessions import PortSession, PortSessions
+from schedulearn.api.ports.sockets import SocketRelay
+from schedulearn.api.settings import LOOPBACK, Settings
+from schedulearn.scheduler.cluster import Cluster
+from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.errors import SchedulearnError
+from schedulearn.scheduler.hosts.terminals.job_terminals import TooManyTerminalsError
+from schedulearn.scheduler.runtimes.terminals.contract import NotRunningError
+from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.acting import ACTOR
+
+OWN = "/.schedulearn/"
+"""Paths that no job gets to see."""
+ENTER = f"{OWN}enter"
+
+
+class _Job(NamedTuple):
+    user: str
+    status: JobStatus
+    ports: dict[str, int]
+    message: str
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """A request to a port that was let in."""
+
+    session: PortSession
+    port: int
+    origin: Origin
+    known: Callable[[], bool]
+
+
+class _Refused(Exception):
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+class PortProxy:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        credentials: Credentials,
+        sessions: PortSessions,
+        cluster: Callable[[], Cluster],
+    ) -> None:
+        """`cluster`: that of the running application."""
+        self.app = app
+        self._settings = settings
+        self._credentials = credentials
+        self._sessions = sessions
+        self._cluster = cluster
+        self._peers = Peers()
+        self.pools = Pools()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = self._key(scope) if scope["type"] in ("http", "websocket") else None
+        if key is None:
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            if scope["path"].startswith(OWN):
+                raise _Refused(self._enter(scope, headers, key))
+            visit = await self._visit(scope, headers, key)
+            acting = ACTOR.set(visit.session.actor.name)
+            try:
+                await self._pass_on(scope, receive, send, headers, visit)
+            finally:
+                ACTOR.reset(acting)
+        except _Refused as refused:
+            await _answer(scope, receive, send, refused.response)
+
+    def _key(self, scope: Scope) -> PortKey | None:
+        try:
+            return port_of(Headers(scope=scope).get("host", ""), self._settings.ports_domain)
+        except ValueError:
+            return None  # the application says what is wrong with it
+
+    def _enter(self, scope: Scope, headers: Headers, key: PortKey) -> Response:
+        """A ticket becomes a cookie of this origin."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [""])[0]
+        entered = self._sessions.enter(key, given) if scope["path"] == ENTER and scope["type"] == "http" else None
+        if entered is None:
+            detail = "this link was used before, or is too old: open the port again from the page of its job"
+            return self._told(headers, key, 403, "ticket_used", detail)
+        cookie, seconds = entered
+        response = RedirectResponse("/", 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
+        secure = self._scheme(scope) == "https"
+        response.set_cookie(
+            PORT_COOKIES[0] if secure else PORT_COOKIES[1],
+            cookie,
+            max_age=int(seconds),
+            httponly=True,
+            secure=secure,
+            samesite="lax",  # strict would not come back from the redirect that brought the ticket
+        )
+        return response
+
+    async def _visit(self, scope: Scope, headers: Headers, key: PortKey) -> _Visit:
+        """Raises _Refused."""
+        outside = f"{self._scheme(scope)}://{headers['host']}"
+        self._check_origin(scope, headers, outside)
+        session = self._session(scope, headers, key)
+        if session is None or not self._is_known(scope, session):
+            detail = "open this port from the page of its job: you are not logged in here, or not any more"
+            raise _Refused(self._told(headers, key, 401, "unauthorized", detail))
+        query = select(col(Job.user), col(Job.status), col(Job.ports), col(Job.message)).where(
+            col(Job.id) == key.job_id
+        )
+        row = await self._cluster().db.aread(lambda conn: conn.execute(query).first())
+        job = _Job._make(row) if row is not None else None
+        if job is None or key.name not in job.ports or not session.actor.may_change(job.user):
+            raise _Refused(
+                self._told(headers, key, 404, "not_found", f"there is no port {key.name} of a job {key.job_id}")
+            )
+        if JobStatus(job.status).terminal:
+            self._sessions.forget(key.job_id)
+            detail = f"job {key.job_id} has ended: {job.message.rstrip('.')}"
+            raise _Refused(self._told(headers, key, 410, "job_ended", detail))
+        port = job.ports[key.name]
+        return _Visit(session, port, Origin(outside, port), partial(self._is_known, scope, session))
+
+    def _check_origin(self, scope: Scope, headers: Headers, outside: str) -> None:
+        """Raises _Refused for what a page of another origin made the browser send, but for plain links."""
+        server = scope.get("server")
+        if self._settings.token is None and server is not None and server[0] not in LOOPBACK:
+            raise _Refused(told(headers, 403, "foreign_host", "job containers can't reach ports of jobs"))
+        if not (self._settings.behind_proxy and self._settings.token is not None) and forwarding_header(headers):
+            raise _Refused(told(headers, 403, "through_a_proxy", "the request came through a proxy: set behind_proxy"))
+        origin = headers.get("origin")
+        foreign = headers.get("sec-fetch-site", "").lower() in ("cross-site", "same-site")
+        follows_link = scope.get("method") == "GET" and headers.get("sec-fetch-mode", "").lower() == "navigate"
+        if (origin is not None and origin != outside) or (foreign and not follows_link):
+            raise _Refused(told(headers, 403, "foreign_origin", "pages of other sites may not use this port"))
+
+    def _session(self, scope: Scope, headers: Headers, key: PortKey) -> PortSession | None:
+        bearer = bearer_of(headers)
+        grant = self._credentials.find(bearer) if bearer is not None else None
+        if grant is not None:
+            return PortSession(key, grant.actor, grant, time.time())
+        for name in PORT_COOKIES:
+            for cookie in cookies_in(scope["headers"], name):
+                if (found := self._sessions.find(key, cookie)) is not None:
+                    return found
+        return None
+
+    def _is_known(self, scope: Scope, session: PortSession) -> bool:
+        """Whether what made somebody known is still good."""
+        if not session.actor.role.includes(Role.USER):
+            return False
+        if session.grant is not None:
+            return self._credentials.holds(session.grant)
+        client, server = scope.get("client"), scope.get("server")
+        return client is not None and server is not None and self._peers.is_own_account(client, server)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: Headers, visit: _Visit) -> None:
+        cluster, key = self._cluster(), visit.session.key
+        sent = to_job(scope["headers"], visit.origin, cluster.reports.port_token(key.job_id), self._is_ours)
+        connect = partial(cluster.terminals.connect, key.job_id, None, visit.port)
+        idle_s = cluster.settings.terminal_idle
+        try:
+            if scope["type"] == "websocket":
+                stream = await JobStream.open(connect)
+                try:
+                    await SocketRelay(stream, scope, receive, send, idle_s, visit.known).run(sent, visit.origin)
+                finally:
+                    stream.close()
+                return
+            async with self.pools.of(key.job_id, visit.port, connect) as pool:
+                await pass_on(pool, scope, receive, send, sent, visit.origin, idle_s or None, visit.known)
+        except NotRunningError as error:
+            raise _Refused(self._told(headers, key, 503, error.code, error.detail, again=True)) from error
+        except TooManyTerminalsError as error:
+            raise _Refused(self._told(headers, key, 503, error.code, error.detail)) from error
+        except SchedulearnError as error:
+            raise _Refused(self._told(headers, key, error.http_status, error.code, error.detail, again=True)) from error
+        except httpcore.PoolTimeout as error:
+            detail = f"port {key.name} of job {key.job_id} has too many requests under way"
+            raise _Refused(self._told(headers, key, 503, "too_many_requests", detail)) from error
+        except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+            detail = f"job {key.job_id} runs, but {error}"
+            raise _Refused(self._told(headers, key, 502, "not_listening", detail, again=True)) from error
+        except (JobGone, TimeoutError, httpcore.NetworkError) as error:
+            detail = str(error) or "the job did not answer in time"
+            raise _Refused(self._told(headers, key, 502, "bad_answer", detail)) from error
+
+    def _is_ours(self, authorization: str) -> bool:
+        scheme, _, token = authorization.partition(" ")
+        return scheme.lower() == "bearer" and self._credentials.find(token.strip()) is not None
+
+    def _scheme(self, scope: Scope) -> str:
+        if self._settings.public_url is not None:
+            return urlsplit(self._settings.public_url).scheme
+        return "https" if scope["scheme"] in ("https", "wss") else "http"
+
+    def _told(
+        self, headers: Headers, key: PortKey, status: int, code: str, detail: str, *, again: bool = False
+    ) -> Response:
+        """With a link to the job's page, as far as the address of that is known."""
+        page = self._settings.public_url
+        if page is None and self._settings.loopback:
+            port = urlsplit(f"//{headers['host']}").port
+            page = "http://localhost" + (f":{port}" if port is not None else "")
+        link = (f"{page.rstrip('/')}/ui/jobs/{key.job_id}", "The page of the job") if page is not None else None
+        return told(headers, status, code, detail, link=link, again=again)
+
+
+async def _answer(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+        return
+    start = {"status": response.status_code, "headers": response.raw_headers}
+    with suppress(OSError):  # the browser has gone, as the server says it
+        await send({"type": "websocket.http.response.start", **start})
+        await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

@@ -1,0 +1,71 @@
+"""The way from the service to a job's port: a ticket for the origin of that port."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+from starlette.responses import RedirectResponse, Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel, At
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.ports.origins import PortKey, origin_of
+from schedulearn.api.ports.proxy import ENTER
+from schedulearn.api.state import actor_of, cluster_of, grant_of, port_sessions_of, settings_of
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.errors import ConflictError, NotFoundError
+from schedulearn.scheduler.specs.ports import LONGEST
+from schedulearn.scheduler.store import repository
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"])
+
+Name = Annotated[str, Path(min_length=1, max_length=LONGEST, description="of a port of the job")]
+
+
+class NoOriginError(ConflictError):
+    """There is no address at which a browser could find a job's port."""
+
+    code = "no_port_address"
+
+
+class PortLink(AnswerModel):
+    url: str = Field(description="opens the port in a browser, once")
+    expires_at: At = Field(description="until when it does; who has opened it stays logged in there")
+    origin: str = Field(description="where the port is; requests with the header Authorization need no link")
+
+
+@router.post(
+    "/jobs/{job_id}/ports/{name}", status_code=201, response_model=PortLink, responses=problems(403, 404, 409, 422)
+)
+async def make_link(request: Request, job_id: str, name: Name) -> Response:
+    """A link that opens a port of a job in a browser, for its user and admins."""
+    return Answer(_link(request, PortKey(job_id, name)), 201, headers={"cache-control": "no-store"})
+
+
+@router.get("/jobs/{job_id}/ports/{name}", include_in_schema=False)
+async def open_port(request: Request, job_id: str, name: str) -> Response:
+    """The same for a link on the page: it leads there."""
+    link = _link(request, PortKey(job_id, name))
+    return RedirectResponse(link.url, 303, {"cache-control": "no-store"})
+
+
+def _link(request: Request, key: PortKey) -> PortLink:
+    with cluster_of(request).db.read() as conn:
+        job = repository.get_job(conn, key.job_id)
+    if key.name not in job.ports:
+        known = ", ".join(sorted(job.ports)) or "none"
+        raise NotFoundError(f"job {key.job_id} has no port {key.name!r}; it has: {known} (key ports)")
+    if JobStatus(job.status).terminal:
+        raise ConflictError(f"job {key.job_id} has ended: nothing listens on its ports any more")
+    settings = settings_of(request)
+    scheme = urlsplit(settings.public_url).scheme if settings.public_url is not None else request.url.scheme
+    origin = origin_of(key, service=request.headers["host"], scheme=scheme, domain=settings.ports_domain)
+    if origin is None:
+        raise NoOriginError(
+            f"there is no address for ports of jobs: the operator can set ports_domain; until then "
+            f"`schedulearn forward {key.job_id} {job.ports[key.name]}` brings it to your machine"
+        )
+    ticket, ends = port_sessions_of(request).ticket(key, actor_of(request), grant_of(request))
+    return PortLink.model_validate({"url": f"{origin}{ENTER}?ticket={ticket}", "expires_at": ends, "origin": origin})

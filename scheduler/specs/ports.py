@@ -1,0 +1,25 @@
+"""Ports of a job that people reach at an address of the service."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+LONGEST = 32
+"""Characters of a name: with the job's id it is one label of a host name."""
+_NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+
+
+def _named(ports: dict[str, int]) -> dict[str, int]:
+    for name in ports:
+        if len(name) > LONGEST or not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:40]!r} is no name for a port: at most {LONGEST} of a-z, 0-9 and -, beginning with a letter, "
+                "as it becomes part of a host name"
+            )
+    return ports
+
+
+Ports = Annotated[dict[str, Annotated[int, Field(ge=1, le=65_535)]], AfterValidator(_named)]

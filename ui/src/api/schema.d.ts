@@ -806,6 +806,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/ports/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make Link
+         * @description A link that opens a port of a job in a browser, for its user and admins.
+         */
+        post: operations["make_link_api_v1_jobs__job_id__ports__name__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/processes": {
         parameters: {
             query?: never;
@@ -3062,6 +3082,16 @@ export interface components {
             /** Id */
             id: string;
             /**
+             * Idle Ends At
+             * @description when it is ended by its `idle_timeout` if nobody connects until then; null: it is not
+             */
+            idle_ends_at: string | null;
+            /**
+             * Idle Timeout
+             * @description seconds without a connection to its ports, after which it is ended; default: it is not
+             */
+            idle_timeout: number | null;
+            /**
              * Keep
              * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
              */
@@ -3138,6 +3168,13 @@ export interface components {
             params: {
                 [key: string]: boolean | number | string;
             } | null;
+            /**
+             * Ports
+             * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+             */
+            ports: {
+                [key: string]: number;
+            };
             /**
              * Priority
              * @description higher first
@@ -3336,6 +3373,16 @@ export interface components {
             /** Id */
             id: string;
             /**
+             * Idle Ends At
+             * @description when it is ended by its `idle_timeout` if nobody connects until then; null: it is not
+             */
+            idle_ends_at: string | null;
+            /**
+             * Idle Timeout
+             * @description seconds without a connection to its ports, after which it is ended; default: it is not
+             */
+            idle_timeout: number | null;
+            /**
              * Keep
              * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
              */
@@ -3412,6 +3459,13 @@ export interface components {
             params: {
                 [key: string]: boolean | number | string;
             } | null;
+            /**
+             * Ports
+             * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+             */
+            ports: {
+                [key: string]: number;
+            };
             /**
              * Priority
              * @description higher first
@@ -3620,6 +3674,12 @@ export interface components {
              */
             grace_period?: number | null;
             /**
+             * Idle Timeout
+             * @description seconds without a connection to its ports, after which it is ended; default: it is not
+             * @default null
+             */
+            idle_timeout?: number | null;
+            /**
              * Keep
              * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
              */
@@ -3693,6 +3753,13 @@ export interface components {
              * @default null
              */
             on_hang?: ("warn" | "restart" | "end") | null;
+            /**
+             * Ports
+             * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+             */
+            ports?: {
+                [key: string]: number;
+            };
             /**
              * Priority
              * @description higher first
@@ -4107,6 +4174,24 @@ export interface components {
             problem: string;
             /** Since */
             since: string | null;
+        };
+        /** PortLink */
+        PortLink: {
+            /**
+             * Expires At
+             * @description until when it does; who has opened it stays logged in there
+             */
+            expires_at: string;
+            /**
+             * Origin
+             * @description where the port is; requests with the header Authorization need no link
+             */
+            origin: string;
+            /**
+             * Url
+             * @description opens the port in a browser, once
+             */
+            url: string;
         };
         /** PredictionOut */
         PredictionOut: {
@@ -7092,6 +7177,11 @@ export interface operations {
                      */
                     grace_period?: number | null;
                     /**
+                     * Idle Timeout
+                     * @description seconds without a connection to its ports, after which it is ended; default: it is not
+                     */
+                    idle_timeout?: number | null;
+                    /**
                      * Keep
                      * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
                      */
@@ -7159,6 +7249,13 @@ export interface operations {
                      * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
                      */
                     on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
+                     * Ports
+                     * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+                     */
+                    ports?: {
+                        [key: string]: number;
+                    };
                     /**
                      * Priority
                      * @description higher first
@@ -7394,6 +7491,11 @@ export interface operations {
                      */
                     grace_period?: number | null;
                     /**
+                     * Idle Timeout
+                     * @description seconds without a connection to its ports, after which it is ended; default: it is not
+                     */
+                    idle_timeout?: number | null;
+                    /**
                      * Keep
                      * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
                      */
@@ -7461,6 +7563,13 @@ export interface operations {
                      * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
                      */
                     on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
+                     * Ports
+                     * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+                     */
+                    ports?: {
+                        [key: string]: number;
+                    };
                     /**
                      * Priority
                      * @description higher first
@@ -8016,6 +8125,75 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    make_link_api_v1_jobs__job_id__ports__name__post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+                /** @description of a port of the job */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortLink"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10093,6 +10271,11 @@ export interface operations {
                      */
                     grace_period?: number | null;
                     /**
+                     * Idle Timeout
+                     * @description seconds without a connection to its ports, after which it is ended; default: it is not
+                     */
+                    idle_timeout?: number | null;
+                    /**
                      * Keep
                      * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
                      */
@@ -10160,6 +10343,13 @@ export interface operations {
                      * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
                      */
                     on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
+                     * Ports
+                     * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+                     */
+                    ports?: {
+                        [key: string]: number;
+                    };
                     /**
                      * Priority
                      * @description higher first

@@ -7,7 +7,7 @@ import { Chart } from "../chart/Chart";
 import { CurveControls, useCurveChoice } from "../chart/CurveControls";
 import { curvesOf, metricsOf, X_NAMES } from "../chart/curves";
 import { ChartGroup } from "../chart/group";
-import { Panel } from "../job/Panel";
+import { Panel } from "../components/Panel";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";

@@ -1,8 +1,8 @@
 import { Text } from "@mantine/core";
 import type { Task } from "../api/types";
+import { Panel } from "../components/Panel";
+import classes from "../components/Panel.module.css";
 import { Elapsed } from "../format/Elapsed";
-import { Panel } from "./Panel";
-import classes from "./Panel.module.css";
 
 /** Every container that the job had, newest first. */
 export function Attempts({ tasks }: { tasks: Task[] }) {

@@ -3,6 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { filesQuery, fileTextQuery } from "../api/queries";
 import type { JobFile } from "../api/types";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
 import { size } from "../format/size";
 import { ErrorNotice } from "../shell/ErrorNotice";
@@ -10,8 +12,6 @@ import { Icon } from "../shell/Icon";
 import { Loading } from "../shell/Loading";
 import classes from "./Files.module.css";
 import { fileAddress, isPicture, textOf } from "./fileKind";
-import { Panel } from "./Panel";
-import panel from "./Panel.module.css";
 
 /** What the job wrote to its outputs, and its checkpoints. The address says which folder, and which file is shown. */
 export default function Files({ id }: { id: string }) {

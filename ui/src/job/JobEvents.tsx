@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { jobEventsQuery } from "../api/queries";
+import { Panel } from "../components/Panel";
+import classes from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
 import { ErrorNotice } from "../shell/ErrorNotice";
-import { Panel } from "./Panel";
-import classes from "./Panel.module.css";
 
 /** What happened to the job, newest first. */
 export function JobEvents({ id }: { id: string }) {

@@ -3,6 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation, useParams, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../api/queries";
 import type { JobDetail } from "../api/types";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { plainSentence } from "../format/number";
 import { Ends, Starts } from "../jobs/Expected";
 import { StateBadge } from "../jobs/StateBadge";
@@ -21,8 +23,6 @@ import { JobActions } from "./JobActions";
 import { JobEvents } from "./JobEvents";
 import { JobFacts } from "./JobFacts";
 import classes from "./JobScreen.module.css";
-import { Panel } from "./Panel";
-import panel from "./Panel.module.css";
 import { progressOf } from "./training";
 import { WhyWaits } from "./WhyWaits";
 

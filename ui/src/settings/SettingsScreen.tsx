@@ -2,8 +2,8 @@ import { Anchor, SegmentedControl, Text, useMantineColorScheme } from "@mantine/
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { dataSetsQuery, healthQuery, tokensQuery, webhooksQuery } from "../api/queries";
-import { Fact, Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
+import { Fact, Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { KeyList } from "../shell/KeyList";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";

@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.specs.env_masking import masked
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
-from schedulearn.scheduler.store.usage import Service
+from schedulearn.scheduler.store.accounting.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, NativeSelect, Text, TextInput, VisuallyHidden } from "@mantine/core";
+import { Alert, Button, Group, Modal, NativeSelect, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -7,6 +7,7 @@ import { ApiError } from "../api/client";
 import { addUser, removeUser, setRole } from "../api/commands";
 import { usersQuery } from "../api/queries";
 import type { Role } from "../api/types";
+import { DataTable } from "../components/DataTable";
 import { Panel } from "../components/Panel";
 import panel from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
@@ -39,53 +40,37 @@ export function Users() {
           items.length === 0 ? (
             <Text size="sm">None yet: the account that runs the service is its admin.</Text>
           ) : (
-            <div className={panel.scroll}>
-              <table className={panel.table}>
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    <th scope="col">Role</th>
-                    <th scope="col">Since</th>
-                    <th>
-                      <VisuallyHidden>What can be done</VisuallyHidden>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map(({ name, role, created_at }) => (
-                    <tr key={name}>
-                      <td>
-                        <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
-                      </td>
-                      <td>
-                        <NativeSelect
-                          size="xs"
-                          aria-label={`Role of ${name}`}
-                          data={ROLES}
-                          value={role}
-                          onChange={(event) =>
-                            change.mutate({ name, role: event.currentTarget.value as Role })
-                          }
-                        />
-                      </td>
-                      <td className={panel.nowrap}>
-                        <When at={created_at} />
-                      </td>
-                      <td>
-                        <Button
-                          size="xs"
-                          variant="default"
-                          aria-label={`Remove ${name}`}
-                          onClick={() => setRemoving(name)}
-                        >
-                          Remove
-                        </Button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <DataTable label="Users" columns={["Name", "Role", "Since"]} actions>
+              {items.map(({ name, role, created_at }) => (
+                <tr key={name}>
+                  <td>
+                    <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
+                  </td>
+                  <td>
+                    <NativeSelect
+                      size="xs"
+                      aria-label={`Role of ${name}`}
+                      data={ROLES}
+                      value={role}
+                      onChange={(event) => change.mutate({ name, role: event.currentTarget.value as Role })}
+                    />
+                  </td>
+                  <td className={panel.nowrap}>
+                    <When at={created_at} />
+                  </td>
+                  <td>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Remove ${name}`}
+                      onClick={() => setRemoving(name)}
+                    >
+                      Remove
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </DataTable>
           )
         }
       </Loaded>

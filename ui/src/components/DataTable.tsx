@@ -3,46 +3,48 @@ import type { ReactNode } from "react";
 import classes from "./DataTable.module.css";
 
 interface Props {
-  /** What it lists. */
-  label: string;
+  /** What it lists, where it stands by itself; without it it stands in a panel, which has a title. */
+  label?: string;
   columns: readonly ReactNode[];
   /** The last cell of each row has buttons. */
   actions?: boolean;
-  /** It stands by itself, and not within a panel. */
-  framed?: boolean;
   foot?: ReactNode;
   /** The rows. */
   children: ReactNode;
 }
 
 /** A table that scrolls by itself where it is wider than the window. */
-export function DataTable({ label, columns, actions = false, framed = false, foot, children }: Props) {
+export function DataTable({ label, columns, actions = false, foot, children }: Props) {
+  const table = (
+    <table className={classes.table}>
+      <thead>
+        <tr>
+          {columns.map((column, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: columns keep their places.
+            <th key={index} scope="col">
+              {column}
+            </th>
+          ))}
+          {actions && (
+            <th>
+              <VisuallyHidden>What can be done</VisuallyHidden>
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+      {foot && <tfoot>{foot}</tfoot>}
+    </table>
+  );
+  if (label === undefined) return <div className={classes.frame}>{table}</div>;
   return (
     <section
-      className={framed ? `card ${classes.frame} ${classes.framed}` : classes.frame}
+      className={`card ${classes.frame} ${classes.alone}`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
       tabIndex={0}
       aria-label={label}
     >
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            {columns.map((column, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: columns keep their places.
-              <th key={index} scope="col">
-                {column}
-              </th>
-            ))}
-            {actions && (
-              <th>
-                <VisuallyHidden>What can be done</VisuallyHidden>
-              </th>
-            )}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-        {foot && <tfoot>{foot}</tfoot>}
-      </table>
+      {table}
     </section>
   );
 }

@@ -4,17 +4,17 @@ import type { JobDetail } from "../api/types";
 import { GpuChart } from "../gpus/GpuChart";
 import { METRICS } from "../gpus/telemetry";
 import { isOver } from "../jobs/states";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { ReadError } from "../shell/Loaded";
 import classes from "./Training.module.css";
 
 /** What its GPUs did while it held them. */
 export function JobGpus({ job }: { job: JobDetail }) {
   const over = isOver(job.state);
   const began = job.started_at !== null;
-  const { data, error, refetch } = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
+  const telemetry = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
   if (!began) return null; // it has held none, and the panel above says so
-  if (error && !data)
-    return <ErrorNotice title="What its GPUs did can't be read" error={error} retry={refetch} />;
+  if (telemetry.error && !telemetry.data)
+    return <ReadError queries={[telemetry]} title="What its GPUs did can't be read" />;
   const empty = over
     ? "Nothing was measured while it held them: it was too short, or its minutes are kept no longer (keep_telemetry)."
     : "Nothing was measured yet. The first points come some seconds after it has begun to run.";
@@ -24,7 +24,7 @@ export function JobGpus({ job }: { job: JobDetail }) {
         <GpuChart
           key={metric}
           title={`GPU ${METRICS[metric].title.toLowerCase()}`}
-          telemetry={data ?? null}
+          telemetry={telemetry.data ?? null}
           metric={metric}
           of={job.name}
           empty={empty}

@@ -48,7 +48,7 @@ export function Quotas() {
           items.length === 0 ? (
             <Text size="sm">None: everybody may have what is free.</Text>
           ) : (
-            <DataTable label="Quotas" columns={COLUMNS} actions>
+            <DataTable columns={COLUMNS} actions>
               {items.map((quota) => (
                 <tr key={quota.user}>
                   <td>{quota.user === EVERYBODY ? "all others (*)" : quota.user}</td>

@@ -35,7 +35,7 @@ export function Tokens() {
           items.length === 0 ? (
             <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
           ) : (
-            <DataTable label="Tokens" columns={["Name", "Owner", "Role", "Created", "Last used"]} actions>
+            <DataTable columns={["Name", "Owner", "Role", "Created", "Last used"]} actions>
               {items.map((token) => (
                 <tr key={token.id}>
                   <td>{token.name}</td>

@@ -16,25 +16,33 @@ interface AllProps<T extends unknown[]> {
   children: (...data: T) => ReactNode;
 }
 
+interface ErrorProps {
+  queries: readonly Query<unknown>[];
+  title: string;
+}
+
+/** What is wrong with the first of some queries that failed; those that did are asked again by its button. For what has
+ * a frame of its own before there are data: all else is `Loaded`. */
+export function ReadError({ queries, title }: ErrorProps) {
+  const failed = queries.filter(({ error }) => error !== null);
+  const error = failed[0]?.error;
+  if (!error) return null;
+  const retry = () => {
+    for (const each of failed) each.refetch();
+  };
+  return <ErrorNotice title={title} error={error} retry={retry} />;
+}
+
 /** What several queries found, once all are there: until then a placeholder, and what is wrong beside what was found
  * before. */
 export function LoadedAll<T extends unknown[]>({ queries, title, children }: AllProps<T>) {
   const all: readonly Query<unknown>[] = queries;
-  const failed = all.filter(({ error }) => error !== null);
-  const [error] = failed.map((each) => each.error);
   const missing = all.some(({ data }) => data === undefined);
+  const failed = all.some(({ error }) => error !== null);
   return (
     <>
-      {error && (
-        <ErrorNotice
-          title={title}
-          error={error}
-          retry={() => {
-            for (const each of failed) each.refetch();
-          }}
-        />
-      )}
-      {missing ? !error && <Loading /> : children(...(all.map(({ data }) => data) as T))}
+      <ReadError queries={all} title={title} />
+      {missing ? !failed && <Loading /> : children(...(all.map(({ data }) => data) as T))}
     </>
   );
 }

@@ -92,7 +92,7 @@ function RunsTable({ sweep, runs }: { sweep: SweepDetail; runs: Run[] }) {
   const { name } = sweep.metric;
   const columns = ["run", ...sweep.parameters, "state", `last ${name}`, `best ${name}`];
   return (
-    <DataTable label="Runs" columns={columns} framed>
+    <DataTable label="Runs" columns={columns}>
       {runs.map((run) => (
         <tr key={run.number} data-best={run.number === sweep.best?.number}>
           <td>{run.job ? <Link to={`/jobs/${run.job}`}>{run.number}</Link> : run.number}</td>

@@ -37,7 +37,7 @@ export default function SweepsScreen() {
 
 function SweepsTable({ sweeps }: { sweeps: Sweep[] }) {
   return (
-    <DataTable label="Sweeps" columns={["name", "state", "runs", "parameters", "user"]} framed>
+    <DataTable label="Sweeps" columns={["name", "state", "runs", "parameters", "user"]}>
       {sweeps.map((sweep) => (
         <tr key={sweep.id}>
           <td>

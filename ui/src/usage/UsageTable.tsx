@@ -32,7 +32,7 @@ export function UsageTable({ rows, by }: { rows: Usage[]; by: UsageChoice["by"] 
   );
   return (
     <div>
-      <DataTable label="Usage" columns={names} framed foot={foot}>
+      <DataTable label="Usage" columns={names} foot={foot}>
         {sorted.slice(0, MOST_ROWS).map((row) => (
           <tr key={`${row.day} ${row.user} ${row.label}`}>
             {by.map((key) => (

@@ -180,7 +180,10 @@ class ClusterSettings(BaseModel):
     )
     gpu_prices: dict[str, Annotated[float, Field(ge=0, le=1e6)]] = Field(
         default_factory=dict,
-        description="type of GPU -> price of an hour of one, in any currency; `*`: of all other types. For the cost of "
-        "runs and advice",
+        description="type of GPU -> price of an hour of one; `*`: of all other types. For the cost of usage, runs and "
+        "advice",
+    )
+    currency: str = Field(
+        default="", max_length=8, description="of gpu_prices, as it is shown: EUR; empty: none is shown"
     )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")

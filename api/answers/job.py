@@ -18,7 +18,7 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.hangs import FoundHang
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
 from schedulearn.scheduler.specs.job import AfterSpec, JobFields, without_bounds
-from schedulearn.scheduler.store.usage import Service
+from schedulearn.scheduler.store.accounting.usage import Service
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Eta

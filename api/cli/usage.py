@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Session, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Command, Session, pass_session, print_json, print_table
 from schedulearn.api.cli.times import ago
+from schedulearn.api.client.client import Json
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--since", default="30d", metavar="TIME", help="How far back: 12h, 7d.  [default: 30d]")
 @click.option("--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="Repeatable.  [default: user]")
 @click.option("--label", default="", metavar="NAME", help="The label to group by.")
-@click.option("--price", type=click.FloatRange(0), default=0.0, metavar="NUMBER", help="Of one GPU-hour.")
+@click.option(
+    "--price", type=click.FloatRange(0), metavar="NUMBER", help="Of one GPU-hour.  [default: the service's gpu_prices]"
+)
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV.")
+@click.option("--capacity", is_flag=True, help="By day: GPU-hours that there were, that jobs held, and idle ones.")
 @pass_session
-def usage(session: Session, since: str, by: tuple[str, ...], label: str, price: float, as_csv: bool) -> None:
+def usage(
+    session: Session, since: str, by: tuple[str, ...], label: str, price: float | None, as_csv: bool, capacity: bool
+) -> None:
     """Shows GPU-hours, energy and cost.
 
     \b
@@ -23,8 +29,16 @@ def usage(session: Session, since: str, by: tuple[str, ...], label: str, price: 
       schedulearn usage
       schedulearn usage --since 7d --by day --by user
       schedulearn usage --by label --label project --price 1.20 --csv
+      schedulearn usage --capacity --since 7d
     """
-    given = {"since": ago("--since", since), "by": list(by), "label": label, "gpu_hour_price": price}
+    if capacity:
+        if by or label or price is not None or as_csv:
+            raise click.UsageError("--capacity goes with --since only")
+        _show_capacity(session, ago("--since", since))
+        return
+    given: dict[str, object] = {"since": ago("--since", since), "by": list(by), "label": label}
+    if price is not None:
+        given["gpu_hour_price"] = price
     if as_csv:
         click.echo(session.client.usage_csv(**given), nl=False)
         return
@@ -33,12 +47,30 @@ def usage(session: Session, since: str, by: tuple[str, ...], label: str, price: 
         print_json(rows)
         return
     names = [name for name in ("day", "user", "label") if name in (by or ("user",))]
-    columns = [*names, "jobs", "gpu_hours", "energy_kwh", *(["cost"] if price else [])]
+    priced = any(row["cost"] is not None for row in rows)
+    columns = [*names, "jobs", "gpu_hours", "energy_kwh", *(["cost"] if priced else [])]
     print_table(
         session,
         [name.upper().replace("_", "-") for name in columns],
-        [
-            [f"{row[name]:.2f}" if isinstance(row[name], float) else str(row[name] or "-") for name in columns]
-            for row in rows
-        ],
+        [[_cell(row, name) for name in columns] for row in rows],
     )
+
+
+def _cell(row: Json, name: str) -> str:
+    value = row[name]
+    if not isinstance(value, float):
+        return str(value or "-")
+    return f"{value:.2f} {row['currency']}".strip() if name == "cost" else f"{value:.2f}"
+
+
+def _show_capacity(session: Session, since: str) -> None:
+    found = session.client.usage_capacity(since=since)
+    if session.as_json:
+        print_json(found)
+        return
+    rows = []
+    for day in found["days"]:
+        there, held = day["gpu_hours"], day["held_gpu_hours"]
+        share = f"{held / there:.0%}" if there else "-"
+        rows.append([day["day"], f"{there:.2f}", f"{held:.2f}", f"{max(0.0, there - held):.2f}", share])
+    print_table(session, ["DAY", "GPU-HOURS", "HELD", "IDLE", "SHARE"], rows)

@@ -384,6 +384,10 @@ class Client(FilesClient, DataClient, PeopleCalls, ExperimentCalls, WebhookCalls
         """Rows of `GET /api/v1/usage`; `given` are its parameters."""
         return self._list("GET", "usage", params=given)
 
+    def usage_capacity(self, **given: Any) -> Json:
+        """`GET /api/v1/usage/capacity`; `given` are its parameters."""
+        return self._object("GET", "usage/capacity", params=given)
+
     def usage_csv(self, **given: Any) -> str:
         return self._text("/api/v1/usage", params={**given, "format": "csv"})
 

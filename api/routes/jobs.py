@@ -58,10 +58,10 @@ from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.accounting.usage import Service, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import FAILED, Sort, progress_of
 from schedulearn.scheduler.store.models import Gpu
-from schedulearn.scheduler.store.usage import Service, live_service
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import time
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from schedulearn.api.answers.model import AnswerModel
+from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.advisor.advice import ANY_TYPE, price_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
-from schedulearn.scheduler.store.usage import Usage, usage
+from schedulearn.scheduler.store.accounting.capacity import capacity
+from schedulearn.scheduler.store.accounting.usage import Usage, gpu_types, usage
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])
 _MONTH_S = 30 * 86_400
@@ -31,8 +35,25 @@ class UsageOut(AnswerModel):
     label: str
     gpu_hours: float
     energy_kwh: float = Field(description="as far as GPUs measure it")
-    cost: float = Field(description="gpu_hours x `gpu_hour_price` of the request")
+    cost: float | None = Field(
+        description="at `gpu_hour_price` of the request, else at the setting gpu_prices; null: the price of a GPU is "
+        "not known"
+    )
+    currency: str = Field(description="of `cost`: the setting currency")
     jobs: int
+
+
+class DayOfCapacityOut(AnswerModel):
+    day: str = Field(description="UTC")
+    gpu_hours: float = Field(
+        description="of all GPUs that jobs could have had: not of lost or parked hosts, and healthy"
+    )
+    held_gpu_hours: float = Field(description="of them what jobs held; a GPU that several share counts once")
+
+
+class CapacityOut(AnswerModel):
+    known_since: At | None = Field(description="from when on it was counted how many GPUs there are; null: not yet")
+    days: list[DayOfCapacityOut]
 
 
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
@@ -45,20 +66,22 @@ def get_usage(
     until: Annotated[Instant | None, Query(description="default: now")] = None,
     by: Annotated[list[Literal["day", "user", "label"]] | None, Query(description="default: user")] = None,
     label: Annotated[str, Query(description="which label `by=label` goes by")] = "",
-    gpu_hour_price: Annotated[float, Query(ge=0, le=1e6, allow_inf_nan=False)] = 0.0,
+    gpu_hour_price: Annotated[
+        float | None, Query(ge=0, le=1e6, allow_inf_nan=False, description="default: the setting gpu_prices")
+    ] = None,
     format: Annotated[Literal["json", "csv"], Query()] = "json",  # noqa: A002 - the name of the parameter
 ) -> list[UsageOut] | Response:
     """GPU-hours, energy and cost of all jobs, running ones up to now."""
     now = time.time()
-    end = epoch(until, now)
-    begin = epoch(since, end - _MONTH_S)
-    if begin >= end:
-        raise InvalidError("since must be before until", field="since")
+    begin, end = _span(since, until, now)
     by = by or ["user"]
     if ("label" in by) != bool(label):
         raise InvalidError("by=label needs `label`, the name of one, and `label` needs by=label", field="label")
-    with cluster_of(request).db.read() as db:
-        rows = [_priced(row, gpu_hour_price) for row in usage(db, begin, end, now, by=by, label=label)]
+    cluster = cluster_of(request)
+    prices = cluster.settings.gpu_prices if gpu_hour_price is None else {ANY_TYPE: gpu_hour_price}
+    with cluster.db.read() as db:
+        found = usage(db, begin, end, now, by=by, label=label, types=gpu_types(db) if prices else None)
+    rows = [_priced(row, prices, cluster.settings.currency) for row in found]
     if format == "json":
         return rows
     table = io.StringIO()
@@ -68,16 +91,52 @@ def get_usage(
     return Response(table.getvalue(), media_type="text/csv")
 
 
-def _priced(row: Usage, price: float) -> UsageOut:
+@router.get("/usage/capacity", responses=problems(422))
+def get_capacity(
+    request: Request,
+    since: Annotated[Instant | None, Query(description="default: 30 days ago")] = None,
+    until: Annotated[Instant | None, Query(description="default: now")] = None,
+) -> CapacityOut:
+    """How many GPU-hours there were a day, and how many of them jobs held: the rest was idle."""
+    now = time.time()
+    begin, end = _span(since, until, now)
+    with cluster_of(request).db.read() as db:
+        known_since, days = capacity(db, begin, min(end, now))
+    return CapacityOut.model_validate({"known_since": known_since, "days": days})
+
+
+def _span(since: datetime | None, until: datetime | None, now: float) -> tuple[float, float]:
+    end = epoch(until, now)
+    begin = epoch(since, end - _MONTH_S)
+    if begin >= end:
+        raise InvalidError("since must be before until", field="since")
+    return begin, end
+
+
+def _priced(row: Usage, prices: Mapping[str, float], currency: str) -> UsageOut:
     return UsageOut(
         day=row.day,
         user=row.user,
         label=row.label,
         gpu_hours=round(row.gpu_hours, 6),
         energy_kwh=round(row.energy_kwh, 6),
-        cost=round(row.gpu_hours * price, 4),
+        cost=_cost(row, prices),
+        currency=currency,
         jobs=row.jobs,
     )
+
+
+def _cost(row: Usage, prices: Mapping[str, float]) -> float | None:
+    """None where the price of one of its GPUs is not known."""
+    if not prices:
+        return None
+    cost = 0.0
+    for gpu_type, hours in row.hours_of.items():
+        price = price_of(prices, gpu_type)
+        if price is None:
+            return None
+        cost += price * hours
+    return round(cost, 4)
 
 
 def _harmless(value: object) -> object:

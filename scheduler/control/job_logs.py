@@ -11,10 +11,10 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.store.accounting.usage import unknown_tasks
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job
-from schedulearn.scheduler.store.usage import unknown_tasks
 
 log = logging.getLogger(__name__)
 

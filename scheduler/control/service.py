@@ -33,13 +33,13 @@ from schedulearn.scheduler.policies.registry import canonical_name, make_policy,
 from schedulearn.scheduler.specs.env_masking import check_no_mask
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.accounting.usage import delete_job
 from schedulearn.scheduler.store.data.versions import check_may_change
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.repository import JobRow
-from schedulearn.scheduler.store.usage import delete_job
 
 DEFAULT_POLICY = "fifo"
 

@@ -21,6 +21,7 @@ from schedulearn.scheduler.core.cluster_state import Gpu, Task
 from schedulearn.scheduler.core.task import ObservedTask
 from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history
+from schedulearn.scheduler.store.accounting.capacity import note_capacity
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
@@ -197,6 +198,7 @@ class Monitor:
 
         def change(conn: Connection) -> store.LiveTasks:
             store.add_minutes(conn, averages)
+            note_capacity(conn, now)
             if measured.utility is not None:
                 history.add_minute(conn, minute, measured.utility, measured.low, measured.high)
             if minute % _DROP_EVERY == 0:

@@ -211,6 +211,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/timeline"): [Ask()],
     ("GET", "/api/v1/timeline/expected"): [Ask(), Ask(query={"limit": 1})],
     ("GET", "/api/v1/usage"): [Ask(), Ask(query={"by": ["day", "label"], "label": "team"})],
+    ("GET", "/api/v1/usage/capacity"): [Ask()],
     ("GET", "/api/v1/webhooks"): [Ask()],
     ("POST", "/api/v1/webhooks"): [Ask(WEBHOOK)],
     ("POST", "/api/v1/webhooks/{webhook_id}/test"): [Ask()],

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from clusters import wait_for
@@ -110,3 +113,23 @@ def test_tokens_by_the_command_line(service: Service) -> None:
     assert "the account that runs the service needs none" in listed.err
     [token] = service.run("tokens", "ls", "--json").json["items"]
     assert service.run("tokens", "rm", str(token["id"])).out == f"token {token['id']} is revoked\n"
+
+
+def test_usage_at_the_prices_that_are_set_and_what_was_idle(start_service: Callable[..., Service]) -> None:
+    service = start_service(env={"SCHEDULEARN_GPU_PRICES": '{"*": 2.5}', "SCHEDULEARN_CURRENCY": "EUR"})
+    service.wait(service.submit("sleep 0", gpus=2, user="ada"), "succeeded")
+    with closing(sqlite3.connect(service.data / "schedulearn.db", timeout=10)) as db, db:
+        db.execute("INSERT INTO capacity VALUES (?, 4)", [time.time() - 3 * 86_400])
+    [row] = service.run("usage", "--json").json
+    assert (row["cost"], row["currency"]) == (pytest.approx(2.5 * row["gpu_hours"], abs=1e-3), "EUR")
+    table = service.run("usage").out.splitlines()
+    assert table[0].split() == ["USER", "JOBS", "GPU-HOURS", "ENERGY-KWH", "COST"]
+    assert table[1].split()[-1] == "EUR"
+    assert service.run("usage", "--price", "0", "--json").json[0]["cost"] == 0
+
+    found = service.run("usage", "--capacity", "--since", "2d", "--json").json
+    assert sum(day["gpu_hours"] for day in found["days"]) == pytest.approx(2 * 24 * 4, rel=0.01)
+    lines = service.run("usage", "--capacity", "--since", "2d").out.splitlines()
+    assert lines[0].split() == ["DAY", "GPU-HOURS", "HELD", "IDLE", "SHARE"]
+    assert len(lines) == len(found["days"]) + 1
+    assert "--since only" in service.run("usage", "--capacity", "--by", "day", code=2).err

@@ -29,6 +29,7 @@ from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
+from schedulearn.scheduler.store.accounting.capacity import Capacity
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import (
     ClusterMinute,
@@ -116,6 +117,10 @@ def _seed(c: Connection, rng: random.Random, now: float, names: list[str], count
     _measurements(c, reporter["id"], now)
     _sweep(c, rng, jobs)
     _minutes(c, rng, now, names[0], tasks)
+    c.execute(insert(Capacity), [
+        {"at": now - DAYS * DAY_S, "gpus": GPUS_A_HOST * (len(names) - 1)},
+        {"at": now - 4 * DAY_S, "gpus": GPUS_A_HOST * len(names)},
+    ])  # fmt: skip
     _receivers(c, now)
     return str(reporter["id"])
 

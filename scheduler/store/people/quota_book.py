@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, NO_QUOTA, WEEK_S, Quota, Quotas
 from schedulearn.scheduler.errors import QuotaError
+from schedulearn.scheduler.store.accounting.usage import usage
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import quotas as store
-from schedulearn.scheduler.store.usage import usage
 
 T = TypeVar("T")
 

@@ -47,3 +47,8 @@ export async function unwrap<T>(
   if (!answer.response.ok) throw problemToError(answer.response.status, answer.error);
   return answer.data as T;
 }
+
+/** What the service found wrong, by field. */
+export function faultsOf(error: Error | null): Record<string, string> {
+  return error instanceof ApiError ? error.fields : {};
+}

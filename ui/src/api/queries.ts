@@ -319,14 +319,15 @@ export interface UsageChoice {
   by: ("user" | "day" | "label")[];
   /** Which label, where `by` names it. */
   label: string;
-  price: number;
+  /** Of a GPU-hour; null: as it is set where the service is started. */
+  price: number | null;
 }
 
 const usageParameters = ({ since, by, label, price }: UsageChoice) => ({
   since: new Date(since).toISOString(),
   by,
   label: by.includes("label") ? label : undefined,
-  gpu_hour_price: price || undefined,
+  gpu_hour_price: price ?? undefined,
 });
 
 export function usageQuery(choice: UsageChoice) {
@@ -338,7 +339,22 @@ export function usageQuery(choice: UsageChoice) {
   });
 }
 
-/** Where the same is to be had as a file. */
+/** How much there was, and how much of it jobs held, since a time (epoch ms). */
+export function capacityQuery(since: number) {
+  return queryOptions({
+    queryKey: [keys.usage, "capacity", since],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/usage/capacity", {
+          params: { query: { since: new Date(since).toISOString() } },
+          signal,
+        }),
+      ),
+    placeholderData: (before) => before,
+  });
+}
+
+/** Where the rows of a choice are to be had as a file. */
 export function usageFile(choice: UsageChoice): string {
   const query = new URLSearchParams({ format: "csv" });
   for (const [name, value] of Object.entries(usageParameters(choice))) {

@@ -1401,6 +1401,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Capacity
+         * @description How many GPU-hours there were a day, and how many of them jobs held: the rest was idle.
+         */
+        get: operations["get_capacity_api_v1_usage_capacity_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users": {
         parameters: {
             query?: never;
@@ -1817,6 +1837,16 @@ export interface components {
             /** Why */
             why: string;
         };
+        /** CapacityOut */
+        CapacityOut: {
+            /** Days */
+            days: components["schemas"]["DayOfCapacityOut"][];
+            /**
+             * Known Since
+             * @description from when on it was counted how many GPUs there are; null: not yet
+             */
+            known_since: string | null;
+        };
         /** CellOut */
         CellOut: {
             /** High */
@@ -2181,6 +2211,24 @@ export interface components {
              * @description the newest first
              */
             items: components["schemas"]["DataVersionOut"][];
+        };
+        /** DayOfCapacityOut */
+        DayOfCapacityOut: {
+            /**
+             * Day
+             * @description UTC
+             */
+            day: string;
+            /**
+             * Gpu Hours
+             * @description of all GPUs that jobs could have had: not of lost or parked hosts, and healthy
+             */
+            gpu_hours: number;
+            /**
+             * Held Gpu Hours
+             * @description of them what jobs held; a GPU that several share counts once
+             */
+            held_gpu_hours: number;
         };
         /** DeletedJob */
         DeletedJob: {
@@ -5266,9 +5314,14 @@ export interface components {
         UsageOut: {
             /**
              * Cost
-             * @description gpu_hours x `gpu_hour_price` of the request
+             * @description at `gpu_hour_price` of the request, else at the setting gpu_prices; null: the price of a GPU is not known
              */
-            cost: number;
+            cost: number | null;
+            /**
+             * Currency
+             * @description of `cost`: the setting currency
+             */
+            currency: string;
             /**
              * Day
              * @description UTC
@@ -9676,6 +9729,7 @@ export interface operations {
                 /** @description default: user */
                 by?: ("day" | "user" | "label")[];
                 format?: "json" | "csv";
+                /** @description default: the setting gpu_prices */
                 gpu_hour_price?: number;
                 /** @description which label `by=label` goes by */
                 label?: string;
@@ -9698,6 +9752,49 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["UsageOut"][];
                     "text/csv": string;
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_capacity_api_v1_usage_capacity_get: {
+        parameters: {
+            query?: {
+                /** @description default: 30 days ago */
+                since?: string | number;
+                /** @description default: now */
+                until?: string | number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapacityOut"];
                 };
             };
             /** @description Unprocessable Entity */

@@ -46,6 +46,7 @@ export type QuotaSpec = Schemas["QuotaIn"];
 export type Token = Schemas["TokenOut"];
 export type NewToken = Schemas["NewToken"];
 export type Usage = Schemas["UsageOut"];
+export type Capacity = Schemas["CapacityOut"];
 export type Policy = Schemas["PolicyOut"];
 export type PolicyChoice = Schemas["PolicyIn"];
 export type PolicyKind = Schemas["PolicyKind"];

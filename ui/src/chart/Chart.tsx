@@ -1,15 +1,16 @@
 import { ActionIcon, Button, Menu, Skeleton, Tooltip } from "@mantine/core";
 import { type ReactNode, type RefObject, useRef, useState } from "react";
 import type uPlot from "uplot";
-import { seriesColors } from "../format/color";
 import { plainNumber } from "../format/number";
 import { Icon } from "../shell/Icon";
 import { Part } from "../shell/Part";
 import { parts } from "../shell/screens";
+import { type Bin, totalOf } from "./bars";
 import classes from "./Chart.module.css";
 import { type Range, useChartGroup } from "./group";
+import { lookOf } from "./look";
 import { download, pictureOf } from "./picture";
-import { csvOf, lastOf } from "./values";
+import { csvOf, lastOf, xText } from "./values";
 
 export interface Series {
   name: string;
@@ -22,6 +23,8 @@ export interface Series {
   joined?: boolean;
   /** Points without a line. */
   dots?: boolean;
+  /** Grey: what is no one's own. */
+  muted?: boolean;
 }
 
 export interface Marker {
@@ -40,6 +43,8 @@ export interface ChartProps {
   data: ChartData | null;
   time?: boolean;
   xName?: string;
+  /** Bars in place of lines, the series of each upon each other; x counts these from 0. */
+  bins?: readonly Bin[];
   /** Vertical lines with a word. */
   markers?: readonly Marker[];
   height?: number;
@@ -100,7 +105,8 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
   const plot = useRef<uPlot | null>(null);
   const nothing = data !== null && data[0].length === 0;
   const format = props.format ?? plainNumber;
-  const last = lastOf(data?.[1]);
+  const told = props.bins ? totalOf : lastOf;
+  const last = told(data?.[1]);
   const names = series.map(({ name }) => name);
 
   function toggle(index: number) {
@@ -128,12 +134,15 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
             <Tools
               title={title}
               log={log}
-              canLog={data.slice(1).some((column) => column.some((value) => value !== null && value > 0))}
+              canLog={
+                !props.bins &&
+                data.slice(1).some((column) => column.some((value) => value !== null && value > 0))
+              }
               onLog={() => setLog(!log)}
               onWhole={onWhole}
               onCsv={() =>
                 download(
-                  new Blob([csvOf([time ? "Time" : xName || "x", ...names], data, time)], {
+                  new Blob([csvOf([time ? "Time" : xName || "x", ...names], data, xText(props))], {
                     type: "text/csv",
                   }),
                   `${title}.csv`,
@@ -148,7 +157,14 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
         </span>
       </div>
       {series.length > 1 && !nothing && (
-        <Legend names={names} series={series} data={data} format={format} hidden={hidden} onToggle={toggle} />
+        <Legend
+          names={names}
+          series={series}
+          values={names.map((_, index) => told(data?.[index + 1]))}
+          format={format}
+          hidden={hidden}
+          onToggle={toggle}
+        />
       )}
       {nothing ? (
         <p className={classes.note}>{props.empty ?? "Nothing yet."}</p>
@@ -167,18 +183,19 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
 interface LegendProps {
   names: string[];
   series: readonly Series[];
-  data: ChartData | null;
+  /** The last of each line, the sum of each series of bars. */
+  values: (number | null)[];
   format: (value: number) => string;
   hidden: ReadonlySet<number>;
   onToggle: (index: number) => void;
 }
 
-/** What each line is, and its last value; a click hides the line. */
-function Legend({ names, series, data, format, hidden, onToggle }: LegendProps) {
+/** What each line is, and its value; a click hides the line. */
+function Legend({ names, series, values, format, hidden, onToggle }: LegendProps) {
   return (
     <ul className={classes.legend} data-testid="legend">
       {names.map((name, index) => {
-        const last = lastOf(data?.[index + 1]);
+        const value = values[index] ?? null;
         return (
           <li key={name}>
             <button
@@ -191,10 +208,10 @@ function Legend({ names, series, data, format, hidden, onToggle }: LegendProps) 
               <span
                 className={classes.chip}
                 data-look={series[index]?.dots ? "dots" : series[index]?.dashed ? "dashed" : "line"}
-                style={{ color: seriesColors(index) }}
+                style={{ color: lookOf(series, index) }}
               />
               <span className={classes.name}>{name}</span>
-              <span className={classes.value}>{last === null ? "–" : format(last)}</span>
+              <span className={classes.value}>{value === null ? "–" : format(value)}</span>
             </button>
           </li>
         );

@@ -2,11 +2,12 @@ import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme } from "@mantine/core";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { seriesColors } from "../format/color";
 import { plainNumber } from "../format/number";
 import { when } from "../format/time";
+import { stackedOf } from "./bars";
 import type { ChartData, ChartProps, View } from "./Chart";
 import { smoothed } from "./curves";
+import { lookOf } from "./look";
 import { endsOf, type Live, optionsOf } from "./options";
 import classes from "./Plot.module.css";
 import { nearestIndex } from "./values";
@@ -27,18 +28,24 @@ interface Place {
 const LEAP = 10;
 
 export default function Plot(props: Props) {
-  const { label, series, data, view, time = false, xName = "", markers = [], height = 200 } = props;
+  const { label, series, data, view, time = false, markers = [], height = 200, bins } = props;
   const { fromZero = true, whole = false, format = plainNumber, smoothing = 0 } = props;
   const box = useRef<HTMLDivElement>(null);
   const dark = useComputedColorScheme("light") === "dark";
   const [place, setPlace] = useState<Place | null>(null);
   const [byKeys, setByKeys] = useState(false);
-  const drawn = useMemo(() => drawnOf(data, smoothing, view.log), [data, smoothing, view.log]);
+  const asBars = bins !== undefined;
+  const stacked = asBars ? view.hidden : null;
+  const drawn = useMemo(
+    () => (stacked ? barsOf(data, stacked) : drawnOf(data, smoothing, view.log)),
+    [data, stacked, smoothing, view.log],
+  );
 
   const live = useRef<Live>(null as unknown as Live);
   live.current = {
     markers,
     format,
+    bins,
     zoom: view.zoom,
     onZoom: view.onZoom,
     onCursor: ({ cursor: { idx, left = -1, top = -1 } }) =>
@@ -53,7 +60,7 @@ export default function Plot(props: Props) {
     const here = box.current;
     if (!here) return;
     const look = { dark, width: here.clientWidth, height, log, faint, sharedBy };
-    const made = new uPlot(optionsOf({ time, fromZero, whole, series }, look, live), drawn, here);
+    const made = new uPlot(optionsOf({ time, fromZero, whole, series, asBars }, look, live), drawn, here);
     plot.current = made;
     const sizes = new ResizeObserver(() => {
       // It also tells of the size that it begins with, and a new size takes the crosshair away.
@@ -65,13 +72,13 @@ export default function Plot(props: Props) {
       made.destroy();
       plot.current = null;
     };
-  }, [dark, shape, time, height, fromZero, whole, log, faint, sharedBy]);
+  }, [dark, shape, time, height, fromZero, whole, asBars, log, faint, sharedBy]);
 
   useEffect(() => plot.current?.setData(drawn), [drawn, plot]);
   useEffect(() => {
-    const [min, max] = endsOf(data[0], view.zoom);
+    const [min, max] = endsOf(data[0], view.zoom, asBars);
     plot.current?.setScale("x", { min, max });
-  }, [view.zoom, data, plot]);
+  }, [view.zoom, data, asBars, plot]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a drawing that is new shows everything.
   useEffect(() => {
     for (const [index] of series.entries()) {
@@ -91,8 +98,8 @@ export default function Plot(props: Props) {
     moveCursor(plot.current, plot.current.valToPos(x, "x"), 0);
   }
   function zoomBy(factor: number) {
-    const [min, max] = endsOf(data[0], view.zoom);
-    const [from, to] = endsOf(data[0], null);
+    const [min, max] = endsOf(data[0], view.zoom, asBars);
+    const [from, to] = endsOf(data[0], null, asBars);
     const middle = (place && data[0][place.index]) ?? (min + max) / 2;
     const next = [
       Math.max(from, middle - (middle - min) * factor),
@@ -102,7 +109,7 @@ export default function Plot(props: Props) {
   }
   function onKeyDown(event: KeyboardEvent) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const [first, last] = shownBetween(data[0], endsOf(data[0], view.zoom));
+    const [first, last] = shownBetween(data[0], endsOf(data[0], view.zoom, asBars));
     const at = place?.index ?? last + 1;
     const leap = event.shiftKey ? LEAP : 1;
     const acts: Record<string, () => void> = {
@@ -122,6 +129,8 @@ export default function Plot(props: Props) {
   }
 
   const tip = place && { ...place, rows: rowsAt(props, place.index, view.hidden) };
+  const sum =
+    asBars && tip && tip.rows.length > 1 ? tip.rows.reduce((all, { value }) => all + value, 0) : null;
   return (
     <div
       className={classes.frame}
@@ -138,19 +147,25 @@ export default function Plot(props: Props) {
       <div ref={box} className={classes.plot} />
       {tip && tip.rows.length > 0 && plot.current && (
         <div className={classes.tip} data-testid="chart-tip" style={placed(tip, plot.current)} aria-hidden>
-          <div className={classes.at}>{xLabel(data[0][tip.index], time, xName)}</div>
+          <div className={classes.at}>{xLabel(data[0][tip.index], props)}</div>
           {tip.rows.map(({ index, name, text }) => (
             <div key={name} className={classes.row}>
-              <i style={{ background: seriesColors(index) }} />
+              <i style={{ background: lookOf(series, index) }} />
               <span>{name}</span>
               <b>{text}</b>
             </div>
           ))}
+          {sum !== null && (
+            <div className={classes.row}>
+              <span>together</span>
+              <b>{format(sum)}</b>
+            </div>
+          )}
         </div>
       )}
       <span className={classes.said} aria-live="polite">
         {byKeys && tip
-          ? `${xLabel(data[0][tip.index], time, xName)}: ${tip.rows.map(({ name, text }) => `${name} ${text}`).join(", ")}`
+          ? `${xLabel(data[0][tip.index], props)}: ${tip.rows.map(({ name, text }) => `${name} ${text}`).join(", ")}`
           : ""}
       </span>
     </div>
@@ -174,6 +189,11 @@ function drawnOf(data: ChartData, smoothing: number, log: boolean): uPlot.Aligne
   return [x, ...shown] as uPlot.AlignedData;
 }
 
+/** What uPlot draws of bars: each series upon those before it. */
+function barsOf(data: ChartData, hidden: ReadonlySet<number>): uPlot.AlignedData {
+  return [data[0], ...stackedOf(data, hidden)] as uPlot.AlignedData;
+}
+
 /** The first and the last point that are in view. */
 function shownBetween(x: readonly number[], [min, max]: readonly [number, number]): [number, number] {
   const first = x.findIndex((each) => each >= min);
@@ -194,13 +214,16 @@ function rowsAt(props: Props, at: number, hidden: ReadonlySet<number>) {
     const value = found === null ? null : column?.[found];
     if (hidden.has(index) || value == null) return [];
     const mean = smoothing > 0 ? smoothed(column?.slice(0, (found ?? 0) + 1) ?? [], smoothing).at(-1) : null;
-    return [{ index, name, text: mean == null ? format(value) : `${format(mean)} (${format(value)})` }];
+    return [
+      { index, name, value, text: mean == null ? format(value) : `${format(mean)} (${format(value)})` },
+    ];
   });
 }
 
-function xLabel(x: number | undefined, time: boolean, name: string): string {
+function xLabel(x: number | undefined, { time, xName = "", bins }: Props): string {
   if (x === undefined) return "";
-  return time ? when(x * 1000, Date.now(), true) : `${name} ${plainNumber(x)}`.trim();
+  if (bins) return bins[x]?.text ?? "";
+  return time ? when(x * 1000, Date.now(), true) : `${xName} ${plainNumber(x)}`.trim();
 }
 
 /** Beside the crosshair, on the side that has room; where the crosshair is another chart's, at the top. */

@@ -1,7 +1,8 @@
 import uPlot from "uplot";
-import { seriesColor } from "../format/color";
+import type { Bin } from "./bars";
 import type { ChartProps, Marker, Series, View } from "./Chart";
 import type { Range } from "./group";
+import { paintOf } from "./look";
 import { logBounds, logTicks, roundScale, ticksOf, withEnds } from "./scale";
 import { labelsWithEnds, timeTicks } from "./ticks";
 
@@ -9,6 +10,7 @@ import { labelsWithEnds, timeTicks } from "./ticks";
 export interface Live {
   markers: readonly Marker[];
   format: (value: number) => string;
+  bins: readonly Bin[] | undefined;
   zoom: Range | null;
   onZoom: View["onZoom"];
   onCursor: (plot: uPlot) => void;
@@ -24,22 +26,28 @@ interface Look {
   sharedBy: string;
 }
 
-type Shape = Required<Pick<ChartProps, "time" | "fromZero" | "whole">> & { series: readonly Series[] };
+type Shape = Required<Pick<ChartProps, "time" | "fromZero" | "whole">> & {
+  series: readonly Series[];
+  /** The series are bars upon each other. */
+  asBars: boolean;
+};
 
 const Y_STEP_PX = 28;
 const X_LABEL_PX = 58;
 const LEAST_DRAG_PX = 4;
+/** Of the room that a bar has. */
+const BAR_SHARE = 0.8;
 const FONT = "12px ui-sans-serif, system-ui, sans-serif";
 
-/** The ends of what is drawn; a single point lies in the middle. */
-export function endsOf(x: readonly number[], zoom: Range | null): [number, number] {
+/** The ends of what is drawn; a single point lies in the middle, and bars reach half a step further. */
+export function endsOf(x: readonly number[], zoom: Range | null, asBars: boolean): [number, number] {
   if (zoom) return [zoom[0], zoom[1]];
   const [low = 0, high = 1] = [x[0], x.at(-1)];
-  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+  return asBars || low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
 export function optionsOf(
-  { time, fromZero, whole, series }: Shape,
+  { time, fromZero, whole, series, asBars }: Shape,
   look: Look,
   live: { current: Live },
 ): uPlot.Options {
@@ -61,6 +69,7 @@ export function optionsOf(
     legend: { show: false },
     cursor: {
       y: false,
+      points: { show: !asBars },
       drag: { x: true, y: false, setScale: false },
       bind: {
         dblclick: () => () => {
@@ -76,7 +85,7 @@ export function optionsOf(
       },
     },
     scales: {
-      x: { time, range: (plot) => endsOf(plot.data[0] as number[], live.current.zoom) },
+      x: { time, range: (plot) => endsOf(plot.data[0] as number[], live.current.zoom, asBars) },
       y: log
         ? { distr: 3, range: (_, low, high) => logBounds(low, high) }
         : {
@@ -90,14 +99,19 @@ export function optionsOf(
       {
         ...axis,
         space: 76,
+        ...(asBars && { incrs: WHOLE_STEPS }),
         // A label of two lines is no wider than the others, and not cut off at the edge.
         size: (_, values) => (values?.some((each) => each.includes("\n")) ? 44 : 30),
         splits: (plot, _, min, max, step) => {
           const room = ((max - min) * X_LABEL_PX) / Math.max(1, plot.bbox.width / devicePixelRatio);
-          return time ? timeTicks(min, max, step, room) : withEnds(multiples(min, max, step), min, max, room);
+          if (time) return timeTicks(min, max, step, room);
+          const ends = asBars ? ([Math.ceil(min), Math.floor(max)] as const) : ([min, max] as const);
+          return withEnds(multiples(...ends, step), ...ends, room);
         },
-        values: (_, ticks, __, ___, step) =>
-          time ? labelsWithEnds(ticks, step) : ticks.map((tick) => labelOf(tick, step)),
+        values: (_, ticks, __, ___, step) => {
+          if (asBars) return ticks.map((tick) => live.current.bins?.[tick]?.tick ?? "");
+          return time ? labelsWithEnds(ticks, step) : ticks.map((tick) => labelOf(tick, step));
+        },
       },
       {
         ...axis,
@@ -110,8 +124,8 @@ export function optionsOf(
     ],
     series: [
       {},
-      ...series.map((each, index) => lineOf(each, seriesColor(index, dark))),
-      ...(faint ? series.map((each, index) => faintOf(each, seriesColor(index, dark))) : []),
+      ...series.map((each, index) => (asBars ? barOf : lineOf)(each, paintOf(series, index, dark))),
+      ...(faint ? series.map((each, index) => faintOf(each, paintOf(series, index, dark))) : []),
     ],
     hooks: {
       draw: [(plot) => drawMarkers(plot, live.current.markers, ink)],
@@ -127,6 +141,8 @@ export function optionsOf(
     },
   };
 }
+
+const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200];
 
 const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
 
@@ -153,6 +169,32 @@ function lineOf(each: Series, color: string): uPlot.Series {
     paths: each.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
     points: { show: each.dots === true ? true : undefined, size: 7, fill: color },
   };
+}
+
+function barOf(each: Series, color: string): uPlot.Series {
+  return {
+    label: each.name,
+    stroke: color,
+    width: 0,
+    fill: color,
+    paths: barPaths,
+    points: { show: false },
+  };
+}
+
+/** The bars of one series, each from the top of the series before it to its own. */
+function barPaths(plot: uPlot, index: number, first: number, last: number): uPlot.Series.Paths {
+  const [x = [], ...columns] = plot.data as number[][];
+  const [tops = [], floors] = [columns[index - 1], columns[index - 2]];
+  const fill = new Path2D();
+  const wide = Math.max(1, (plot.valToPos(1, "x", true) - plot.valToPos(0, "x", true)) * BAR_SHARE);
+  for (let at = first; at <= last; at++) {
+    const left = plot.valToPos(x[at] ?? 0, "x", true) - wide / 2;
+    const top = plot.valToPos(tops[at] ?? 0, "y", true);
+    const bottom = plot.valToPos(floors?.[at] ?? 0, "y", true);
+    if (bottom > top) fill.rect(left, top, wide, bottom - top);
+  }
+  return { stroke: new Path2D(), fill };
 }
 
 /** Without a label: it stands in no list of lines. */

@@ -1,3 +1,5 @@
+import type { ChartProps } from "./Chart";
+
 /** The last value of a column, leaving out what is missing; null if there is none. */
 export function lastOf(values: readonly (number | null)[] | undefined): number | null {
   return values?.findLast((value) => value !== null) ?? null;
@@ -17,16 +19,22 @@ export function nearestIndex(values: readonly (number | null)[] | undefined, ind
 
 const quoted = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** What is drawn, as a file for spreadsheets. Times are written as such. */
+/** A spreadsheet takes text that begins like this for a formula. */
+const harmless = (text: string) => (/^[=+@-]/.test(text) ? `'${text}` : text);
+
+/** How a file writes the x of a chart: times are written as such. */
+export function xText({ time, bins }: Pick<ChartProps, "time" | "bins">): (x: number) => string {
+  if (bins) return (x) => bins[x]?.text ?? "";
+  return time ? (x) => new Date(x * 1000).toISOString() : String;
+}
+
+/** What is drawn, as a file for spreadsheets. */
 export function csvOf(
   names: readonly string[],
   data: readonly [readonly number[], ...(readonly (number | null)[])[]],
-  time: boolean,
+  text: (x: number) => string,
 ): string {
   const [xs, ...columns] = data;
-  const rows = xs.map((x, at) => [
-    time ? new Date(x * 1000).toISOString() : String(x),
-    ...columns.map((column) => column[at] ?? ""),
-  ]);
-  return `${[names.map(quoted), ...rows].map((row) => row.join(",")).join("\n")}\n`;
+  const rows = xs.map((x, at) => [quoted(text(x)), ...columns.map((column) => column[at] ?? "")]);
+  return `${[names.map((name) => quoted(harmless(name))), ...rows].map((row) => row.join(",")).join("\n")}\n`;
 }

@@ -7,8 +7,8 @@ import { Chart } from "../chart/Chart";
 import { CurveControls, useCurveChoice } from "../chart/CurveControls";
 import { curvesOf, metricsOf, X_NAMES } from "../chart/curves";
 import { ChartGroup } from "../chart/group";
-import { Panel } from "../job/Panel";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { Panel } from "../components/Panel";
+import { ReadError } from "../shell/Loaded";
 import { Loading } from "../shell/Loading";
 import { Screen } from "../shell/Screen";
 import classes from "./CompareScreen.module.css";
@@ -20,15 +20,15 @@ export default function CompareScreen() {
   const ids = [...new Set((address.get("jobs") ?? "").split(",").filter(Boolean))].slice(0, MOST);
   const jobs = useQueries({ queries: ids.map((id) => jobQuery(id)) });
   const profiles = useQueries({ queries: ids.map((id) => profileQuery(id, false)) });
-  const error = [...jobs, ...profiles].find((query) => query.error)?.error;
-  const pending = [...jobs, ...profiles].some((query) => query.isPending);
+  const queries = [...jobs, ...profiles];
+  const pending = queries.some((query) => query.isPending);
   const compared = jobs.flatMap(({ data: job }, at): Compared[] =>
     job ? [{ job, profile: profiles[at]?.data }] : [],
   );
   return (
     <Screen title="Compare jobs">
-      {error && <ErrorNotice title="Not all of it can be read" error={error} />}
-      {pending && !error && ids.length > 0 && <Loading />}
+      <ReadError queries={queries} title="Not all of it can be read" />
+      {pending && ids.length > 0 && <Loading />}
       {ids.length < 2 && (
         <Text>
           Select 2 to {MOST} jobs in <Link to="/jobs">the list</Link>, then compare them.

@@ -4,9 +4,8 @@ import { Link, useSearchParams } from "react-router";
 import { eventsQuery } from "../api/queries";
 import { When } from "../format/Elapsed";
 import { plainSentence } from "../format/number";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { useAddressText, useSetAddress } from "../shell/useAddress";
 import classes from "./EventsScreen.module.css";
@@ -61,41 +60,41 @@ export default function EventsScreen() {
             ),
         )}
       </Group>
-      {events.error && (
-        <ErrorNotice title="The events can't be read" error={events.error} retry={events.refetch} />
-      )}
-      {!events.data && !events.error && <Loading />}
-      {events.data && rows.length === 0 && (
-        <Text c="dimmed">
-          No event matches. {filter.text || filter.kind ? "Search for less." : "Submit a job to see some."}
-        </Text>
-      )}
-      {rows.length > 0 && (
-        <ol className={`card ${classes.list}`} data-testid="events">
-          {rows.map((event) => (
-            <li key={event.id} className={classes.row}>
-              <span className={classes.time}>
-                <When at={event.at} seconds />
-              </span>
-              <span className={classes.kind}>{event.kind}</span>
-              <span className={classes.message}>
-                {plainSentence(event.message)}{" "}
-                {event.code && <code className={classes.code}>{event.code}</code>}
-              </span>
-              <span className={classes.about}>
-                {event.job_id && (
-                  <Link className="mono" to={`/jobs/${event.job_id}`}>
-                    {event.job_id}
-                  </Link>
-                )}
-                {event.host_id && (
-                  <Link to={`/hosts#${encodeURIComponent(event.host_id)}`}>{event.host_id}</Link>
-                )}
-              </span>
-            </li>
-          ))}
-        </ol>
-      )}
+      <Loaded query={events} title="The events can't be read">
+        {() =>
+          rows.length === 0 ? (
+            <Text c="dimmed">
+              No event matches.{" "}
+              {filter.text || filter.kind ? "Search for less." : "Submit a job to see some."}
+            </Text>
+          ) : (
+            <ol className={`card ${classes.list}`} data-testid="events">
+              {rows.map((event) => (
+                <li key={event.id} className={classes.row}>
+                  <span className={classes.time}>
+                    <When at={event.at} seconds />
+                  </span>
+                  <span className={classes.kind}>{event.kind}</span>
+                  <span className={classes.message}>
+                    {plainSentence(event.message)}{" "}
+                    {event.code && <code className={classes.code}>{event.code}</code>}
+                  </span>
+                  <span className={classes.about}>
+                    {event.job_id && (
+                      <Link className="mono" to={`/jobs/${event.job_id}`}>
+                        {event.job_id}
+                      </Link>
+                    )}
+                    {event.host_id && (
+                      <Link to={`/hosts#${encodeURIComponent(event.host_id)}`}>{event.host_id}</Link>
+                    )}
+                  </span>
+                </li>
+              ))}
+            </ol>
+          )
+        }
+      </Loaded>
       {events.hasNextPage && (
         <Group justify="center" mt="md">
           <Button

@@ -55,3 +55,6 @@ export function seriesColor(index: number, dark: boolean): string {
 export function seriesColors(index: number): string {
   return `light-dark(${seriesColor(index, false)}, ${seriesColor(index, true)})`;
 }
+
+/** For what is no one's: idle time, all others. */
+export const MUTED = { light: "#8a938f", dark: "#737e7a" };

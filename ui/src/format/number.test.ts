@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { plainNumber, plainSentence, plural } from "./number";
+import { money, plainNumber, plainSentence, plural } from "./number";
 
 test.each([
   [10_330, "10,330"],
@@ -22,4 +22,13 @@ test("a sentence has numbers for people, and what only looks like one stays", ()
 
 test("one of a thing is one", () => {
   expect([plural(1, "GPU"), plural(0, "GPU"), plural(1, "line")]).toEqual(["1 GPU", "0 GPUs", "1 line"]);
+});
+
+test("a cost has two decimals until they no longer matter, and its currency", () => {
+  expect([money(12.5, "EUR"), money(0, ""), money(12_345.6, "EUR"), money(null, "EUR")]).toEqual([
+    "12.50 EUR",
+    "0.00",
+    "12,346 EUR",
+    "–",
+  ]);
 });

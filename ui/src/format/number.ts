@@ -36,3 +36,9 @@ const EXPONENT = /(?<![\w.])\d+(?:\.\d+)?e[+-]\d{2,3}(?!\w)/g;
 export function plainSentence(text: string): string {
   return text.replace(EXPONENT, (number) => plainNumber(Number(number)));
 }
+
+/** A cost in its currency, which may not be named; null: it is not known. */
+export function money(value: number | null, currency: string): string {
+  if (value === null) return "–";
+  return `${value < 1000 ? value.toFixed(2) : count(value)} ${currency}`.trimEnd();
+}

@@ -40,6 +40,9 @@ export function timeOfDay(at: Date, seconds = false): string {
 /** A local day: "19 Nov". */
 export const dayOf = (at: Date) => `${at.getDate()} ${MONTHS[at.getMonth()]}`;
 
+/** The same in UTC. */
+export const utcDayOf = (at: Date) => `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
+
 const DAY_MS = 86_400_000;
 const midnight = (at: Date) => new Date(at.getFullYear(), at.getMonth(), at.getDate()).getTime();
 const NEAR: Record<number, string> = { [-1]: "yesterday ", 0: "", 1: "tomorrow " };

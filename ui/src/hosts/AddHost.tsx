@@ -1,10 +1,11 @@
-import { Alert, Button, Group, Modal, Text, TextInput } from "@mantine/core";
+import { Button, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { ApiError } from "../api/client";
+import { faultsOf } from "../api/client";
 import { addHost } from "../api/commands";
 import { keys } from "../api/keys";
+import { FormDialog } from "../components/FormDialog";
 import { Icon } from "../shell/Icon";
 
 /** A button that asks for a Docker Engine's address. */
@@ -27,51 +28,46 @@ export function AddHost() {
     },
     onSettled: () => queries.invalidateQueries({ queryKey: [keys.hosts] }),
   });
-  const fields = add.error instanceof ApiError ? add.error.fields : {};
-  const placed = "address" in fields || "name" in fields;
+  const faults = faultsOf(add.error);
   return (
     <>
       <Button leftSection={<Icon name="plus" />} onClick={() => setOpened(true)}>
         Add a host
       </Button>
-      <Modal opened={opened} onClose={() => setOpened(false)} title="Add a host" centered>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            add.mutate({ address: address.trim(), name: name.trim() } as Parameters<typeof addHost>[0]);
-          }}
-        >
-          <Text size="sm" c="dimmed" mb="sm">
-            A Docker Engine. Nothing of Schedulearn's is installed there.
-          </Text>
-          <TextInput
-            label="Address"
-            placeholder="ssh://user@gpu2"
-            data-autofocus
-            value={address}
-            error={fields.address}
-            onChange={(event) => setAddress(event.currentTarget.value)}
-          />
-          <TextInput
-            label="Name"
-            description="Default: the host name in the address"
-            mt="sm"
-            value={name}
-            error={fields.name}
-            onChange={(event) => setName(event.currentTarget.value)}
-          />
-          {add.error && !placed && (
-            <Alert color="red" variant="light" mt="sm" title="Not added" role="alert">
-              {add.error.message}
-            </Alert>
-          )}
-          <Group justify="flex-end" mt="lg">
-            <Button type="submit" loading={add.isPending} disabled={address.trim() === ""}>
-              Add
-            </Button>
-          </Group>
-        </form>
-      </Modal>
+      <FormDialog
+        title="Add a host"
+        opened={opened}
+        onClose={() => setOpened(false)}
+        onSubmit={() =>
+          add.mutate({ address: address.trim(), name: name.trim() } as Parameters<typeof addHost>[0])
+        }
+        action="Add"
+        pending={add.isPending}
+        disabled={address.trim() === ""}
+        error={add.error}
+        refused="Not added"
+        fields={["address", "name"]}
+      >
+        <Text size="sm" c="dimmed" mb="sm">
+          A Docker Engine. Nothing of Schedulearn's is installed there.
+        </Text>
+        <TextInput
+          label="Address"
+          placeholder="ssh://user@gpu2"
+          data-autofocus
+          value={address}
+          error={faults.address}
+          onChange={(event) => setAddress(event.currentTarget.value)}
+        />
+        <TextInput
+          label="Name"
+          description="Default: the host name in the address"
+          mt="sm"
+          value={name}
+          error={faults.name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+      </FormDialog>
     </>
   );
 }

@@ -5,9 +5,8 @@ import { useLocation, useSearchParams } from "react-router";
 import { runningNamesQuery, watchedHostsQuery } from "../api/queries";
 import type { Host } from "../api/types";
 import { shareColors } from "../format/color";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { AddHost } from "./AddHost";
 import { HostCard } from "./HostCard";
@@ -17,7 +16,8 @@ const NO_NAMES = {};
 const MANY = 8;
 
 export default function HostsScreen() {
-  const { data: hosts, error, refetch } = useQuery(watchedHostsQuery);
+  const query = useQuery(watchedHostsQuery);
+  const hosts = query.data;
   const { data: names } = useQuery(runningNamesQuery);
   const [text, setText] = useState("");
   const { hash } = useLocation();
@@ -43,24 +43,28 @@ export default function HostsScreen() {
   const shown = hosts?.filter((host) => host.id.toLowerCase().includes(wanted));
   return (
     <Screen title="Hosts" actions={<AddHost />}>
-      {error && <ErrorNotice title="The hosts can't be read" error={error} retry={refetch} />}
-      {!hosts && !error && <Loading />}
-      {hosts?.length === 0 && <Text>No host yet. Add the address of a Docker Engine.</Text>}
-      {hosts && hosts.length > MANY && (
-        <TextInput
-          mb="md"
-          maw={320}
-          aria-label="Name contains"
-          placeholder="Name"
-          leftSection={<Icon name="search" />}
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-        />
-      )}
-      {shown?.length === 0 && hosts?.length !== 0 && (
-        <Text>No host has that in its name. Write less of it.</Text>
-      )}
-      {shown && <HostList hosts={shown} names={names ?? NO_NAMES} open={open} onToggle={toggle} />}
+      <Loaded query={query} title="The hosts can't be read">
+        {(found) => (
+          <>
+            {found.length === 0 && <Text>No host yet. Add the address of a Docker Engine.</Text>}
+            {found.length > MANY && (
+              <TextInput
+                mb="md"
+                maw={320}
+                aria-label="Name contains"
+                placeholder="Name"
+                leftSection={<Icon name="search" />}
+                value={text}
+                onChange={(event) => setText(event.currentTarget.value)}
+              />
+            )}
+            {shown?.length === 0 && found.length !== 0 && (
+              <Text>No host has that in its name. Write less of it.</Text>
+            )}
+            {shown && <HostList hosts={shown} names={names ?? NO_NAMES} open={open} onToggle={toggle} />}
+          </>
+        )}
+      </Loaded>
     </Screen>
   );
 }

@@ -3,80 +3,84 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { filesQuery, fileTextQuery } from "../api/queries";
 import type { JobFile } from "../api/types";
+import { DataTable } from "../components/DataTable";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
 import { size } from "../format/size";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import classes from "./Files.module.css";
 import { fileAddress, isPicture, textOf } from "./fileKind";
-import { Panel } from "./Panel";
-import panel from "./Panel.module.css";
+
+const SIZE = (
+  <span key="size" className={classes.number}>
+    Size
+  </span>
+);
 
 /** What the job wrote to its outputs, and its checkpoints. The address says which folder, and which file is shown. */
 export default function Files({ id }: { id: string }) {
   const [address, setAddress] = useSearchParams();
   const folder = address.get("path") ?? "outputs";
   const shown = address.get("file") ?? "";
-  const { data, error, isFetching, refetch } = useQuery(filesQuery(id, folder));
+  const files = useQuery(filesQuery(id, folder));
   const open = (path: string) => setAddress({ tab: "files", path });
   const show = (file: string) => setAddress({ tab: "files", path: folder, file }, { replace: true });
-  const file = data?.items.find((item) => item.path === shown);
+  const file = files.data?.items.find((item) => item.path === shown);
 
   return (
     <div className={panel.stack}>
       <Panel
         title="Files"
         action={
-          <Button size="compact-sm" variant="default" onClick={() => refetch()} loading={isFetching}>
+          <Button
+            size="compact-sm"
+            variant="default"
+            onClick={() => files.refetch()}
+            loading={files.isFetching}
+          >
             Read again
           </Button>
         }
       >
         <Way folder={folder} open={open} />
-        {error && <ErrorNotice title="The files can't be read" error={error} retry={refetch} />}
-        {!data && !error && <Loading />}
-        {data?.items.length === 0 && (
-          <Text size="sm" c="dimmed">
-            Nothing yet. What a job writes to /outputs (SCHEDULEARN_OUTPUT_DIR) is here.
-          </Text>
-        )}
-        {data && data.items.length > 0 && (
-          <div className={panel.scroll}>
-            <table className={panel.table}>
-              <thead>
-                <tr>
-                  <th>Name</th>
-                  <th className={classes.number}>Size</th>
-                  <th>Modified</th>
-                  {data.hosts.length > 1 && <th>Host</th>}
-                  <th aria-label="Download" />
-                </tr>
-              </thead>
-              <tbody>
-                {data.items.map((item) => (
-                  <Row
-                    key={item.path}
-                    id={id}
-                    item={item}
-                    several={data.hosts.length > 1}
-                    open={item.kind === "folder" ? open : show}
-                  />
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
-        {data?.next && (
-          <Text size="sm" c="dimmed">
-            Only the first {data.items.length} are shown: `schedulearn files ls {id} {folder}` lists all.
-          </Text>
-        )}
-        {data && data.away.length > 0 && (
-          <Text size="sm" c="dimmed">
-            Files on {data.away.join(", ")} are not shown: it does not answer.
-          </Text>
-        )}
+        <Loaded query={files} title="The files can't be read">
+          {({ items, hosts, away, next }) => (
+            <>
+              {items.length === 0 ? (
+                <Text size="sm" c="dimmed">
+                  Nothing yet. What a job writes to /outputs (SCHEDULEARN_OUTPUT_DIR) is here.
+                </Text>
+              ) : (
+                <DataTable
+                  columns={["Name", SIZE, "Modified", ...(hosts.length > 1 ? ["Host"] : [])]}
+                  actions
+                >
+                  {items.map((item) => (
+                    <Row
+                      key={item.path}
+                      id={id}
+                      item={item}
+                      several={hosts.length > 1}
+                      open={item.kind === "folder" ? open : show}
+                    />
+                  ))}
+                </DataTable>
+              )}
+              {next && (
+                <Text size="sm" c="dimmed">
+                  Only the first {items.length} are shown: `schedulearn files ls {id} {folder}` lists all.
+                </Text>
+              )}
+              {away.length > 0 && (
+                <Text size="sm" c="dimmed">
+                  Files on {away.join(", ")} are not shown: it does not answer.
+                </Text>
+              )}
+            </>
+          )}
+        </Loaded>
       </Panel>
       {file && file.kind !== "folder" && <Shown id={id} file={file} />}
     </div>
@@ -131,7 +135,9 @@ function Row({ id, item, several, open }: RowProps) {
           {item.kind === "folder" && "/"}
         </Anchor>
       </td>
-      <td className={classes.number}>{item.size === null ? "" : size(item.size)}</td>
+      <td>
+        <span className={classes.number}>{item.size === null ? "" : size(item.size)}</span>
+      </td>
       <td className={panel.nowrap}>{item.modified && <When at={item.modified} />}</td>
       {several && <td>{item.host}</td>}
       <td>
@@ -166,25 +172,26 @@ function Shown({ id, file }: { id: string; file: JobFile }) {
 }
 
 function Beginning({ id, path, bytes }: { id: string; path: string; bytes: number }) {
-  const { data, error, refetch } = useQuery(fileTextQuery(id, path, bytes));
-  if (error) return <ErrorNotice title="The file can't be read" error={error} retry={refetch} />;
-  if (!data) return <Loading />;
-  const text = textOf(data);
-  if (text === null) {
-    return (
-      <Text size="sm" c="dimmed">
-        Neither a text nor a picture: download it to see it.
-      </Text>
-    );
-  }
+  const beginning = useQuery(fileTextQuery(id, path, bytes));
   return (
-    <>
-      <pre className={panel.code}>{text}</pre>
-      {bytes > data.length && (
-        <Text size="sm" c="dimmed">
-          The first {size(data.length)} of {size(bytes)}.
-        </Text>
-      )}
-    </>
+    <Loaded query={beginning} title="The file can't be read">
+      {(data) => {
+        const text = textOf(data);
+        return text === null ? (
+          <Text size="sm" c="dimmed">
+            Neither a text nor a picture: download it to see it.
+          </Text>
+        ) : (
+          <>
+            <pre className={panel.code}>{text}</pre>
+            {bytes > data.length && (
+              <Text size="sm" c="dimmed">
+                The first {size(data.length)} of {size(bytes)}.
+              </Text>
+            )}
+          </>
+        );
+      }}
+    </Loaded>
   );
 }

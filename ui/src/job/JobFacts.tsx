@@ -1,11 +1,11 @@
 import type { JobDetail } from "../api/types";
+import { Fact, Panel } from "../components/Panel";
+import classes from "../components/Panel.module.css";
 import { Elapsed, When } from "../format/Elapsed";
 import { size } from "../format/size";
 import { duration } from "../format/time";
 import { GpuTiles } from "../jobs/GpuTiles";
 import { CopyButton } from "../shell/CopyButton";
-import { Fact, Panel } from "./Panel";
-import classes from "./Panel.module.css";
 import { Ports } from "./Ports";
 
 export function JobFacts({ job }: { job: JobDetail }) {

@@ -6,16 +6,17 @@ import { METRICS } from "../gpus/telemetry";
 import { isOver } from "../jobs/states";
 import { ResourceChart } from "../resources/ResourceChart";
 import { cores, memoryNote, METRICS as RESOURCES } from "../resources/series";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { ReadError } from "../shell/Loaded";
 import classes from "./Training.module.css";
 
 /** What its GPUs did while it held them, and what its containers took beside them. */
 export function JobResources({ job }: { job: JobDetail }) {
   const over = isOver(job.state);
   const began = job.started_at !== null;
-  const { data, error, refetch } = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
+  const telemetry = useQuery({ ...jobTelemetryQuery(job.id, !over), enabled: began });
   if (!began) return null; // it has held none, and the panel above says so
-  if (error && !data) return <ErrorNotice title="What it took can't be read" error={error} retry={refetch} />;
+  const { data, error } = telemetry;
+  if (error && !data) return <ReadError queries={[telemetry]} title="What it took can't be read" />;
   const empty = over
     ? "Nothing was measured while it held them: it was too short, or its minutes are kept no longer (keep_telemetry)."
     : "Nothing was measured yet. The first points come some seconds after it has begun to run.";

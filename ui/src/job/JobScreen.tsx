@@ -3,13 +3,15 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation, useParams, useSearchParams } from "react-router";
 import { jobQuery, profileQuery } from "../api/queries";
 import type { JobDetail } from "../api/types";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { plainSentence } from "../format/number";
 import { Ends, Starts } from "../jobs/Expected";
 import { StateBadge } from "../jobs/StateBadge";
 import { isOver } from "../jobs/states";
 import { LogView } from "../logs/LogView";
 import { CopyButton } from "../shell/CopyButton";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { Loaded } from "../shell/Loaded";
 import { Loading } from "../shell/Loading";
 import { Part } from "../shell/Part";
 import { Screen } from "../shell/Screen";
@@ -21,8 +23,6 @@ import { JobActions } from "./JobActions";
 import { JobEvents } from "./JobEvents";
 import { JobFacts } from "./JobFacts";
 import classes from "./JobScreen.module.css";
-import { Panel } from "./Panel";
-import panel from "./Panel.module.css";
 import { progressOf } from "./training";
 import { WhyWaits } from "./WhyWaits";
 
@@ -40,22 +40,24 @@ const TABS = {
 
 export default function JobScreen() {
   const { id = "" } = useParams();
-  const { data: job, error, refetch } = useQuery(jobQuery(id));
+  const query = useQuery(jobQuery(id));
+  const job = query.data;
+  return (
+    <Screen title={job?.name ?? `Job ${id}`} actions={job && <JobActions job={job} />}>
+      <Loaded query={query} title="The job can't be read">
+        {(found) => <Found job={found} />}
+      </Loaded>
+    </Screen>
+  );
+}
+
+function Found({ job }: { job: JobDetail }) {
   const [address, setAddress] = useSearchParams();
   const { hash, key } = useLocation();
   const given = address.get("tab") ?? "";
   const tab = Object.hasOwn(TABS, given) ? given : "log";
-
-  if (!job) {
-    return (
-      <Screen title={`Job ${id}`}>
-        {error ? <ErrorNotice title="The job can't be read" error={error} retry={refetch} /> : <Loading />}
-      </Screen>
-    );
-  }
   return (
-    <Screen title={job.name} actions={<JobActions job={job} />}>
-      {error && <ErrorNotice title="This may be out of date" error={error} retry={refetch} />}
+    <>
       <Now job={job} />
       <Failure job={job} />
       {job.state === "queued" && <WhyWaits job={job} />}
@@ -108,7 +110,7 @@ export default function JobScreen() {
         </Tabs>
         <JobFacts job={job} />
       </div>
-    </Screen>
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 import type { Profile } from "../api/types";
+import { Panel } from "../components/Panel";
 import { plural } from "../format/number";
-import { Panel } from "./Panel";
 import classes from "./Training.module.css";
 import { stepTimesOf } from "./training";
 

@@ -7,39 +7,39 @@ import { CurveControls, useCurveChoice } from "../chart/CurveControls";
 import { type Axis, curvesOf, metricsOf, X_NAMES } from "../chart/curves";
 import { ChartGroup } from "../chart/group";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
+import { Panel } from "../components/Panel";
 import { Ago, When } from "../format/Elapsed";
 import { count, plainNumber, plainSentence, plural } from "../format/number";
 import { useNow } from "../format/useNow";
 import { isOver } from "../jobs/states";
-import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { JobResources } from "./JobResources";
-import { Panel } from "./Panel";
 import { StepTimes } from "./StepTimes";
 import classes from "./Training.module.css";
 import { allocationOf, type Resize, resizesOf, scalingOf } from "./training";
 
 /** What the job does with its GPUs: what it reports, what was measured, and what follows from it. */
 export default function Training({ job }: { job: JobDetail }) {
-  const { data: profile, error, refetch } = useQuery(profileQuery(job.id, !isOver(job.state)));
-  if (error && !profile)
-    return <ErrorNotice title="The measurements can't be read" error={error} retry={refetch} />;
-  if (!profile) return <Loading />;
+  const profile = useQuery(profileQuery(job.id, !isOver(job.state)));
   return (
-    <ChartGroup>
-      <div className={classes.stack}>
-        <Allocation job={job} />
-        <JobResources job={job} />
-        {profile.reported_at === null ? (
-          <p className={classes.note}>
-            It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are in
-            docs/adapt-your-script.md.
-          </p>
-        ) : (
-          <Reported profile={profile} />
-        )}
-      </div>
-    </ChartGroup>
+    <Loaded query={profile} title="The measurements can't be read">
+      {(found) => (
+        <ChartGroup>
+          <div className={classes.stack}>
+            <Allocation job={job} />
+            <JobResources job={job} />
+            {found.reported_at === null ? (
+              <p className={classes.note}>
+                It has reported nothing: no loss, no speed. Six lines make a PyTorch script report; they are
+                in docs/adapt-your-script.md.
+              </p>
+            ) : (
+              <Reported profile={found} />
+            )}
+          </div>
+        </ChartGroup>
+      )}
+    </Loaded>
   );
 }
 

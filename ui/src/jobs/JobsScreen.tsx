@@ -7,9 +7,8 @@ import type { Sweep } from "../api/types";
 import { MOST } from "../compare/compare";
 import { count } from "../format/number";
 import { useNow } from "../format/useNow";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { sweepsQuery } from "../sweeps/queries";
@@ -71,93 +70,96 @@ export default function JobsScreen() {
       }
     >
       <ClusterStrip />
-      {jobs.error && <ErrorNotice title="The jobs can't be read" error={jobs.error} retry={jobs.refetch} />}
-      {!jobs.data && !jobs.error && <Loading />}
-      {never && <EmptyJobs />}
-      {jobs.data && !never && (
-        <>
-          <JobFilters
-            choice={choice}
-            onGroup={(next) => set("show", next === "all" ? null : next)}
-            me={who.data?.name ?? ""}
-            onChoose={(name, value) => set(name, value || (name === "user" ? "" : null))}
-            onClear={() => {
-              for (const name of ["label", "host", "ended"]) set(name, null);
-              set("user", "");
-            }}
-            rows={rows}
-            hosts={hosts?.map((host) => host.id) ?? []}
-            text={text.typed}
-            onText={text.type}
-            counts={counts}
-          />
-          {chosen.length > 0 && (
-            <Group mb="sm" gap="sm">
-              <Text size="sm">{chosen.length} selected</Text>
-              {running.length > 0 && (
-                <Button size="xs" color="red" onClick={() => setCancelling(true)}>
-                  Cancel selected
-                </Button>
-              )}
-              {chosen.length > 1 && chosen.length <= MOST && (
-                <Button
-                  size="xs"
-                  component={Link}
-                  to={`/compare?jobs=${chosen.map((job) => job.id).join(",")}`}
-                >
-                  Compare
-                </Button>
-              )}
-              <Button size="xs" variant="default" onClick={() => setSelected(new Set())}>
-                Select none
-              </Button>
-            </Group>
-          )}
-          {still && (
-            <Group mb="sm" gap="sm" className={classes.still}>
-              <Text size="sm">{count(rows.length)} jobs: so long a list stands still.</Text>
-              <Button
-                size="xs"
-                variant="default"
-                onClick={() => {
-                  window.scrollTo({ top: 0 });
-                  queries.resetQueries({ queryKey: query.queryKey });
+      <Loaded query={jobs} title="The jobs can't be read">
+        {() =>
+          never ? (
+            <EmptyJobs />
+          ) : (
+            <>
+              <JobFilters
+                choice={choice}
+                onGroup={(next) => set("show", next === "all" ? null : next)}
+                me={who.data?.name ?? ""}
+                onChoose={(name, value) => set(name, value || (name === "user" ? "" : null))}
+                onClear={() => {
+                  for (const name of ["label", "host", "ended"]) set(name, null);
+                  set("user", "");
                 }}
-              >
-                Show the newest, live
-              </Button>
-            </Group>
-          )}
-          <JobsTable
-            rows={rows}
-            selected={selected}
-            onSelect={setSelected}
-            sweeps={known}
-            sort={choice.sort}
-            onSort={(sort) => set("sort", sort || null)}
-            onEnd={onEnd}
-          />
-          {rows.length === 0 && (
-            <Text c="dimmed" ta="center" py="xl" component="div">
-              {choice.user !== "" && choice.user === who.data?.name ? (
-                <>
-                  None of your jobs matches.{" "}
-                  <Button size="compact-sm" variant="subtle" onClick={() => set("user", "")}>
-                    Show everybody's
+                rows={rows}
+                hosts={hosts?.map((host) => host.id) ?? []}
+                text={text.typed}
+                onText={text.type}
+                counts={counts}
+              />
+              {chosen.length > 0 && (
+                <Group mb="sm" gap="sm">
+                  <Text size="sm">{chosen.length} selected</Text>
+                  {running.length > 0 && (
+                    <Button size="xs" color="red" onClick={() => setCancelling(true)}>
+                      Cancel selected
+                    </Button>
+                  )}
+                  {chosen.length > 1 && chosen.length <= MOST && (
+                    <Button
+                      size="xs"
+                      component={Link}
+                      to={`/compare?jobs=${chosen.map((job) => job.id).join(",")}`}
+                    >
+                      Compare
+                    </Button>
+                  )}
+                  <Button size="xs" variant="default" onClick={() => setSelected(new Set())}>
+                    Select none
                   </Button>
-                </>
-              ) : (
-                "No job matches."
+                </Group>
               )}
-            </Text>
-          )}
-          {jobs.isFetchingNextPage && (
-            <Text c="dimmed" ta="center" py="md" role="status">
-              Loading more
-            </Text>
-          )}
-        </>
-      )}
+              {still && (
+                <Group mb="sm" gap="sm" className={classes.still}>
+                  <Text size="sm">{count(rows.length)} jobs: so long a list stands still.</Text>
+                  <Button
+                    size="xs"
+                    variant="default"
+                    onClick={() => {
+                      window.scrollTo({ top: 0 });
+                      queries.resetQueries({ queryKey: query.queryKey });
+                    }}
+                  >
+                    Show the newest, live
+                  </Button>
+                </Group>
+              )}
+              <JobsTable
+                rows={rows}
+                selected={selected}
+                onSelect={setSelected}
+                sweeps={known}
+                sort={choice.sort}
+                onSort={(sort) => set("sort", sort || null)}
+                onEnd={onEnd}
+              />
+              {rows.length === 0 && (
+                <Text c="dimmed" ta="center" py="xl" component="div">
+                  {choice.user !== "" && choice.user === who.data?.name ? (
+                    <>
+                      None of your jobs matches.{" "}
+                      <Button size="compact-sm" variant="subtle" onClick={() => set("user", "")}>
+                        Show everybody's
+                      </Button>
+                    </>
+                  ) : (
+                    "No job matches."
+                  )}
+                </Text>
+              )}
+              {jobs.isFetchingNextPage && (
+                <Text c="dimmed" ta="center" py="md" role="status">
+                  Loading more
+                </Text>
+              )}
+            </>
+          )
+        }
+      </Loaded>
       <CancelDialog
         jobs={running}
         opened={cancelling}

@@ -3,7 +3,7 @@ import { type ReactNode, useMemo } from "react";
 import { recentTimelineQuery } from "../api/queries";
 import { Chart } from "../chart/Chart";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { ReadError } from "../shell/Loaded";
 import { busyOverTime } from "../timeline/busy";
 
 const BINS = 240;
@@ -26,7 +26,8 @@ interface Props {
 
 /** GPUs in use over time, with each change of the policy. */
 export function BusyChart({ used, gpus, seconds, span, action }: Props) {
-  const { data, error, refetch } = useQuery(recentTimelineQuery(seconds));
+  const past = useQuery(recentTimelineQuery(seconds));
+  const { data } = past;
   const markers = usePolicyMarkers();
   const chart = useMemo(() => {
     if (!data) return null;
@@ -37,7 +38,7 @@ export function BusyChart({ used, gpus, seconds, span, action }: Props) {
   }, [data, used, gpus]);
   return (
     <>
-      {error && <ErrorNotice title="The past can't be read" error={error} retry={refetch} />}
+      <ReadError queries={[past]} title="The past can't be read" />
       <Chart
         title="GPUs in use over time"
         label={`GPUs in use over the last ${span}, now ${used} of ${gpus}`}

@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { policyQuery } from "../api/queries";
 import type { Cluster, Host } from "../api/types";
+import { Figure, FigureList } from "../components/Figures";
 import { Ago } from "../format/Elapsed";
 import { count, plural } from "../format/number";
 import { GROUPS, groupCount } from "../jobs/states";
-import classes from "./OverviewScreen.module.css";
 
 export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] }) {
   const { data: policy } = useQuery(policyQuery);
@@ -25,7 +24,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
   const wanted = cluster.desired_hosts === null ? "" : `the policy wants ${cluster.desired_hosts} on`;
   const utility = cluster.utility === null ? "" : `; utility ${cluster.utility.toFixed(2)}`;
   return (
-    <dl className={`card ${classes.figures}`}>
+    <FigureList>
       <Figure name="GPUs in use" note={`of ${cluster.gpus}, ${cluster.gpus_free} free${utility}`}>
         {cluster.gpus_used}
       </Figure>
@@ -50,6 +49,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
       </Figure>
       <Figure
         name="Policy"
+        words
         note={policy && (policy.problem || (policy.since ? <Since at={policy.since} /> : "the default"))}
         trouble={policy !== undefined && policy.problem !== ""}
       >
@@ -58,26 +58,7 @@ export function Figures({ cluster, hosts }: { cluster: Cluster; hosts: Host[] })
           {policy && policy.metric !== "default" && ` · ${policy.metric}`}
         </Link>
       </Figure>
-    </dl>
-  );
-}
-
-interface FigureProps {
-  name: string;
-  note: ReactNode;
-  trouble?: boolean;
-  children: ReactNode;
-}
-
-function Figure({ name, note, trouble = false, children }: FigureProps) {
-  return (
-    <div className={classes.figure}>
-      <dt className={classes.name}>{name}</dt>
-      <dd className={classes.value}>{children}</dd>
-      <dd className={classes.note} data-trouble={trouble}>
-        {note}
-      </dd>
-    </div>
+    </FigureList>
   );
 }
 

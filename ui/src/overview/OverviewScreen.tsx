@@ -3,12 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../api/queries";
-import type { Job } from "../api/types";
+import type { Cluster, Host, Job } from "../api/types";
 import { EmptyJobs } from "../jobs/EmptyJobs";
 import { groupCount } from "../jobs/states";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { LoadedAll } from "../shell/Loaded";
 import { Part } from "../shell/Part";
 import { Screen } from "../shell/Screen";
 import { parts } from "../shell/screens";
@@ -26,7 +25,6 @@ export default function OverviewScreen() {
   const [pointed, setPointed] = useState<Job | null>(null);
   // After what is seen first.
   const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
-  const error = cluster.error ?? hosts.error;
   const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);
   return (
     <Screen
@@ -37,34 +35,25 @@ export default function OverviewScreen() {
         </Button>
       }
     >
-      {error && (
-        <ErrorNotice
-          title="The cluster can't be read"
-          error={error}
-          retry={() => {
-            cluster.refetch();
-            hosts.refetch();
-          }}
-        />
-      )}
-      {!error && (!cluster.data || !hosts.data) && <Loading />}
-      {cluster.data && hosts.data && (
-        <div className={classes.stack}>
-          <Figures cluster={cluster.data} hosts={hosts.data} />
-          {never && <EmptyJobs />}
-          <div className={classes.columns}>
-            <div className={classes.stack}>
-              <GpuMap hosts={hosts.data} names={names.data ?? NO_NAMES} pointed={pointed} />
-              {!never && (
-                <Part what="panel" fallback={<Skeleton height={560} />}>
-                  <PastCharts used={cluster.data.gpus_used} gpus={cluster.data.gpus} />
-                </Part>
-              )}
+      <LoadedAll<[Cluster, Host[]]> queries={[cluster, hosts]} title="The cluster can't be read">
+        {(found, there) => (
+          <div className={classes.stack}>
+            <Figures cluster={found} hosts={there} />
+            {never && <EmptyJobs />}
+            <div className={classes.columns}>
+              <div className={classes.stack}>
+                <GpuMap hosts={there} names={names.data ?? NO_NAMES} pointed={pointed} />
+                {!never && (
+                  <Part what="panel" fallback={<Skeleton height={560} />}>
+                    <PastCharts used={found.gpus_used} gpus={found.gpus} />
+                  </Part>
+                )}
+              </div>
+              <Queue waiting={groupCount("waiting", found.jobs)} onPoint={setPointed} />
             </div>
-            <Queue waiting={groupCount("waiting", cluster.data.jobs)} onPoint={setPointed} />
           </div>
-        </div>
-      )}
+        )}
+      </LoadedAll>
     </Screen>
   );
 }

@@ -4,7 +4,7 @@ import { queueQuery } from "../api/queries";
 import type { Job } from "../api/types";
 import { count, plainSentence, plural } from "../format/number";
 import { Starts } from "../jobs/Expected";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { ReadError } from "../shell/Loaded";
 import classes from "./OverviewScreen.module.css";
 
 interface Props {
@@ -15,7 +15,8 @@ interface Props {
 
 /** Who waits, longest first, and why. */
 export function Queue({ waiting, onPoint }: Props) {
-  const { data, error, refetch } = useQuery(queueQuery);
+  const queue = useQuery(queueQuery);
+  const { data } = queue;
   const rest = waiting - (data?.items.length ?? 0);
   return (
     <section className={`card ${classes.panel}`} aria-label="Queue">
@@ -23,7 +24,7 @@ export function Queue({ waiting, onPoint }: Props) {
         <h2 className="section-title">Queue</h2>
         <span className={classes.why}>longest waiting first</span>
       </div>
-      {error && <ErrorNotice title="The queue can't be read" error={error} retry={refetch} />}
+      <ReadError queries={[queue]} title="The queue can't be read" />
       {data?.items.length === 0 && (
         <p className={classes.note}>
           Nothing waits: a job submitted now starts as soon as its GPUs are free.

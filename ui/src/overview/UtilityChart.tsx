@@ -5,7 +5,7 @@ import { policyQuery, utilityQuery } from "../api/queries";
 import { Chart } from "../chart/Chart";
 import { columnsWithGaps } from "../chart/gaps";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";
-import { ErrorNotice } from "../shell/ErrorNotice";
+import { ReadError } from "../shell/Loaded";
 
 const SERIES = [
   { name: "utility" },
@@ -15,13 +15,14 @@ const SERIES = [
 
 /** How well used the policy finds the cluster, against the thresholds at which it wants fewer or more hosts. */
 export function UtilityChart({ seconds, span }: { seconds: number; span: string }) {
-  const { data, error, refetch } = useQuery(utilityQuery(seconds));
+  const past = useQuery(utilityQuery(seconds));
+  const { data } = past;
   const { data: policy } = useQuery(policyQuery);
   const markers = usePolicyMarkers();
   const chart = useMemo(() => data && columnsWithGaps(data.points, 2.5 * data.step_s, SERIES.length), [data]);
   return (
     <>
-      {error && <ErrorNotice title="The utility can't be read" error={error} retry={refetch} />}
+      <ReadError queries={[past]} title="The utility can't be read" />
       <Chart
         title="Utility over time"
         label={`The cluster's utility over the last ${span}, now ${chart?.[1]?.at(-1)?.toFixed(2)}`}

@@ -1,7 +1,6 @@
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { quotasQuery, usersQuery, whoQuery } from "../api/queries";
-import { Loaded } from "../shell/Loaded";
-import { Loading } from "../shell/Loading";
+import { Loaded, Together } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import classes from "./PeopleScreen.module.css";
 import { Quotas } from "./Quotas";
@@ -17,22 +16,15 @@ export default function PeopleScreen() {
         {(me) => (
           <div className={classes.grid}>
             <You me={me} />
-            {me.role === "admin" && <Everybody />}
+            {me.role === "admin" && (
+              <Together queries={[usersQuery, quotasQuery]}>
+                <Users />
+                <Quotas />
+              </Together>
+            )}
           </div>
         )}
       </Loaded>
     </Screen>
-  );
-}
-
-function Everybody() {
-  // Together: each is as high as what it holds, and would push away what stands below.
-  const pending = useQueries({ queries: [usersQuery, quotasQuery] }).some((each) => each.isPending);
-  if (pending) return <Loading />;
-  return (
-    <>
-      <Users />
-      <Quotas />
-    </>
   );
 }

@@ -1,9 +1,10 @@
-import { Alert, Button, Group, Modal, NumberInput, TextInput } from "@mantine/core";
+import { NumberInput, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { ApiError } from "../api/client";
+import { faultsOf } from "../api/client";
 import { setQuota } from "../api/commands";
 import type { Quota } from "../api/types";
+import { FormDialog } from "../components/FormDialog";
 import { EVERYBODY, fieldsOf, NO_QUOTA, type QuotaFields, specOf } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
@@ -20,53 +21,44 @@ export function QuotaDialog({ quota, onClose }: { quota: Quota | null; onClose: 
   const [user, setUser] = useState(quota?.user ?? "");
   const [fields, setFields] = useState(quota ? fieldsOf(quota) : NO_QUOTA);
   const save = useMutation({ mutationFn: setQuota, ...usePeopleChange(onClose) });
-  const faults = save.error instanceof ApiError ? save.error.fields : {};
+  const faults = faultsOf(save.error);
   const names = Object.keys(LABELS) as (keyof QuotaFields)[];
-  const placed = names.some((name) => name in faults);
   return (
-    <Modal opened onClose={onClose} title={quota ? `Quota of ${quota.user}` : "Set a quota"} centered>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          save.mutate({ user: user.trim(), quota: specOf(fields) });
-        }}
-      >
-        {!quota && (
-          <TextInput
-            label="User"
-            description={`${EVERYBODY} is all who have none of their own`}
-            data-autofocus
-            value={user}
-            onChange={(event) => setUser(event.currentTarget.value)}
-          />
-        )}
-        {names.map((name) => (
-          <NumberInput
-            key={name}
-            mt="sm"
-            label={LABELS[name]}
-            placeholder={name === "weight" ? "1" : "no bound"}
-            min={0}
-            allowDecimal={name === "gpu_hours" || name === "weight"}
-            value={fields[name]}
-            error={faults[name]}
-            onChange={(value) => setFields((before) => ({ ...before, [name]: value }))}
-          />
-        ))}
-        {save.error && !placed && (
-          <Alert color="red" variant="light" mt="sm" title="Not set" role="alert">
-            {save.error.message}
-          </Alert>
-        )}
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
-            Keep
-          </Button>
-          <Button type="submit" loading={save.isPending} disabled={user.trim() === ""}>
-            Set
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <FormDialog
+      title={quota ? `Quota of ${quota.user}` : "Set a quota"}
+      opened
+      onClose={onClose}
+      onSubmit={() => save.mutate({ user: user.trim(), quota: specOf(fields) })}
+      action="Set"
+      pending={save.isPending}
+      disabled={user.trim() === ""}
+      error={save.error}
+      refused="Not set"
+      fields={names}
+      keeps
+    >
+      {!quota && (
+        <TextInput
+          label="User"
+          description={`${EVERYBODY} is all who have none of their own`}
+          data-autofocus
+          value={user}
+          onChange={(event) => setUser(event.currentTarget.value)}
+        />
+      )}
+      {names.map((name) => (
+        <NumberInput
+          key={name}
+          mt="sm"
+          label={LABELS[name]}
+          placeholder={name === "weight" ? "1" : "no bound"}
+          min={0}
+          allowDecimal={name === "gpu_hours" || name === "weight"}
+          value={fields[name]}
+          error={faults[name]}
+          onChange={(value) => setFields((before) => ({ ...before, [name]: value }))}
+        />
+      ))}
+    </FormDialog>
   );
 }

@@ -1,18 +1,21 @@
-import { Button, Text, VisuallyHidden } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { removeQuota } from "../api/commands";
 import { quotasQuery } from "../api/queries";
 import type { Quota } from "../api/types";
+import { DataTable } from "../components/DataTable";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { amount, count } from "../format/number";
-import { Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
 import { Icon } from "../shell/Icon";
 import { Loaded } from "../shell/Loaded";
 import { QuotaDialog } from "./QuotaDialog";
 import { EVERYBODY } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
+
+const COLUMNS = ["User", "GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute", "Weight"];
 
 /** How much each user may have, and has. */
 export function Quotas() {
@@ -45,54 +48,37 @@ export function Quotas() {
           items.length === 0 ? (
             <Text size="sm">None: everybody may have what is free.</Text>
           ) : (
-            <div className={panel.scroll}>
-              <table className={panel.table}>
-                <thead>
-                  <tr>
-                    <th scope="col">User</th>
-                    <th scope="col">GPUs at once</th>
-                    <th scope="col">GPU-hours, 7 d</th>
-                    <th scope="col">Jobs waiting</th>
-                    <th scope="col">Submissions a minute</th>
-                    <th scope="col">Weight</th>
-                    <th>
-                      <VisuallyHidden>What can be done</VisuallyHidden>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map((quota) => (
-                    <tr key={quota.user}>
-                      <td>{quota.user === EVERYBODY ? "all others (*)" : quota.user}</td>
-                      <td>{bounded(quota.used?.gpus, quota.gpus, count)}</td>
-                      <td>{bounded(quota.used?.gpu_hours, quota.gpu_hours, amount)}</td>
-                      <td>{bounded(quota.used?.waiting, quota.waiting, count)}</td>
-                      <td>{quota.submissions ?? "–"}</td>
-                      <td>{quota.weight}</td>
-                      <td className={panel.nowrap}>
-                        <Button
-                          size="xs"
-                          variant="default"
-                          aria-label={`Change the quota of ${quota.user}`}
-                          onClick={() => setEditing(quota)}
-                        >
-                          Change
-                        </Button>{" "}
-                        <Button
-                          size="xs"
-                          variant="default"
-                          aria-label={`Remove the quota of ${quota.user}`}
-                          loading={remove.isPending && remove.variables === quota.user}
-                          onClick={() => remove.mutate(quota.user)}
-                        >
-                          Remove
-                        </Button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <DataTable columns={COLUMNS} actions>
+              {items.map((quota) => (
+                <tr key={quota.user}>
+                  <td>{quota.user === EVERYBODY ? "all others (*)" : quota.user}</td>
+                  <td>{bounded(quota.used?.gpus, quota.gpus, count)}</td>
+                  <td>{bounded(quota.used?.gpu_hours, quota.gpu_hours, amount)}</td>
+                  <td>{bounded(quota.used?.waiting, quota.waiting, count)}</td>
+                  <td>{quota.submissions ?? "–"}</td>
+                  <td>{quota.weight}</td>
+                  <td className={panel.nowrap}>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Change the quota of ${quota.user}`}
+                      onClick={() => setEditing(quota)}
+                    >
+                      Change
+                    </Button>{" "}
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Remove the quota of ${quota.user}`}
+                      loading={remove.isPending && remove.variables === quota.user}
+                      onClick={() => remove.mutate(quota.user)}
+                    >
+                      Remove
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </DataTable>
           )
         }
       </Loaded>

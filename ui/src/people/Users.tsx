@@ -1,15 +1,17 @@
-import { Alert, Button, Group, Modal, NativeSelect, Text, TextInput, VisuallyHidden } from "@mantine/core";
+import { Button, NativeSelect, Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
-import { ApiError } from "../api/client";
+import { faultsOf } from "../api/client";
 import { addUser, removeUser, setRole } from "../api/commands";
 import { usersQuery } from "../api/queries";
 import type { Role } from "../api/types";
+import { DataTable } from "../components/DataTable";
+import { FormDialog } from "../components/FormDialog";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
-import { Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
 import { Confirm } from "../shell/Confirm";
 import { Icon } from "../shell/Icon";
 import { Loaded } from "../shell/Loaded";
@@ -39,53 +41,37 @@ export function Users() {
           items.length === 0 ? (
             <Text size="sm">None yet: the account that runs the service is its admin.</Text>
           ) : (
-            <div className={panel.scroll}>
-              <table className={panel.table}>
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    <th scope="col">Role</th>
-                    <th scope="col">Since</th>
-                    <th>
-                      <VisuallyHidden>What can be done</VisuallyHidden>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {items.map(({ name, role, created_at }) => (
-                    <tr key={name}>
-                      <td>
-                        <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
-                      </td>
-                      <td>
-                        <NativeSelect
-                          size="xs"
-                          aria-label={`Role of ${name}`}
-                          data={ROLES}
-                          value={role}
-                          onChange={(event) =>
-                            change.mutate({ name, role: event.currentTarget.value as Role })
-                          }
-                        />
-                      </td>
-                      <td className={panel.nowrap}>
-                        <When at={created_at} />
-                      </td>
-                      <td>
-                        <Button
-                          size="xs"
-                          variant="default"
-                          aria-label={`Remove ${name}`}
-                          onClick={() => setRemoving(name)}
-                        >
-                          Remove
-                        </Button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <DataTable columns={["Name", "Role", "Since"]} actions>
+              {items.map(({ name, role, created_at }) => (
+                <tr key={name}>
+                  <td>
+                    <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
+                  </td>
+                  <td>
+                    <NativeSelect
+                      size="xs"
+                      aria-label={`Role of ${name}`}
+                      data={ROLES}
+                      value={role}
+                      onChange={(event) => change.mutate({ name, role: event.currentTarget.value as Role })}
+                    />
+                  </td>
+                  <td className={panel.nowrap}>
+                    <When at={created_at} />
+                  </td>
+                  <td>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Remove ${name}`}
+                      onClick={() => setRemoving(name)}
+                    >
+                      Remove
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </DataTable>
           )
         }
       </Loaded>
@@ -115,46 +101,39 @@ function AddUser() {
       setName("");
     }),
   });
-  const fault = add.error instanceof ApiError ? add.error.fields.name : undefined;
   return (
     <>
       <Button size="xs" variant="default" leftSection={<Icon name="plus" />} onClick={() => setOpened(true)}>
         Add a user
       </Button>
-      <Modal opened={opened} onClose={() => setOpened(false)} title="Add a user" centered>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            add.mutate({ name: name.trim(), role });
-          }}
-        >
-          <TextInput
-            label="Name"
-            description="Jobs with this name as their user are theirs"
-            data-autofocus
-            value={name}
-            error={fault}
-            onChange={(event) => setName(event.currentTarget.value)}
-          />
-          <NativeSelect
-            label="Role"
-            mt="sm"
-            data={ROLES}
-            value={role}
-            onChange={(event) => setRole(event.currentTarget.value as Role)}
-          />
-          {add.error && !fault && (
-            <Alert color="red" variant="light" mt="sm" title="Not added" role="alert">
-              {add.error.message}
-            </Alert>
-          )}
-          <Group justify="flex-end" mt="lg">
-            <Button type="submit" loading={add.isPending} disabled={name.trim() === ""}>
-              Add
-            </Button>
-          </Group>
-        </form>
-      </Modal>
+      <FormDialog
+        title="Add a user"
+        opened={opened}
+        onClose={() => setOpened(false)}
+        onSubmit={() => add.mutate({ name: name.trim(), role })}
+        action="Add"
+        pending={add.isPending}
+        disabled={name.trim() === ""}
+        error={add.error}
+        refused="Not added"
+        fields={["name"]}
+      >
+        <TextInput
+          label="Name"
+          description="Jobs with this name as their user are theirs"
+          data-autofocus
+          value={name}
+          error={faultsOf(add.error).name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <NativeSelect
+          label="Role"
+          mt="sm"
+          data={ROLES}
+          value={role}
+          onChange={(event) => setRole(event.currentTarget.value as Role)}
+        />
+      </FormDialog>
     </>
   );
 }

@@ -1,9 +1,9 @@
 import { Text } from "@mantine/core";
 import { Link } from "react-router";
 import type { WhoAmI } from "../api/types";
+import { Fact, Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
-import { Fact, Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
 import classes from "./PeopleScreen.module.css";
 import { usesOf } from "./quotas";
 

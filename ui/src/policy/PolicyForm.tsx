@@ -6,8 +6,8 @@ import { ApiError } from "../api/client";
 import { choosePolicy } from "../api/commands";
 import { policyQuery, previewQuery } from "../api/queries";
 import type { Policy } from "../api/types";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
+import { ReadError } from "../shell/Loaded";
 import { choiceOf, type Draft, draftOf, isChanged, kindOf, withAlgorithm, withParameter } from "./draft";
 import { Parameters } from "./Parameters";
 import classes from "./PolicyForm.module.css";
@@ -70,9 +70,7 @@ export function PolicyForm({ policy }: { policy: Policy }) {
           errors={fields}
           onChange={(name, value) => edit(withParameter(draft, name, value))}
         />
-        {looking && preview.error && !placed && (
-          <ErrorNotice title="It can't be foreseen" error={preview.error} retry={preview.refetch} />
-        )}
+        {looking && !placed && <ReadError queries={[preview]} title="It can't be foreseen" />}
         {looking && preview.data && <PreviewPanel preview={preview.data} />}
       </PolicyTable>
       {choose.error && !placed && (

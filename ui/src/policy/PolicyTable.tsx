@@ -5,8 +5,8 @@ import { comparisonQuery } from "../api/queries";
 import type { ComparedPolicy, Policy } from "../api/types";
 import { amount, count } from "../format/number";
 import { duration, when } from "../format/time";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
+import { ReadError } from "../shell/Loaded";
 import { type Draft, kindOf } from "./draft";
 import classes from "./PolicyForm.module.css";
 import { bestOf, FIGURES, type Figure, isBest, keyOf, nameOf, whyNone } from "./preview";
@@ -31,7 +31,8 @@ interface Props {
 export function PolicyTable({ policy, draft, onChoose, children }: Props) {
   const [hours, setHours] = useHours();
   const [sort, setSort] = useState<Figure | null>(null);
-  const { data, error, isFetching, refetch } = useQuery(comparisonQuery(hours));
+  const comparison = useQuery(comparisonQuery(hours));
+  const { data, isFetching, refetch } = comparison;
   const found = new Map((data?.policies ?? []).map((each) => [keyOf(each), each]));
   const best = bestOf(data?.policies ?? []);
   const rows = rowsOf(policy, found, sort);
@@ -55,7 +56,7 @@ export function PolicyTable({ policy, draft, onChoose, children }: Props) {
             : "Each is played on from now"}
         </span>
       </div>
-      {error && <ErrorNotice title="They can't be compared" error={error} retry={refetch} />}
+      <ReadError queries={[comparison]} title="They can't be compared" />
       <Table.ScrollContainer
         minWidth={620}
         scrollAreaProps={{ tabIndex: 0, "aria-label": "Policies" } as object}

@@ -1,10 +1,11 @@
-import { Alert, Button, Checkbox, Group, Modal, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { ApiError } from "../api/client";
+import { faultsOf } from "../api/client";
 import { addWebhook } from "../api/commands";
 import { keys } from "../api/keys";
+import { FormDialog } from "../components/FormDialog";
 import { Icon } from "../shell/Icon";
 
 const USUAL = ["job.ended", "host.lost", "gpu.unhealthy"];
@@ -24,8 +25,7 @@ export function AddWebhook({ events }: { events: Record<string, string> }) {
     },
     onSettled: () => queries.invalidateQueries({ queryKey: [keys.webhooks] }),
   });
-  const fields = add.error instanceof ApiError ? add.error.fields : {};
-  const placed = ["url", "events", "secret"].some((name) => name in fields);
+  const faults = faultsOf(add.error);
   function close() {
     setOpened(false);
     setUrl("");
@@ -38,50 +38,44 @@ export function AddWebhook({ events }: { events: Record<string, string> }) {
       <Button size="xs" variant="default" leftSection={<Icon name="plus" />} onClick={() => setOpened(true)}>
         Add a webhook
       </Button>
-      <Modal opened={opened} onClose={close} title="Add a webhook" centered>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            add.mutate({ url: url.trim(), events: chosen, secret });
-          }}
-        >
-          <TextInput
-            label="URL"
-            description="Gets a POST with JSON for each event, from now on"
-            placeholder="https://chat.example.org/hooks/abc"
-            data-autofocus
-            value={url}
-            error={fields.url}
-            onChange={(event) => setUrl(event.currentTarget.value)}
-          />
-          <Checkbox.Group label="Events" mt="md" value={chosen} onChange={setChosen} error={fields.events}>
-            <Stack gap={6} mt={4}>
-              {Object.entries(events).map(([name, meaning]) => (
-                <Checkbox key={name} value={name} label={name} description={meaning.replaceAll("`", "")} />
-              ))}
-            </Stack>
-          </Checkbox.Group>
-          <PasswordInput
-            label="Secret"
-            description="Signs what is sent, so that the receiver knows it is from here. Never shown again"
-            mt="md"
-            autoComplete="new-password"
-            value={secret}
-            error={fields.secret}
-            onChange={(event) => setSecret(event.currentTarget.value)}
-          />
-          {add.error && !placed && (
-            <Alert color="red" variant="light" mt="sm" title="Not added" role="alert">
-              <Text size="sm">{add.error.message}</Text>
-            </Alert>
-          )}
-          <Group justify="flex-end" mt="lg">
-            <Button type="submit" loading={add.isPending} disabled={url.trim() === "" || chosen.length === 0}>
-              Add
-            </Button>
-          </Group>
-        </form>
-      </Modal>
+      <FormDialog
+        title="Add a webhook"
+        opened={opened}
+        onClose={close}
+        onSubmit={() => add.mutate({ url: url.trim(), events: chosen, secret })}
+        action="Add"
+        pending={add.isPending}
+        disabled={url.trim() === "" || chosen.length === 0}
+        error={add.error}
+        refused="Not added"
+        fields={["url", "events", "secret"]}
+      >
+        <TextInput
+          label="URL"
+          description="Gets a POST with JSON for each event, from now on"
+          placeholder="https://chat.example.org/hooks/abc"
+          data-autofocus
+          value={url}
+          error={faults.url}
+          onChange={(event) => setUrl(event.currentTarget.value)}
+        />
+        <Checkbox.Group label="Events" mt="md" value={chosen} onChange={setChosen} error={faults.events}>
+          <Stack gap={6} mt={4}>
+            {Object.entries(events).map(([name, meaning]) => (
+              <Checkbox key={name} value={name} label={name} description={meaning.replaceAll("`", "")} />
+            ))}
+          </Stack>
+        </Checkbox.Group>
+        <PasswordInput
+          label="Secret"
+          description="Signs what is sent, so that the receiver knows it is from here. Never shown again"
+          mt="md"
+          autoComplete="new-password"
+          value={secret}
+          error={faults.secret}
+          onChange={(event) => setSecret(event.currentTarget.value)}
+        />
+      </FormDialog>
     </>
   );
 }

@@ -1,8 +1,8 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { dataSetsQuery } from "../api/queries";
-import { Fact, Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
+import { Fact, Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { Loaded } from "../shell/Loaded";
 
 /** What jobs may read of the hosts' own files. */

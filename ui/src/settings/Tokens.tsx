@@ -1,22 +1,22 @@
-import { Button, Text, VisuallyHidden } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { revokeToken } from "../api/commands";
 import { keys } from "../api/keys";
 import { tokensQuery } from "../api/queries";
 import type { Token } from "../api/types";
+import { DataTable } from "../components/DataTable";
+import { Panel } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import { Ago } from "../format/Elapsed";
-import { Panel } from "../job/Panel";
-import panel from "../job/Panel.module.css";
 import { Confirm } from "../shell/Confirm";
-import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { AddToken } from "./AddToken";
 import { useSettingsChange } from "./useSettingsChange";
 
 /** Who may use the service, by name. */
 export function Tokens() {
-  const { data, error, refetch } = useQuery(tokensQuery);
+  const tokens = useQuery(tokensQuery);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const revoke = useMutation({
     mutationFn: revokeToken,
@@ -27,31 +27,16 @@ export function Tokens() {
       <Text size="sm" c="dimmed" mb="sm">
         One for each person or program, so that it can be revoked alone. Each is good for no more than its
         owner's role.{" "}
-        {data?.required === false &&
+        {tokens.data?.required === false &&
           "On this machine the account that runs the service needs none; other accounts do."}
       </Text>
-      {error && <ErrorNotice title="The tokens can't be read" error={error} retry={refetch} />}
-      {!data && !error && <Loading />}
-      {data?.items.length === 0 && (
-        <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
-      )}
-      {data && data.items.length > 0 && (
-        <div className={panel.scroll}>
-          <table className={panel.table}>
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Owner</th>
-                <th scope="col">Role</th>
-                <th scope="col">Created</th>
-                <th scope="col">Last used</th>
-                <th>
-                  <VisuallyHidden>What can be done</VisuallyHidden>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((token) => (
+      <Loaded query={tokens} title="The tokens can't be read">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
+          ) : (
+            <DataTable columns={["Name", "Owner", "Role", "Created", "Last used"]} actions>
+              {items.map((token) => (
                 <tr key={token.id}>
                   <td>{token.name}</td>
                   <td>{token.owner}</td>
@@ -74,10 +59,10 @@ export function Tokens() {
                   </td>
                 </tr>
               ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+            </DataTable>
+          )
+        }
+      </Loaded>
       {revoking && (
         <Confirm
           title={`Revoke ${revoking.name}?`}

@@ -6,40 +6,40 @@ import { removeWebhook, setWebhook, testWebhook } from "../api/commands";
 import { keys } from "../api/keys";
 import { webhooksQuery } from "../api/queries";
 import type { Webhook } from "../api/types";
+import { Panel } from "../components/Panel";
 import { Ago } from "../format/Elapsed";
 import { count, plural } from "../format/number";
-import { Panel } from "../job/Panel";
 import { Confirm } from "../shell/Confirm";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { AddWebhook } from "./AddWebhook";
 import classes from "./SettingsScreen.module.css";
 import { useSettingsChange } from "./useSettingsChange";
 
 /** Who is told when jobs end, hosts are lost, GPUs fail. */
 export function Webhooks() {
-  const { data, error, refetch } = useQuery(webhooksQuery);
+  const webhooks = useQuery(webhooksQuery);
   return (
-    <Panel title="Webhooks" action={data && <AddWebhook events={data.events} />}>
+    <Panel title="Webhooks" action={webhooks.data && <AddWebhook events={webhooks.data.events} />}>
       <Text size="sm" c="dimmed" mb="sm">
         URLs that get events as JSON: a chat, a pager, a program of your own. Each is sent until it is taken,
         for some two hours.
       </Text>
-      {error && <ErrorNotice title="The webhooks can't be read" error={error} retry={refetch} />}
-      {!data && !error && <Loading />}
-      {data?.items.length === 0 && (
-        <Text size="sm">
-          None yet. Add the address of an incoming webhook of your chat to hear when jobs end.
-        </Text>
-      )}
-      {data && data.items.length > 0 && (
-        <ul className={classes.hooks} aria-label="Webhooks">
-          {data.items.map((hook) => (
-            <Row key={hook.id} hook={hook} />
-          ))}
-        </ul>
-      )}
+      <Loaded query={webhooks} title="The webhooks can't be read">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Text size="sm">
+              None yet. Add the address of an incoming webhook of your chat to hear when jobs end.
+            </Text>
+          ) : (
+            <ul className={classes.hooks} aria-label="Webhooks">
+              {items.map((hook) => (
+                <Row key={hook.id} hook={hook} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
     </Panel>
   );
 }

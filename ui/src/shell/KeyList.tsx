@@ -1,5 +1,5 @@
-import { Fact } from "../job/Panel";
-import panel from "../job/Panel.module.css";
+import { Fact } from "../components/Panel";
+import panel from "../components/Panel.module.css";
 import classes from "./KeyList.module.css";
 import { OTHER_KEYS, SHORTCUTS } from "./shortcuts";
 

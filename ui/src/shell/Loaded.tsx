@@ -1,21 +1,76 @@
+import { type UseQueryOptions, useQueries } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { ErrorNotice } from "./ErrorNotice";
 import { Loading } from "./Loading";
 
+interface Query<T> {
+  data: T | undefined;
+  error: Error | null;
+  refetch: () => unknown;
+}
+
+interface AllProps<T extends unknown[]> {
+  queries: readonly [...{ [K in keyof T]: Query<T[K]> }];
+  /** What is wrong where one of them can't be read. */
+  title: string;
+  children: (...data: T) => ReactNode;
+}
+
+interface ErrorProps {
+  queries: readonly Query<unknown>[];
+  title: string;
+}
+
+/** What is wrong with the first of some queries that failed; those that did are asked again by its button. For what has
+ * a frame of its own before there are data: all else is `Loaded`. */
+export function ReadError({ queries, title }: ErrorProps) {
+  const failed = queries.filter(({ error }) => error !== null);
+  const error = failed[0]?.error;
+  if (!error) return null;
+  const retry = () => {
+    for (const each of failed) each.refetch();
+  };
+  return <ErrorNotice title={title} error={error} retry={retry} />;
+}
+
+/** What several queries found, once all are there: until then a placeholder, and what is wrong beside what was found
+ * before. */
+export function LoadedAll<T extends unknown[]>({ queries, title, children }: AllProps<T>) {
+  const all: readonly Query<unknown>[] = queries;
+  const missing = all.some(({ data }) => data === undefined);
+  const failed = all.some(({ error }) => error !== null);
+  return (
+    <>
+      <ReadError queries={all} title={title} />
+      {missing ? !failed && <Loading /> : children(...(all.map(({ data }) => data) as T))}
+    </>
+  );
+}
+
 interface Props<T> {
-  query: { data: T | undefined; error: Error | null; refetch: () => unknown };
-  /** What is wrong where it can't be read. */
+  query: Query<T>;
   title: string;
   children: (data: T) => ReactNode;
 }
 
-/** What a query found: until then a placeholder, and what is wrong with it beside what was found before. */
-export function Loaded<T>({ query: { data, error, refetch }, title, children }: Props<T>) {
+/** The same of one query. */
+export function Loaded<T>({ query, title, children }: Props<T>) {
   return (
-    <>
-      {error && <ErrorNotice title={title} error={error} retry={refetch} />}
-      {data === undefined && !error && <Loading />}
-      {data !== undefined && children(data)}
-    </>
+    <LoadedAll<[T]> queries={[query]} title={title}>
+      {children}
+    </LoadedAll>
   );
+}
+
+interface TogetherProps {
+  // biome-ignore lint/suspicious/noExplicitAny: of any data, none of which is looked at.
+  queries: readonly UseQueryOptions<any, any, any, any>[];
+  children: ReactNode;
+}
+
+/** Panels that each show a query of their own, once none of these is read for the first time any more: each is as high
+ * as what it holds, and would push away what stands below. */
+export function Together({ queries, children }: TogetherProps) {
+  const pending = useQueries({ queries: [...queries] }).some((each) => each.isPending);
+  return pending ? <Loading /> : children;
 }

@@ -2,8 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { jobQuery } from "../api/queries";
-import { ErrorNotice } from "../shell/ErrorNotice";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { Presets } from "./Presets";
 import { EXAMPLE, notebook, tensorboard } from "./presets";
@@ -37,11 +36,15 @@ function presetOf(from: string, of: string): Values | null {
 
 /** The form filled in with what another job was. `gpus`: other than its own. */
 function FromJob({ id, gpus }: { id: string; gpus: number | null }) {
-  const { data, error, refetch } = useQuery({ ...jobQuery(id), refetchInterval: false });
-  if (error && !data)
-    return <ErrorNotice title="The job to submit again can't be read" error={error} retry={refetch} />;
-  if (!data) return <Loading />;
+  const job = useQuery({ ...jobQuery(id), refetchInterval: false });
   return (
-    <SubmitForm initial={{ ...fromBody(specOf(data)), ...(gpus && { required_gpus: gpus }) }} from={id} />
+    <Loaded query={job} title="The job to submit again can't be read">
+      {(found) => (
+        <SubmitForm
+          initial={{ ...fromBody(specOf(found)), ...(gpus && { required_gpus: gpus }) }}
+          from={id}
+        />
+      )}
+    </Loaded>
   );
 }

@@ -34,7 +34,16 @@ export interface Values {
   more: Pick<JobBody, (typeof MORE)[number]>;
 }
 
-const MORE = ["code", "requirements", "setup", "secrets", "after", "on_hang", "ports", "idle_timeout"] as const;
+const MORE = [
+  "code",
+  "requirements",
+  "setup",
+  "secrets",
+  "after",
+  "on_hang",
+  "ports",
+  "idle_timeout",
+] as const;
 
 export const EMPTY: Values = {
   name: "",

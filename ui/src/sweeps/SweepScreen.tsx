@@ -4,13 +4,12 @@ import { useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { keys } from "../api/keys";
 import type { Run, SweepDetail } from "../api/types";
+import { DataTable } from "../components/DataTable";
 import { Confirm } from "../shell/Confirm";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { useSetAddress } from "../shell/useAddress";
-import classes from "../usage/UsageTable.module.css";
 import { Coordinates } from "./Coordinates";
 import { cancelSweep, retrySweep, sweepQuery } from "./queries";
 import { bestFirst, shownCounts, shownValue } from "./runs";
@@ -21,36 +20,48 @@ const GOALS = { "": "as the sweep says", min: "less is better", max: "more is be
 export default function SweepScreen() {
   const { id = "" } = useParams();
   const [address] = useSearchParams();
-  const set = useSetAddress();
   const metric = address.get("metric") ?? "";
   const goal = (["min", "max"] as const).find((each) => each === address.get("goal")) ?? "";
-  const sorted = address.get("order") === "best";
-  const { data, error, refetch } = useQuery(sweepQuery(id, metric, goal));
-  if (error) {
-    return (
-      <Screen title="Sweep">
-        <ErrorNotice title="The sweep can't be read" error={error} retry={refetch} />
-      </Screen>
-    );
-  }
-  if (!data) return <Loading />;
-  const names = [...new Set([data.metric.name, ...data.logged])];
-  const runs = sorted ? bestFirst(data.table, data.metric.goal) : data.table;
+  const sweep = useQuery(sweepQuery(id, metric, goal));
+  const { data } = sweep;
   return (
-    <Screen title={data.name} actions={<Actions sweep={data} />}>
+    <Screen title={data?.name ?? "Sweep"} actions={data && <Actions sweep={data} />}>
+      <Loaded query={sweep} title="The sweep can't be read">
+        {(found) => <Results sweep={found} goal={goal} sorted={address.get("order") === "best"} />}
+      </Loaded>
+    </Screen>
+  );
+}
+
+interface ResultsProps {
+  sweep: SweepDetail;
+  /** As it was chosen; empty: as the sweep says. */
+  goal: keyof typeof GOALS;
+  /** The best run first. */
+  sorted: boolean;
+}
+
+/** What became of its runs, and of what they were to find out. */
+function Results({ sweep, goal, sorted }: ResultsProps) {
+  const set = useSetAddress();
+  const names = [...new Set([sweep.metric.name, ...sweep.logged])];
+  const runs = sorted ? bestFirst(sweep.table, sweep.metric.goal) : sweep.table;
+  return (
+    <>
       <Group gap="sm" mb="xs">
-        <SweepBadge state={data.state} />
-        <Text size="sm">{data.message}</Text>
+        <SweepBadge state={sweep.state} />
+        <Text size="sm">{sweep.message}</Text>
       </Group>
       <Text size="sm" c="dimmed" mb="md">
-        {shownCounts(data)}
-        {data.best && `. Best: run ${data.best.number}, ${data.metric.name} ${shownValue(data.best.best)}`}
+        {shownCounts(sweep)}
+        {sweep.best &&
+          `. Best: run ${sweep.best.number}, ${sweep.metric.name} ${shownValue(sweep.best.best)}`}
       </Text>
       <Group mb="md" gap="sm" align="flex-end">
         <NativeSelect
           label="Metric"
           data={names}
-          value={data.metric.name}
+          value={sweep.metric.name}
           onChange={(event) => set("metric", event.currentTarget.value)}
         />
         <NativeSelect
@@ -66,58 +77,42 @@ export default function SweepScreen() {
           onChange={(event) => set("order", event.currentTarget.checked ? "best" : "")}
         />
       </Group>
-      <Coordinates sweep={data} />
-      <RunsTable sweep={data} runs={runs} />
-      {data.next !== null && (
+      <Coordinates sweep={sweep} />
+      <RunsTable sweep={sweep} runs={runs} />
+      {sweep.next !== null && (
         <Text size="sm" c="dimmed" mt="sm">
-          The first {data.table.length} of {data.runs} runs. The API and the command line have all.
+          The first {sweep.table.length} of {sweep.runs} runs. The API and the command line have all.
         </Text>
       )}
-    </Screen>
+    </>
   );
 }
 
 function RunsTable({ sweep, runs }: { sweep: SweepDetail; runs: Run[] }) {
+  const { name } = sweep.metric;
+  const columns = ["run", ...sweep.parameters, "state", `last ${name}`, `best ${name}`];
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
-    <section className={`card ${classes.frame}`} tabIndex={0} aria-label="Runs">
-      <table className={classes.table}>
-        <thead>
-          <tr>
-            <th scope="col">run</th>
-            {sweep.parameters.map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-            <th scope="col">state</th>
-            <th scope="col">last {sweep.metric.name}</th>
-            <th scope="col">best {sweep.metric.name}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runs.map((run) => (
-            <tr key={run.number} data-best={run.number === sweep.best?.number}>
-              <td>{run.job ? <Link to={`/jobs/${run.job}`}>{run.number}</Link> : run.number}</td>
-              {sweep.parameters.map((name) => (
-                <td key={name}>{String(run.params[name] ?? "")}</td>
-              ))}
-              <td>
-                <SweepBadge state={run.state} />
-              </td>
-              <td>{shownValue(run.last)}</td>
-              <td>
-                {run.number === sweep.best?.number ? (
-                  <strong>{shownValue(run.best)} (best)</strong>
-                ) : (
-                  shownValue(run.best)
-                )}
-              </td>
-            </tr>
+    <DataTable label="Runs" columns={columns}>
+      {runs.map((run) => (
+        <tr key={run.number} data-best={run.number === sweep.best?.number}>
+          <td>{run.job ? <Link to={`/jobs/${run.job}`}>{run.number}</Link> : run.number}</td>
+          {sweep.parameters.map((name) => (
+            <td key={name}>{String(run.params[name] ?? "")}</td>
           ))}
-        </tbody>
-      </table>
-    </section>
+          <td>
+            <SweepBadge state={run.state} />
+          </td>
+          <td>{shownValue(run.last)}</td>
+          <td>
+            {run.number === sweep.best?.number ? (
+              <strong>{shownValue(run.best)} (best)</strong>
+            ) : (
+              shownValue(run.best)
+            )}
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 

@@ -4,7 +4,7 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "react";
 import type { JobDetail } from "../api/types";
-import { Panel } from "../job/Panel";
+import { Panel } from "../components/Panel";
 import { Connection } from "./connection";
 import { withNonce } from "./styles";
 import classes from "./TerminalTab.module.css";

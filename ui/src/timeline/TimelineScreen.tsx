@@ -9,9 +9,8 @@ import { shareColors } from "../format/color";
 import { plural } from "../format/number";
 import { duration, when } from "../format/time";
 import { useNow } from "../format/useNow";
-import { ErrorNotice } from "../shell/ErrorNotice";
 import { Icon } from "../shell/Icon";
-import { Loading } from "../shell/Loading";
+import { Loaded } from "../shell/Loaded";
 import { Screen } from "../shell/Screen";
 import { useAddressText, useSetAddress } from "../shell/useAddress";
 import { addressOf, loadedFor, SPANS, type SpanName, windowOf } from "./address";
@@ -61,7 +60,8 @@ export default function TimelineScreen() {
   }, [settled, setWindow]);
 
   const loaded = loadedFor(shown, now);
-  const { data, error, refetch } = useQuery(timelineQuery(loaded.from, loaded.to));
+  const timeline = useQuery(timelineQuery(loaded.from, loaded.to));
+  const { data } = timeline;
   const live = loaded.to === null;
   const { data: foreseen } = useQuery({ ...expectedQuery, enabled: live });
   const items = live ? foreseen?.items : undefined;
@@ -118,61 +118,63 @@ export default function TimelineScreen() {
         </Group>
       }
     >
-      {error && <ErrorNotice title="The timeline can't be read" error={error} retry={refetch} />}
-      {!data && !error && <Loading />}
-      {data && all.length === 0 && <p>No GPU yet: add a host, or serve with --simulate-gpus.</p>}
-      {all.length > 0 && (
-        <Group gap={8} mb="sm">
-          <TextInput
-            size="xs"
-            w={230}
-            aria-label="Job, user or host contains"
-            placeholder="Job, user or host"
-            data-search
-            leftSection={<Icon name="search" />}
-            value={text.typed}
-            onChange={(event) => text.type(event.currentTarget.value)}
-          />
-          <NativeSelect
-            size="xs"
-            aria-label="State"
-            data={[
-              { value: "", label: "any state" },
-              ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
-            ]}
-            value={state}
-            onChange={(event) => set("show", event.currentTarget.value || null)}
-          />
-        </Group>
-      )}
-      {all.length > 0 && lanes.length === 0 && <p>Nothing in this time matches.</p>}
-      {data && lanes.length > 0 && (
-        <section className="card" style={{ padding: 12 }} aria-label="Timeline">
-          <TimelineCanvas
-            lanes={lanes}
-            window={shown}
-            now={Math.max(now, Date.parse(data.until))}
-            markers={markers}
-            onWindow={setDragged}
-          />
-          <Legend />
-        </section>
-      )}
-      {data && (
-        <Text size="sm" c="dimmed" mt="sm">
-          {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}.{" "}
-          {waiting.length > MOST_WAITING &&
-            `${plural(waiting.length - MOST_WAITING, "more job")} wait behind those that are shown. `}
-          Drag to move, Ctrl and the wheel to zoom, click a bar for its job. By keyboard: arrows go from job
-          to job, with Shift in time.
-        </Text>
-      )}
-      {data && !data.complete && (
-        <Text size="sm" mt={4}>
-          <Icon name="alert" size={13} /> There is more than can be shown at once: the oldest attempts of this
-          time are left out. Show less time.
-        </Text>
-      )}
+      <Loaded query={timeline} title="The timeline can't be read">
+        {({ until, complete }) => (
+          <>
+            {all.length === 0 && <p>No GPU yet: add a host, or serve with --simulate-gpus.</p>}
+            {all.length > 0 && (
+              <Group gap={8} mb="sm">
+                <TextInput
+                  size="xs"
+                  w={230}
+                  aria-label="Job, user or host contains"
+                  placeholder="Job, user or host"
+                  data-search
+                  leftSection={<Icon name="search" />}
+                  value={text.typed}
+                  onChange={(event) => text.type(event.currentTarget.value)}
+                />
+                <NativeSelect
+                  size="xs"
+                  aria-label="State"
+                  data={[
+                    { value: "", label: "any state" },
+                    ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
+                  ]}
+                  value={state}
+                  onChange={(event) => set("show", event.currentTarget.value || null)}
+                />
+              </Group>
+            )}
+            {all.length > 0 && lanes.length === 0 && <p>Nothing in this time matches.</p>}
+            {lanes.length > 0 && (
+              <section className="card" style={{ padding: 12 }} aria-label="Timeline">
+                <TimelineCanvas
+                  lanes={lanes}
+                  window={shown}
+                  now={Math.max(now, Date.parse(until))}
+                  markers={markers}
+                  onWindow={setDragged}
+                />
+                <Legend />
+              </section>
+            )}
+            <Text size="sm" c="dimmed" mt="sm">
+              {duration((shown.to - shown.from) / 1000)} up to {when(shown.to, now)}.{" "}
+              {waiting.length > MOST_WAITING &&
+                `${plural(waiting.length - MOST_WAITING, "more job")} wait behind those that are shown. `}
+              Drag to move, Ctrl and the wheel to zoom, click a bar for its job. By keyboard: arrows go from
+              job to job, with Shift in time.
+            </Text>
+            {!complete && (
+              <Text size="sm" mt={4}>
+                <Icon name="alert" size={13} /> There is more than can be shown at once: the oldest attempts
+                of this time are left out. Show less time.
+              </Text>
+            )}
+          </>
+        )}
+      </Loaded>
     </Screen>
   );
 }

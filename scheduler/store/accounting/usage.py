@@ -3,8 +3,9 @@ deleted jobs used stays counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -16,7 +17,7 @@ from sqlmodel import Field, SQLModel, col
 from schedulearn.scheduler.core.cluster_state import run_seconds
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.columns import InstantColumn, json_column
-from schedulearn.scheduler.store.models import Job, Task
+from schedulearn.scheduler.store.models import Gpu, Job, Task
 
 DAY_S = 86_400
 
@@ -47,6 +48,8 @@ class Usage:
     gpu_hours: float = 0.0
     energy_kwh: float = 0.0
     jobs: int = 0
+    hours_of: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Type of GPU -> its share of `gpu_hours`; under "" what the types asked for do not name."""
 
 
 @dataclass(frozen=True)
@@ -69,30 +72,46 @@ def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
     return found
 
 
+def gpu_types(db: Connection) -> dict[str, str]:
+    """UUID -> type of each GPU, also of those that are gone."""
+    return {row.uuid: row.type for row in db.execute(select(col(Gpu.uuid), col(Gpu.type)))}
+
+
 def usage(
-    db: Connection, since: float, until: float, now: float, *, by: Sequence[str] = ("user",), label: str = ""
+    db: Connection,
+    since: float,
+    until: float,
+    now: float,
+    *,
+    by: Sequence[str] = ("user",),
+    label: str = "",
+    types: Mapping[str, str] | None = None,
 ) -> list[Usage]:
     """What was used from `since` to `until`, grouped by any of "day" (UTC), "user" and "label" (the value of the label
     of that name). GPUs count from the time that a task was given them, also before its container runs, until it is gone
-    or up to `now`; a pause holds its GPUs, and counts. Energy is laid over a task's time evenly."""
+    or up to `now`; a pause holds its GPUs, and counts. Energy is laid over a task's time evenly. `types`: of GPUs by
+    UUID, where `hours_of` is wanted."""
     found: dict[tuple[str, str, str], Usage] = {}
     jobs: dict[tuple[str, str, str], set[str]] = {}
     for row in chain(*map(db.execute, _tasks_between(since, until))):
         end = row.finished_at or now
         joules_a_second = row.energy_joules / max(1e-9, end - row.created_at)
+        of_types = () if types is None else [types.get(uuid, "") for uuid in row.gpu_uuids]
         for begin, finish in (
-            _days(max(since, row.created_at), min(until, end))
+            days_between(max(since, row.created_at), min(until, end))
             if "day" in by
             else [(max(since, row.created_at), min(until, end))]
         ):
             seconds = max(0.0, finish - begin)
             key = (
-                datetime.fromtimestamp(begin, UTC).date().isoformat() if "day" in by else "",
+                day_of(begin) if "day" in by else "",
                 row.user if "user" in by else "",
                 row.labels.get(label, "") if "label" in by else "",
             )
             entry = found.setdefault(key, Usage(*key))
             entry.gpu_hours += seconds * len(row.gpu_uuids) / 3600
+            for gpu_type in of_types:
+                entry.hours_of[gpu_type] += seconds / 3600
             entry.energy_kwh += seconds * joules_a_second / 3.6e6
             jobs.setdefault(key, set()).add(row.job_id)
     for key, entry in found.items():
@@ -113,7 +132,12 @@ def _tasks_between(since: float, until: float) -> Iterator[Any]:
         )
 
 
-def _days(begin: float, end: float) -> list[tuple[float, float]]:
+def day_of(at: float) -> str:
+    """The day in UTC: "2026-11-23"."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def days_between(begin: float, end: float) -> list[tuple[float, float]]:
     """The parts of a span by day (UTC)."""
     parts = []
     while begin < end:

@@ -1,0 +1,1 @@
+"""What was used of the GPUs, by whom, and how many there were."""

@@ -1,0 +1,96 @@
+"""How many GPUs there were, and how much of them jobs held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import func, insert, select, union_all
+from sqlalchemy.engine import Connection
+from sqlmodel import Field, SQLModel, col
+
+from schedulearn.scheduler.core.states import Parking
+from schedulearn.scheduler.store.accounting.usage import DeletedTask, day_of, days_between
+from schedulearn.scheduler.store.columns import InstantColumn
+from schedulearn.scheduler.store.models import Gpu, Host, Task
+
+_HOUR_S = 3600.0
+
+
+class Capacity(SQLModel, table=True):
+    """From `at` on there were so many GPUs, until the next row says otherwise."""
+
+    at: float = Field(primary_key=True, sa_type=InstantColumn, sa_column_kwargs={"autoincrement": False})
+    gpus: int
+
+
+@dataclass
+class DayOfCapacity:
+    day: str
+    gpu_hours: float = 0.0
+    """Of all GPUs that jobs could have had."""
+    held_gpu_hours: float = 0.0
+    """Of those, what jobs held; a GPU that several share counts once."""
+
+
+def note_capacity(conn: Connection, at: float) -> None:
+    """Stores how many GPUs jobs can have, if that has changed: those of lost and parked hosts don't count, nor
+    unhealthy ones."""
+    gpus = conn.execute(
+        select(func.count())
+        .select_from(Gpu)
+        .join(Host, col(Host.id) == col(Gpu.host_id))
+        .where(col(Gpu.present), col(Gpu.fault) == "", col(Host.lost_at).is_(None))
+        .where(col(Host.parking) != Parking.PARKED)
+    ).scalar_one()
+    last = conn.execute(select(col(Capacity.gpus)).order_by(col(Capacity.at).desc()).limit(1)).scalar()
+    if gpus != (last or 0):
+        conn.execute(insert(Capacity).prefix_with("OR REPLACE", dialect="sqlite").values(at=at, gpus=gpus))
+
+
+def capacity(db: Connection, since: float, until: float) -> tuple[float | None, list[DayOfCapacity]]:
+    """(from when on capacity is known, or None; its days between the two times, in UTC). `until` is not in the
+    future. What was held before capacity was known is left out: it is a share of nothing."""
+    first = db.execute(select(func.min(Capacity.at))).scalar()
+    if first is None:
+        return None, []
+    since = max(since, first)
+    if since >= until:
+        return first, []
+    found: dict[str, DayOfCapacity] = {}
+    for begin, end, gpus in _levels(db, since, until):
+        for left, right in days_between(begin, end):
+            day = found.setdefault(day_of(left), DayOfCapacity(day_of(left)))
+            day.gpu_hours += (right - left) * gpus / _HOUR_S
+    for begin, end in _held(db, since, until):
+        for left, right in days_between(begin, end):
+            found[day_of(left)].held_gpu_hours += (right - left) / _HOUR_S
+    return first, [found[day] for day in sorted(found)]
+
+
+def _levels(db: Connection, since: float, until: float) -> Iterator[tuple[float, float, int]]:
+    """(begin, end, GPUs) without gaps from `since` to `until`."""
+    before = select(func.max(Capacity.at)).where(col(Capacity.at) <= since).scalar_subquery()
+    query = select(col(Capacity.at), col(Capacity.gpus)).where(col(Capacity.at) >= before, col(Capacity.at) < until)
+    rows = [(row.at, row.gpus) for row in db.execute(query.order_by(col(Capacity.at)))]
+    ends = [at for at, _ in rows[1:]] + [until]
+    for (at, gpus), end in zip(rows, ends, strict=True):
+        yield max(since, at), end, gpus
+
+
+def _held(db: Connection, since: float, until: float) -> Iterator[tuple[float, float]]:
+    """The spans within which each GPU was held by any task: those of one GPU do not overlap."""
+    spans = union_all(*(
+        select(col(task.created_at), col(task.finished_at), col(task.gpu_uuids))
+        .where(col(task.created_at) < until)
+        .where(col(task.finished_at).is_(None) | (col(task.finished_at) > since))
+        for task in (Task, DeletedTask)
+    )).subquery()  # fmt: skip
+    held_until: dict[str, float] = {}
+    for begin, finish, uuids in db.execute(select(spans).order_by(spans.c.created_at)):
+        end = until if finish is None else min(finish, until)
+        for uuid in uuids:
+            left = max(since, begin, held_until.get(uuid, since))
+            if end > left:
+                held_until[uuid] = end
+                yield left, end

@@ -1,0 +1,50 @@
+import { VisuallyHidden } from "@mantine/core";
+import type { ReactNode } from "react";
+import classes from "./DataTable.module.css";
+
+interface Props {
+  /** What it lists, where it stands by itself; without it it stands in a panel, which has a title. */
+  label?: string;
+  columns: readonly ReactNode[];
+  /** The last cell of each row has buttons. */
+  actions?: boolean;
+  foot?: ReactNode;
+  /** The rows. */
+  children: ReactNode;
+}
+
+/** A table that scrolls by itself where it is wider than the window. */
+export function DataTable({ label, columns, actions = false, foot, children }: Props) {
+  const table = (
+    <table className={classes.table}>
+      <thead>
+        <tr>
+          {columns.map((column, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: columns keep their places.
+            <th key={index} scope="col">
+              {column}
+            </th>
+          ))}
+          {actions && (
+            <th>
+              <VisuallyHidden>What can be done</VisuallyHidden>
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+      {foot && <tfoot>{foot}</tfoot>}
+    </table>
+  );
+  if (label === undefined) return <div className={classes.frame}>{table}</div>;
+  return (
+    <section
+      className={`card ${classes.frame} ${classes.alone}`}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+      tabIndex={0}
+      aria-label={label}
+    >
+      {table}
+    </section>
+  );
+}

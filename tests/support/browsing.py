@@ -65,13 +65,16 @@ def open_page(page: Page, service: Service, path: str = "/ui/") -> Watch:
 
 def visit(page: Page, url: str) -> None:
     """Opens an address. Chromium cuts off what it loads when a network appears beside it, as those of containers do all
-    the time where other tests run. The page makes its requests again; the document itself only its reader can."""
-    try:
-        page.goto(url)
-    except Error as error:
-        if "ERR_NETWORK_CHANGED" not in error.message:
-            raise
-        page.goto(url)
+    the time where other tests run. The page makes its requests again; the document itself only its reader can. The
+    browser's own page about that may still be on its way then, and cut off the next try."""
+    for _ in range(4):
+        try:
+            page.goto(url)
+            return
+        except Error as error:
+            if "ERR_NETWORK_CHANGED" not in error.message and "chrome-error://" not in error.message:
+                raise
+    page.goto(url)
 
 
 def wait_for_code(page: Page) -> None:

@@ -1,6 +1,7 @@
 import { Text } from "@mantine/core";
 import type { Task } from "../api/types";
 import { Elapsed } from "../format/Elapsed";
+import { size } from "../format/size";
 import { Panel } from "./Panel";
 import classes from "./Panel.module.css";
 
@@ -23,6 +24,7 @@ export function Attempts({ tasks }: { tasks: Task[] }) {
                 <th>GPUs</th>
                 <th>State</th>
                 <th>Exit</th>
+                <th>Peak memory</th>
                 <th>Ran</th>
               </tr>
             </thead>
@@ -44,6 +46,9 @@ export function Attempts({ tasks }: { tasks: Task[] }) {
                     )}
                   </td>
                   <td>{task.exit_code ?? "–"}</td>
+                  <td className={classes.nowrap}>
+                    {task.memory_peak === null ? "–" : size(task.memory_peak)}
+                  </td>
                   <td className={classes.nowrap}>
                     <Elapsed start={task.started_at} end={task.finished_at} />
                   </td>

@@ -19,7 +19,7 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
-from schedulearn.scheduler.runtimes.fake_folders import FakeData, FakeFolders
+from schedulearn.scheduler.runtimes.fake_stores import FakeData, FakeFolders, FakeImages
 from schedulearn.scheduler.runtimes.pinning import check_task, complete_env
 from schedulearn.scheduler.runtimes.resources.fake import FakeResources
 from schedulearn.scheduler.runtimes.stray import largest_first, may_matter
@@ -36,67 +36,6 @@ class _Task:
     seen: ObservedTask
     log: bytearray = field(default_factory=bytearray)
     stray: list[StrayFile] = field(default_factory=list)
-
-
-class FakeImages:
-    """`present` are there; None: all are. `fetchable` as for `FakeRuntime`."""
-
-    def __init__(
-        self,
-        runtime: FakeRuntime,
-        present: set[str] | None,
-        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault],
-    ) -> None:
-        self.present = present
-        self.layers: dict[str, tuple[str, ...]] = {}
-        """What was installed over which image."""
-        self.fetchable = dict(fetchable)
-        self._runtime = runtime
-
-    def holds(self, image: str) -> bool:
-        return self.present is None or image in self.present
-
-    def name_for(self, image: str, launcher: str) -> str:
-        return image
-
-    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
-        yield from self.fetch(image)
-        self.layers[image] = tuple(requirements)
-
-    def has(self, image: str) -> bool:
-        with self._runtime.called("images.has", image):
-            return self.holds(image)
-
-    def fetch(self, image: str) -> Iterator[ImageProgress]:
-        with self._runtime.called("images.fetch", image):
-            outcome = () if self.holds(image) else self.fetchable.get(image)
-        if outcome is None:
-            raise ImageUnavailable(f"image {image!r} was not found")
-        if isinstance(outcome, RuntimeFault):
-            raise outcome
-        yield from outcome
-        self._add(image)
-
-    def save(self, image: str) -> Iterator[bytes]:
-        with self._runtime.called("images.save", image):
-            if not self.holds(image):
-                raise ImageUnavailable(f"image {image!r} is not there")
-        yield image.encode()
-
-    def load(self, archive: Iterable[bytes]) -> None:
-        image = b"".join(archive).decode()
-        with self._runtime.called("images.load", image):
-            self._add(image)
-
-    def remove(self, image: str) -> None:
-        with self._runtime.called("images.remove", image):
-            in_use = any(task.image == image for task in self._runtime.tasks())
-            if self.present is not None and not in_use:
-                self.present.discard(image)
-
-    def _add(self, image: str) -> None:
-        if self.present is not None:
-            self.present.add(image)
 
 
 class FakeRuntime(Runtime):

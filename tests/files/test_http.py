@@ -15,7 +15,7 @@ from clusters import wait_for
 
 from schedulearn.api.files.ranges import NoSuchPart, Part, asked_part
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.runtimes.fake_folders import FakeView
+from schedulearn.scheduler.runtimes.fake_stores import FakeView
 
 MODEL = bytes(range(256)) * 20_000
 

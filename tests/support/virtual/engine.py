@@ -11,8 +11,8 @@ from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.task import ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, Runtime, StrayFile
-from schedulearn.scheduler.runtimes.fake import FakeImages, FakeRuntime
-from schedulearn.scheduler.runtimes.fake_folders import FakeFolders
+from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.runtimes.fake_stores import FakeFolders, FakeImages
 from schedulearn.scheduler.runtimes.terminals.fake import FakeTerminals
 from virtual.effects import SideEffects
 from virtual.time import VirtualTime

@@ -4,6 +4,7 @@ import { DataTable } from "../components/DataTable";
 import { Panel } from "../components/Panel";
 import classes from "../components/Panel.module.css";
 import { Elapsed } from "../format/Elapsed";
+import { size } from "../format/size";
 
 /** Every container that the job had, newest first. */
 export function Attempts({ tasks }: { tasks: Task[] }) {
@@ -14,7 +15,7 @@ export function Attempts({ tasks }: { tasks: Task[] }) {
           None yet.
         </Text>
       ) : (
-        <DataTable columns={["Attempt", "Host", "GPUs", "State", "Exit", "Ran"]}>
+        <DataTable columns={["Attempt", "Host", "GPUs", "State", "Exit", "Peak memory", "Ran"]}>
           {tasks.toReversed().map((task) => (
             <tr key={task.id}>
               <td>
@@ -32,6 +33,7 @@ export function Attempts({ tasks }: { tasks: Task[] }) {
                 )}
               </td>
               <td>{task.exit_code ?? "–"}</td>
+              <td className={classes.nowrap}>{task.memory_peak === null ? "–" : size(task.memory_peak)}</td>
               <td className={classes.nowrap}>
                 <Elapsed start={task.started_at} end={task.finished_at} />
               </td>

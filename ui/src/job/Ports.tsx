@@ -1,10 +1,10 @@
 import { Anchor } from "@mantine/core";
 import type { JobDetail } from "../api/types";
+import { Panel } from "../components/Panel";
+import classes from "../components/Panel.module.css";
 import { When } from "../format/Elapsed";
 import { duration } from "../format/time";
 import { isOver } from "../jobs/states";
-import { Panel } from "../components/Panel";
-import classes from "../components/Panel.module.css";
 
 /** The ports that a job named, each as a link to its own origin, and when the job ends if nobody uses them. */
 export function Ports({ job }: { job: JobDetail }) {

@@ -1,22 +1,22 @@
-"""The folders of the fake runtime's jobs: files in memory."""
+"""Images, folders of jobs and shared data of the fake runtime: files in memory."""
 
 from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from schedulearn.scheduler.core.task import TaskSpec, TaskState
-from schedulearn.scheduler.errors import RuntimeFault
+from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
-from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, Stored
+from schedulearn.scheduler.runtimes.contract import FileEntry, FileKind, ImageProgress, Stored
 
 
 class Owner(Protocol):
-    """What folders need of their runtime."""
+    """What these need of their runtime."""
 
     def called(self, method: str, argument: str = "") -> AbstractContextManager[None]: ...
 
@@ -226,3 +226,64 @@ class FakeData:
 
     def _called(self, method: str, argument: str = "") -> AbstractContextManager[None]:
         return self._runtime.called(f"data.{method}", argument)
+
+
+class FakeImages:
+    """`present` are there; None: all are. `fetchable` as for `FakeRuntime`."""
+
+    def __init__(
+        self,
+        runtime: Owner,
+        present: set[str] | None,
+        fetchable: Mapping[str, Iterable[ImageProgress] | RuntimeFault],
+    ) -> None:
+        self.present = present
+        self.layers: dict[str, tuple[str, ...]] = {}
+        """What was installed over which image."""
+        self.fetchable = dict(fetchable)
+        self._runtime = runtime
+
+    def holds(self, image: str) -> bool:
+        return self.present is None or image in self.present
+
+    def name_for(self, image: str, launcher: str) -> str:
+        return image
+
+    def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+        yield from self.fetch(image)
+        self.layers[image] = tuple(requirements)
+
+    def has(self, image: str) -> bool:
+        with self._runtime.called("images.has", image):
+            return self.holds(image)
+
+    def fetch(self, image: str) -> Iterator[ImageProgress]:
+        with self._runtime.called("images.fetch", image):
+            outcome = () if self.holds(image) else self.fetchable.get(image)
+        if outcome is None:
+            raise ImageUnavailable(f"image {image!r} was not found")
+        if isinstance(outcome, RuntimeFault):
+            raise outcome
+        yield from outcome
+        self._add(image)
+
+    def save(self, image: str) -> Iterator[bytes]:
+        with self._runtime.called("images.save", image):
+            if not self.holds(image):
+                raise ImageUnavailable(f"image {image!r} is not there")
+        yield image.encode()
+
+    def load(self, archive: Iterable[bytes]) -> None:
+        image = b"".join(archive).decode()
+        with self._runtime.called("images.load", image):
+            self._add(image)
+
+    def remove(self, image: str) -> None:
+        with self._runtime.called("images.remove", image):
+            in_use = any(task.image == image for task in self._runtime.tasks())
+            if self.present is not None and not in_use:
+                self.present.discard(image)
+
+    def _add(self, image: str) -> None:
+        if self.present is not None:
+            self.present.add(image)

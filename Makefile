@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup run demo test test-hosts test-training test-schema test-page screenshots gpu-check check lint unit lock ui images wheel clean bench
+.PHONY: help setup run demo test test-hosts test-training test-schema test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -18,6 +18,8 @@ help:
 	@echo "make gpu-check  all that only a real GPU can show, as a table; docs/gpu.md"
 	@echo "make setup   only set up (.venv with the command schedulearn, and the page)"
 	@echo "make bench   measure the budgets of docs/performance.md"
+	@echo "make audit   ask public databases for known weaknesses of what the lock files name; a minute at most"
+	@echo "make sbom    what the wheel, the page and the worker images are made of, as CycloneDX, into dist/sbom"
 	@echo "make lock    resolve the dependencies anew and write the lock files"
 
 setup: $(VENV)/.server $(VENV)/.page
@@ -72,6 +74,12 @@ bench: setup $(VENV)/.dev
 
 lock: $(VENV)/.dev
 	@scripts/lock.sh $(BIN)
+
+audit: $(VENV)/.dev
+	@$(BIN)/python scripts/audit.py
+
+sbom: $(VENV)/.dev
+	@scripts/sbom.sh $(VENV) $(ARGS)
 
 clean:
 	rm -rf $(VENV) api/static ui/node_modules build dist *.egg-info

@@ -44,6 +44,9 @@ fi
 step "page"
 for check in lint api:check test; do (cd ui && ../scripts/node.sh ../.venv npm run --silent "$check"); done
 
+step "known weaknesses of what the lock files name"
+"$bin/python" scripts/audit.py
+
 step tests
 # Two workers: most tests wait more than they compute. tests/conftest.py says which must not run beside each other.
 # Later arguments win: `make test ARGS="-n 0 --pdb"` is one process.

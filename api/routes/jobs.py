@@ -102,7 +102,7 @@ async def submit(
     ),
 ) -> Response:
     """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
-    if request.scope["query_string"]:  # by hand: see `api/submissions.py`
+    if request.scope["query_string"]:  # by hand: see `api/edge/submissions.py`
         refuse_unknown(request, ["env_from"])
         env_from = request.query_params.get("env_from")
     spec = parse_body(_JOB, JobSpec, await request.body())

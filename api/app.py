@@ -20,6 +20,7 @@ from schedulearn.api.answers.problem import Problem
 from schedulearn.api.auth import Guard
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.edge.submissions import Submissions
+from schedulearn.api.edge.thread_futures import ThreadFutures
 from schedulearn.api.files import routes as files
 from schedulearn.api.last_resort import LastResort
 from schedulearn.api.ports import routes as ports
@@ -50,7 +51,6 @@ from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, use
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
-from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster, MakeHost
 from schedulearn.scheduler.hosts.embedded import embedded_host
 from schedulearn.scheduler.hosts.fleet import MakeRuntime

@@ -7,10 +7,10 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from schedulearn.api.access.credentials import Credentials, Grant
+from schedulearn.api.edge.thread_futures import ThreadFutures
 from schedulearn.api.ports.sessions import PortSessions
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
-from schedulearn.api.thread_futures import ThreadFutures
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.store.people.quota_book import QuotaBook

@@ -13,7 +13,7 @@ import click
 from schedulearn.api.cli.common import Session, clean, console, exit_code, rich_cell, state_cell
 from schedulearn.api.cli.times import job_time
 from schedulearn.api.client.client import ClientError, Json
-from schedulearn.api.log_times import LineStamps
+from schedulearn.api.logs.times import LineStamps
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from schedulearn.api.answers.job import (
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.log_stream import Piece, log_chunks
-from schedulearn.api.log_times import LineStamps
+from schedulearn.api.logs.stream import Piece, log_chunks
+from schedulearn.api.logs.times import LineStamps
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of

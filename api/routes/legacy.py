@@ -11,7 +11,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from schedulearn.api.answers.job import JobDetail, JobOut
 from schedulearn.api.answers.model import Answer, AnswerModel
-from schedulearn.api.log_stream import log_chunks
+from schedulearn.api.logs.stream import log_chunks
 from schedulearn.api.problems import problem_response
 from schedulearn.api.routes import jobs
 from schedulearn.api.state import actor_of, cluster_of, pulse_of

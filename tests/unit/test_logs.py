@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulearn.api.log_stream import line_times
-from schedulearn.api.log_times import LineStamps
+from schedulearn.api.logs.stream import line_times
+from schedulearn.api.logs.times import LineStamps
 from schedulearn.scheduler.runtimes.log_store import UNKNOWN, LogStore, Written
 
 TASK = "schedulearn-1-1-0"

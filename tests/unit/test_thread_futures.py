@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from schedulearn.api.thread_futures import ThreadFutures
+from schedulearn.api.edge.thread_futures import ThreadFutures
 
 
 def in_a_thread(work: Callable[[], object]) -> None:

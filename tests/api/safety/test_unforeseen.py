@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from schedulearn.api.log_stream import Piece
+from schedulearn.api.logs.stream import Piece
 from schedulearn.api.routes import jobs as job_routes
 from schedulearn.scheduler.policies import registry as policy
 from schedulearn.scheduler.store import repository

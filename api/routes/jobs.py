@@ -36,6 +36,7 @@ from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
+from schedulearn.api.ports.idle import idle_ends_of
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
@@ -47,7 +48,6 @@ from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.outcomes.retries import why_resting
-from schedulearn.scheduler.core.outcomes.unused import idle_end
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
@@ -337,7 +337,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
     gpus: dict[str, list[GpuRef]] = {}
     hosts: dict[str, list[str]] = {}
     served: dict[str, Service] = {}
-    idle_ends: dict[str, float | None] = {}
+    idle_ends: Mapping[str, float | None] = {}
     index: dict[str, int] = {}
     if holders or failed:
         index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
@@ -347,10 +347,7 @@ def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Ite
         for task in live:
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
-        for row in rows:
-            if row.idle_timeout is not None and row.status == JobStatus.RUNNING:
-                mine = [task for task in live if task.job_id == row.id]
-                idle_ends[row.id] = idle_end(row.idle_timeout, mine, cluster.terminals.unused_since(row.id))
+        idle_ends = idle_ends_of(cluster, rows, live)
     hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])

@@ -48,10 +48,10 @@ class ResizeOutcome:
 
 def tell_resizes(db: Database, jobs: Mapping[str, Job], views: Sequence[JobView], now: float) -> None:
     """Writes an event for each job that has trained on its new allocation for long enough to be measured there.
-    `views`: what they hold."""
+    `views`: what they hold, at the turn's beginning: since then a job may have ended."""
     for view in views:
-        job = jobs[view.id]
-        if not job.resized_from or job.status != JobStatus.RUNNING or not view.held_seconds:
+        job = jobs.get(view.id)
+        if job is None or not job.resized_from or job.status != JobStatus.RUNNING or not view.held_seconds:
             continue
         with db.read() as conn:
             seen = observations_of(conn, [job.id])

@@ -24,7 +24,7 @@ from sqlalchemy.pool import QueuePool
 
 from schedulearn.scheduler.errors import StoreError
 from schedulearn.scheduler.private_files import close_path
-from schedulearn.scheduler.store import models, moved_outputs, sweeps, webhooks
+from schedulearn.scheduler.store import history, models, moved_outputs, sweeps, webhooks
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
@@ -38,7 +38,7 @@ _Queued = tuple[Change, Future[Any], Context]
 HEAD = "0034"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
-TABLES = (models, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes)
+TABLES = (models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes)
 """The modules that have tables: those of each are known once it is imported."""
 
 _DAMAGED = ("malformed", "not a database", "corrupt")

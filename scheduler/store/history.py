@@ -8,13 +8,26 @@ from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
-from sqlmodel import col
+from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.gpus import MAX_POINTS
-from schedulearn.scheduler.store.models import ClusterMinute, Event, Gpu, Job, PolicyChoice, Task
+from schedulearn.scheduler.store.models import Event, Gpu, Job, PolicyChoice, Task
 
 EVENTS_SEARCHED = 100_000  # the newest ones: a search that finds little must end as well
+
+
+class ClusterMinute(SQLModel, table=True):
+    """What the policy made of the cluster at the end of one minute, where it tells; kept as long as GpuMinute."""
+
+    __tablename__ = "cluster_minute"
+
+    minute: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    """Minutes since the epoch."""
+    utility: float
+    low: float | None = None
+    high: float | None = None
+    """Within these two the policy left the number of hosts as it was; None: it wanted none switched."""
 
 
 def tasks_between(db: Connection, since: float, until: float, limit: int) -> tuple[list[Row[Any]], bool]:

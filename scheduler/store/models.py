@@ -304,19 +304,6 @@ class GpuMinute(SQLModel, table=True):
     power_w: float | None = None
 
 
-class ClusterMinute(SQLModel, table=True):
-    """What the policy made of the cluster at the end of one minute, where it tells; kept as long as GpuMinute."""
-
-    __tablename__ = "cluster_minute"
-
-    minute: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
-    """Minutes since the epoch."""
-    utility: float
-    low: float | None = None
-    high: float | None = None
-    """Within these two the policy left the number of hosts as it was; None: it wanted none switched."""
-
-
 class Event(SQLModel, table=True):
     """What happened, in order. Each stands in the same transaction as the change that it tells of."""
 

@@ -45,7 +45,8 @@ step "page"
 for check in lint api:check test; do (cd ui && ../scripts/node.sh ../.venv npm run --silent "$check"); done
 
 step "known weaknesses of what the lock files name"
-"$bin/python" scripts/audit.py
+# Loud, but no failure: what becomes known of a dependency today makes no test of yesterday's change wrong.
+"$bin/python" scripts/audit.py || printf '\n!! WEAKNESSES ARE KNOWN (above). `make audit` fails until they are mended or accepted.\n'
 
 step tests
 # Two workers: most tests wait more than they compute. tests/conftest.py says which must not run beside each other.

@@ -60,11 +60,15 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+_Bounded = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+"""Bounds of a union would be no words of JSON schema; those of its members are."""
+
+
 class Span(_Strict):
     """Numbers between two, both included; whole ones if both are whole."""
 
-    min: Whole | float = Field(ge=-_LARGEST, le=_LARGEST)
-    max: Whole | float = Field(ge=-_LARGEST, le=_LARGEST)
+    min: Whole | _Bounded
+    max: Whole | _Bounded
     scale: Literal["linear", "log"] = Field(default="linear", description="log: each power of ten is as likely")
 
     @model_validator(mode="after")

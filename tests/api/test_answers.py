@@ -51,6 +51,22 @@ ADVICE = {"job": {**EXPERIMENT["job"], "required_gpus": 1}, "max_response_time":
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
+def words_of(schema: object) -> set[str]:
+    """The keys of a schema and of all below it, but for the names of properties."""
+    if isinstance(schema, list):
+        return set().union(*map(words_of, schema))
+    if not isinstance(schema, dict):
+        return set()
+    below = [*(schema.get("properties") or {}).values(), *(each for key, each in schema.items() if key != "properties")]
+    return set(schema).union(*map(words_of, below))
+
+
+def test_bounds_are_told_in_words_of_json_schema() -> None:
+    words = words_of(list(DOCUMENT["components"]["schemas"].values()))
+    assert "minimum" in words
+    assert not words & {"ge", "le", "gt", "lt", "max_length", "min_length"}, "of the union, not of its members"
+
+
 @dataclass
 class Stage:
     """A service of which every list holds something."""

@@ -1,13 +1,16 @@
 """What a resize gained and cost, as its job's events tell it."""
 
+from pathlib import Path
 from typing import Any
 
 from builders import job as view_of
 from builders import job_record
 
-from schedulearn.scheduler.control.resize_log import MEASURED, UNMEASURED, outcome
+from schedulearn.scheduler.control.resize_log import MEASURED, UNMEASURED, outcome, tell_resizes
 from schedulearn.scheduler.core.planning.snapshot import UNREPORTED_S
 from schedulearn.scheduler.reports.records import MeasuredPasses
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.db import Database, sqlite_url
 
 RESIZED = job_record("a", resized_from={"h1": 1}, resized_at=100.0)
 
@@ -48,3 +51,13 @@ def test_one_that_reports_nothing_is_told_of_in_the_end() -> None:
     found = tell(held=UNREPORTED_S)
     assert (found.code, "not known" in found.message) == (UNMEASURED, True)
     assert tell(seen(2, 0.3, 120.0), stalls=[[5.0, 3.5, 108.0]]).code == UNMEASURED, "it never ran on one before"
+
+
+def test_a_job_that_ended_within_the_turn_is_passed_by(tmp_path: Path) -> None:
+    db = Database(sqlite_url(tmp_path))
+    try:
+        tell_resizes(db, {}, [view_of("a", elastic=True, allocation={"h1": 2}, held_seconds=50.0)], 200.0)
+        with db.read() as conn:
+            assert repository.last_event_id(conn) == 0
+    finally:
+        db.close()

@@ -31,8 +31,8 @@ from schedulearn.scheduler.specs.host import HostSpec
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.store.accounting.capacity import Capacity
 from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.history import ClusterMinute
 from schedulearn.scheduler.store.models import (
-    ClusterMinute,
     Event,
     Gpu,
     GpuMinute,

@@ -36,7 +36,13 @@ export function DataTable({ label, columns, actions = false, foot, children }: P
       {foot && <tfoot>{foot}</tfoot>}
     </table>
   );
-  if (label === undefined) return <div className={classes.frame}>{table}</div>;
+  if (label === undefined)
+    return (
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+      <div className={classes.frame} tabIndex={0}>
+        {table}
+      </div>
+    );
   return (
     <section
       className={`card ${classes.frame} ${classes.alone}`}

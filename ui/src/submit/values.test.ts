@@ -50,6 +50,9 @@ test("a job submitted again is the same job, with masks for the values that nobo
     env: { HF_TOKEN: "********", LR: "0.1" },
     labels: {},
     user: "",
+    data: { "digits@3": "/data/digits" },
+    keep: { model: "best.pt" },
+    pull: "always",
   } as unknown as Job;
   const values = fromBody(specOf(job));
   expect(hiddenIn(toBody(values).env)).toEqual(["HF_TOKEN"]);
@@ -57,6 +60,9 @@ test("a job submitted again is the same job, with masks for the values that nobo
     ...toBody(FIVE),
     env: { HF_TOKEN: "********", LR: "0.1" },
     shm_size: "1073741824",
+    data: { "digits@3": "/data/digits" },
+    keep: { model: "best.pt" },
+    pull: "always",
   });
   expect(toBody(values)).not.toHaveProperty("min_gpus");
 });

@@ -43,7 +43,13 @@ const MORE = [
   "on_hang",
   "ports",
   "idle_timeout",
+  "data",
+  "keep",
+  "pull",
 ] as const;
+
+type Missing = Exclude<keyof JobBody, keyof Values | (typeof MORE)[number]>;
+true satisfies [Missing] extends [never] ? true : Missing; // or a key of a job would be lost when it is cloned
 
 export const EMPTY: Values = {
   name: "",
@@ -198,6 +204,9 @@ export function specOf(job: Job): JobBody {
     ...(job.on_hang && { on_hang: job.on_hang }),
     ...(Object.keys(job.ports ?? {}).length > 0 && { ports: job.ports }),
     ...(job.idle_timeout && { idle_timeout: job.idle_timeout }),
+    ...(Object.keys(job.data ?? {}).length > 0 && { data: job.data }),
+    ...(Object.keys(job.keep ?? {}).length > 0 && { keep: job.keep }),
+    ...(job.pull === "always" && { pull: job.pull }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { useElementSize } from "@mantine/hooks";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import type { Run, SweepDetail } from "../api/types";
@@ -5,18 +6,20 @@ import classes from "./Coordinates.module.css";
 import { type Axis, axisOf, merits, metricAxis } from "./coordinates";
 import { shownValue } from "./runs";
 
-const [WIDE, HIGH] = [1000, 260];
+const [LEAST_WIDE, HIGH] = [620, 280];
 const [ABOVE, BELOW, ASIDE] = [34, 12, 70];
 
 /** A line a run through what it tried and what came of it. The better, the stronger its colour. */
 export function Coordinates({ sweep }: { sweep: SweepDetail }) {
   const [pointed, setPointed] = useState<Run | null>(null);
   const navigate = useNavigate();
+  const { ref, width } = useElementSize(); // not a scaled picture: its letters are as large as all others
+  const wide = Math.max(LEAST_WIDE, width);
   const runs = sweep.table;
   if (!runs.some((run) => run.best !== null)) return null;
   const axes = [...sweep.parameters.map((name) => axisOf(name, runs)), metricAxis(sweep.metric.name, runs)];
   const merit = merits(runs, sweep.metric.goal);
-  const x = (index: number) => ASIDE + (index * (WIDE - 2 * ASIDE)) / Math.max(1, axes.length - 1);
+  const x = (index: number) => ASIDE + (index * (wide - 2 * ASIDE)) / Math.max(1, axes.length - 1);
   const y = (at: number) => ABOVE + (1 - at) * (HIGH - ABOVE - BELOW);
   // The best last: on top of the others.
   const order = runs.map((_, index) => index).toSorted((a, b) => (merit[a] ?? -1) - (merit[b] ?? -1));
@@ -29,9 +32,11 @@ export function Coordinates({ sweep }: { sweep: SweepDetail }) {
           {told && `${pointed ? "Run" : "Best: run"} ${told.number}: ${saidOf(told, sweep.metric.name)}`}
         </p>
       </div>
-      <div className={classes.scroll}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard. */}
+      <div className={classes.scroll} ref={ref} tabIndex={0}>
         <svg
-          viewBox={`0 0 ${WIDE} ${HIGH}`}
+          width={wide}
+          height={HIGH}
           className={classes.drawing}
           role="img"
           aria-label={`${runs.length} runs by ${axes.map((axis) => axis.name).join(", ")}; the table below has the values`}

@@ -10,7 +10,7 @@ export interface Axis {
 
 type Value = Run["params"][string];
 
-const LOG_FROM = 50;
+const LOG_FROM = 20;
 const MOST_TICKS = 8;
 
 /** The axis of a parameter: of numbers a scale, logarithmic if they span much; of anything else its values. */

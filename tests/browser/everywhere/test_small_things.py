@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browsing import ENDLESS, assert_clean, open_page
+from browsing import ENDLESS, assert_clean, faults, open_page, visit
 from playwright.sync_api import Page, Request, Route, expect
 from services import IMAGE, Service
 
@@ -186,4 +186,27 @@ def test_what_is_expected_reads_as_a_sentence(service: Service, page: Page) -> N
         re.compile(r"^Expected to start in 9 m and to end in 19 m \(6 m to 59 m\), a guess: it reports no progress")
     )
     page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)
+
+
+def test_a_change_is_taken_back_by_the_message_that_tells_of_it(service: Service, page: Page) -> None:
+    job = service.submit(ENDLESS, name="holder")
+    service.wait(job, "running")
+    watch = open_page(page, service, "/ui/hosts")
+    host = page.get_by_label("Host local")
+    undo = page.get_by_role("button", name="Undo")
+    host.get_by_role("button", name="Cordon").click()
+    expect(host).to_contain_text("its jobs go on")
+    undo.click()
+    expect(host).not_to_contain_text("its jobs go on")
+    visit(page, f"{service.url}/ui/jobs/{job}")
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Change the priority").click()
+    page.get_by_role("slider").press("End")
+    page.get_by_role("button", name="Set 100").click()
+    expect(page.get_by_text("Its priority is 100.")).to_be_visible()
+    undo.click()
+    expect(page.get_by_text("Its priority is 50.")).to_be_visible()
+    assert service.job(job)["priority"] == 50
+    assert faults(page) == []
     assert_clean(watch)

@@ -3,13 +3,21 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { setCordon } from "../api/commands";
 import type { Host } from "../api/types";
+import { tellWithUndo } from "../components/tellWithUndo";
 import { DrainDialog, RemoveDialog } from "./HostDialogs";
 import { useAfterChange } from "./useAfterChange";
 
 /** What can be done to a host; what moves or ends jobs is asked about first. */
 export function HostActions({ host }: { host: Host }) {
   const [asking, setAsking] = useState<"drain" | "remove" | null>(null);
-  const cordon = useMutation({ mutationFn: setCordon, ...useAfterChange() });
+  const cordon = useMutation({
+    mutationFn: setCordon,
+    onSuccess: (_, { id, cordoned }) =>
+      tellWithUndo(cordoned ? `${id} takes no new jobs.` : `${id} takes jobs again.`, () =>
+        cordon.mutate({ id, cordoned: !cordoned }),
+      ),
+    ...useAfterChange(),
+  });
   const open = host.state === "active";
   return (
     <>

@@ -6,6 +6,7 @@ import { Link, useNavigate } from "react-router";
 import { setPriority, submitJob } from "../api/commands";
 import { keys } from "../api/keys";
 import type { JobDetail } from "../api/types";
+import { tellWithUndo } from "../components/tellWithUndo";
 import { CancelDialog } from "../jobs/CancelDialog";
 import { canCancel, isOver } from "../jobs/states";
 import { copyText } from "../shell/CopyButton";
@@ -35,7 +36,12 @@ export function JobActions({ job }: { job: JobDetail }) {
   });
   const change = useMutation({
     mutationFn: setPriority,
-    onSuccess: () => queries.invalidateQueries({ queryKey: [keys.job, job.id] }),
+    onMutate: () => job.priority,
+    onSuccess: (_, { priority }, before) => {
+      if (priority !== before)
+        tellWithUndo(`Its priority is ${priority}.`, () => change.mutate({ id: job.id, priority: before }));
+      return queries.invalidateQueries({ queryKey: [keys.job, job.id] });
+    },
     onError,
     onSettled: () => setAsking(null),
   });

@@ -1,11 +1,11 @@
 import { Alert, Button } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError } from "../api/client";
 import { choosePolicy } from "../api/commands";
 import { policyQuery, previewQuery } from "../api/queries";
 import type { Policy } from "../api/types";
+import { tellWithUndo } from "../components/tellWithUndo";
 import { Icon } from "../shell/Icon";
 import { ReadError } from "../shell/Loaded";
 import { choiceOf, type Draft, draftOf, isChanged, kindOf, withAlgorithm, withParameter } from "./draft";
@@ -25,10 +25,11 @@ export function PolicyForm({ policy }: { policy: Policy }) {
   const queries = useQueryClient();
   const choose = useMutation({
     mutationFn: choosePolicy,
-    onSuccess: (now) => {
+    onMutate: () => choiceOf(draftOf(policy)),
+    onSuccess: (now, _, before) => {
       queries.setQueryData(policyQuery.queryKey, now);
       forget();
-      notifications.show({ message: `${nameOf(now)} decides from now on.` });
+      tellWithUndo(`${nameOf(now)} decides from now on.`, () => choose.mutate(before));
     },
   });
 

@@ -24,7 +24,9 @@ class GpuReadingOut(AnswerModel):
 
     memory_bytes: float | None = Field(description="used")
     temperature: float | None = Field(description="degrees Celsius")
+    slowdown_temperature: float | None = Field(description="degrees from which on it lowers its clocks")
     power_w: float | None
+    power_limit_w: float | None = Field(description="it draws no more")
     energy_j: float | None = Field(description="a counter, since the driver was loaded")
     sm_mhz: float | None
     memory_mhz: float | None

@@ -51,8 +51,8 @@ def _row(hook: Json) -> list[Cell]:
 def add(session: Session, receiver: str, events: tuple[str, ...], signed: bool) -> None:
     """Sends events as JSON to a URL, from now on.
 
-    Events: job.running, job.ended, job.failed, sweep.ended, host.lost, host.back, gpu.unhealthy, policy.changed. By
-    default job.ended, host.lost and gpu.unhealthy.
+    Events: job.running, job.ended, job.failed, job.hung, sweep.ended, host.lost, host.back, gpu.unhealthy,
+    policy.changed. By default job.ended, host.lost and gpu.unhealthy.
 
     \b
     Examples:

@@ -28,6 +28,8 @@ RETRY_S = 10.0  # between tries to reach a driver that is not there: it may be l
 _EVENTS = 64  # of a sample, at most
 _XID_UNKNOWN = 999  # what NVML says where it does not know which
 
+_SLOWDOWN = 1
+"""NVML_TEMPERATURE_THRESHOLD_SLOWDOWN."""
 _LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 _REASONS = {  # NVML's bits; an idle card and clocks that somebody chose are no trouble
     0x04: "power_cap",
@@ -141,6 +143,7 @@ class NvmlReader:
             xid, at = self._xids.get(uuid, (None, None))
             return GpuReading(uuid, xid=xid, xid_at=at, lost=True)
         power, energy = _ask("nvmlDeviceGetPowerUsage", handle), _ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+        limit = _ask("nvmlDeviceGetEnforcedPowerLimit", handle)
         reasons = _ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if reasons is None:
             reasons = _ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0
@@ -164,6 +167,8 @@ class NvmlReader:
             at,
             tuple(name for bit, name in _REASONS.items() if reasons & bit),
             _processes(handle),
+            power_limit_w=None if limit is None else limit / 1e3,
+            slowdown_temperature=_float(_ask("nvmlDeviceGetTemperatureThreshold", handle, _SLOWDOWN)),
         )
 
 
@@ -236,6 +241,7 @@ def _read_part(device: _Device, whole: GpuReading) -> GpuReading:
         utilization=None,
         memory_bytes=None if memory is None else float(memory.used),
         power_w=None,
+        power_limit_w=None,
         energy_j=None,
         processes=None if whole.lost else _processes(device.handle),
     )

@@ -90,6 +90,10 @@ class GpuReading(NamedTuple):
     processes: tuple[GpuProcess, ...] | None = None
     lost: bool = False
     """The driver says that it has fallen off the bus."""
+    power_limit_w: float | None = None
+    """It draws no more."""
+    slowdown_temperature: float | None = None
+    """Degrees Celsius from which on it lowers its clocks."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,8 @@ def _gpu_reading(fields: Json) -> GpuReading:
         tuple(_text(word) for word in get("throttle", ())),
         None if processes is None else tuple(_process(process) for process in processes[:MAX_PROCESSES]),
         get("lost") is True,
+        _maybe_number(get("power_limit_w")),
+        _maybe_number(get("slowdown_temperature")),
     )
 
 

@@ -11,6 +11,7 @@ from schedulearn.metrics.probe.readings import GpuReading, Reading, Sample
 
 _IDLE_W, _FULL_W = 55.0, 300.0
 _IDLE_C, _FULL_C = 34.0, 71.0
+_LIMIT_W, _SLOWDOWN_C = 310.0, 90.0
 
 
 class Probe(Protocol):
@@ -95,5 +96,5 @@ class SimulatedProbe:
         clock = 1410.0 if load > 0.05 else 210.0
         return GpuReading(
             uuid, float(round(utilization)), float(int(used)), float(round(temperature)), round(power, 1),
-            round(joules, 1), clock, 1593.0, 0, processes=(),
+            round(joules, 1), clock, 1593.0, 0, processes=(), power_limit_w=_LIMIT_W, slowdown_temperature=_SLOWDOWN_C,
         )  # fmt: skip

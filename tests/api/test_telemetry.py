@@ -17,7 +17,8 @@ from sqlalchemy import insert
 from schedulearn.metrics.probe.readings import GpuProcess
 from schedulearn.scheduler.core.outcomes import gpu_health
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import ClusterMinute, GpuMinute
+from schedulearn.scheduler.store.history import ClusterMinute
+from schedulearn.scheduler.store.models import GpuMinute
 
 
 @pytest.fixture
@@ -58,6 +59,7 @@ def test_the_latest_second_of_each_gpu_is_shown_with_who_uses_it(api: Api, probe
     assert gpu["occupied_by"] == "train.py (process 77, user id 1000, container cccccccccccc)"
     assert gpu["reading"] == {
         "memory_bytes": 1e9, "temperature": 80.0, "power_w": 100.0, "energy_j": None, "sm_mhz": None,
+        "power_limit_w": None, "slowdown_temperature": None,
         "memory_mhz": None, "ecc_errors": 0, "xid": 31, "throttle": ["power_cap"],
         "processes": [{"pid": 77, "name": "train.py", "memory_bytes": 5, "container": "c" * 64, "uid": 1000}],
     }  # fmt: skip

@@ -98,6 +98,11 @@ int nvmlDeviceGetTemperature(Device *device, int sensor, unsigned *degrees) {
   return trouble(device);
 }
 int nvmlDeviceGetPowerUsage(Device *device, unsigned *milliwatts) { *milliwatts = 100500; return trouble(device); }
+int nvmlDeviceGetEnforcedPowerLimit(Device *device, unsigned *milliwatts) { *milliwatts = 400000; return trouble(device); }
+int nvmlDeviceGetTemperatureThreshold(Device *device, int kind, unsigned *degrees) {
+  *degrees = 91;
+  return kind == 1 ? trouble(device) : UNSUPPORTED;
+}
 int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *millijoules) {
   *millijoules = 7000500;
   return trouble(device);

@@ -85,7 +85,7 @@ def test_every_value_of_eight_gpus_is_told(library: Path, tmp_path: Path) -> Non
     assert (kinds[0, 1], kinds[0, 2], kinds[0, 4]) == ("nvlink", "hostbridge", "system")
     assert sample.gpus[0] == GpuReading(
         f"{GPU}0", 10.0, float(1 << 30), 40.0, 100.5, 7000.5, 1410.0, 1593.0, 0, None, None,
-        ("power_cap", "hw_thermal"), (),
+        ("power_cap", "hw_thermal"), (), power_limit_w=400.0, slowdown_temperature=91.0,
     )  # fmt: skip
     assert sample.gpus[3].ecc_errors == 5
     ours, gone = sample.gpus[2].processes or ()
@@ -135,6 +135,7 @@ def test_mig_devices_are_gpus_of_a_type_of_their_own_in_place_of_the_gpu(library
     first, second, whole = sample.gpus
     assert (first.memory_bytes, second.memory_bytes) == (1 << 30, 2 << 30)
     assert (first.utilization, first.power_w, first.energy_j, first.temperature) == (None, None, None, 40.0)
+    assert (first.power_limit_w, whole.power_limit_w) == (None, 400.0)
     assert whole.utilization == 20.0
 
 

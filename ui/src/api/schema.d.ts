@@ -2806,10 +2806,20 @@ export interface components {
             memory_bytes: number | null;
             /** Memory Mhz */
             memory_mhz: number | null;
+            /**
+             * Power Limit W
+             * @description it draws no more
+             */
+            power_limit_w: number | null;
             /** Power W */
             power_w: number | null;
             /** Processes */
             processes: components["schemas"]["GpuProcessOut"][] | null;
+            /**
+             * Slowdown Temperature
+             * @description degrees from which on it lowers its clocks
+             */
+            slowdown_temperature: number | null;
             /** Sm Mhz */
             sm_mhz: number | null;
             /**

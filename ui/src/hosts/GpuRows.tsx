@@ -23,11 +23,15 @@ interface Props {
   seen: boolean;
 }
 
-/** A line a GPU: who has it, and its load, memory, temperature and power, now and over the last ten minutes. */
+/** A line a GPU: who has it, and its load, memory, temperature and power with their limits, now and over the last ten minutes.
+ * Of the temperature it is the one from which on the GPU lowers its clocks. */
 export function GpuRows({ host, names, dark, seen }: Props) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = Date.now() / 1000;
-  const most = Math.max(1, ...host.gpus.map((gpu) => gpu.reading?.power_w ?? 0));
+  const most = Math.max(
+    1,
+    ...host.gpus.map((gpu) => gpu.reading?.power_limit_w ?? gpu.reading?.power_w ?? 0),
+  );
   const values = (gpu: Gpu, metric: Metric) =>
     data ? binned(data, gpu.index, metric, until, SECONDS, BINS) : [];
   const fault = host.gpus.some((gpu) => gpu.fault);
@@ -54,6 +58,7 @@ export function GpuRows({ host, names, dark, seen }: Props) {
           {host.gpus.map((gpu) => {
             const { kind, text } = lookOf({ ...gpu, utilization: null, reading: null }, host, names);
             const { memory_bytes = null, temperature = null, power_w = null } = gpu.reading ?? {};
+            const { slowdown_temperature: hot = null, power_limit_w: limit = null } = gpu.reading ?? {};
             const [job] = gpu.jobs;
             const total = gpu.memory_bytes > 0 ? ` of ${size(gpu.memory_bytes)}` : "";
             return (
@@ -87,16 +92,16 @@ export function GpuRows({ host, names, dark, seen }: Props) {
                   high={gpu.memory_bytes || (memory_bytes ?? 1)}
                 />
                 <Measured
-                  told={temperature === null ? null : `${Math.round(temperature)} °C`}
+                  told={temperature === null ? null : withLimit(temperature, hot, "°C")}
                   values={values(gpu, "temperature")}
                   low={COOL}
-                  high={HOT}
+                  high={hot ?? HOT}
                 />
                 <Measured
-                  told={power_w === null ? null : `${Math.round(power_w)} W`}
+                  told={power_w === null ? null : withLimit(power_w, limit, "W")}
                   values={values(gpu, "power_w")}
                   low={0}
-                  high={most}
+                  high={limit ?? most}
                 />
                 {fault && <td>{gpu.fault && <ReturnButton gpu={gpu} />}</td>}
               </tr>
@@ -107,6 +112,10 @@ export function GpuRows({ host, names, dark, seen }: Props) {
     </section>
   );
 }
+
+/** "269 of 700 W". */
+const withLimit = (value: number, limit: number | null, unit: string) =>
+  `${Math.round(value)}${limit === null ? "" : ` of ${Math.round(limit)}`} ${unit}`;
 
 interface MeasuredProps {
   told: string | null;

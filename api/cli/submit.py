@@ -95,6 +95,10 @@ class SubmitCommand(Command):
 @click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
 @click.option("--data", multiple=True, metavar="NAME[@V][=PATH]", help="Data that was pushed, or a model.")
 @click.option("--keep", multiple=True, metavar="NAME=PATH", help="Output that ends as data set or model NAME.")
+@click.option("--port", "ports", multiple=True, metavar="NAME=PORT", help="On which it serves what `open` shows.")
+@click.option(
+    "--idle-timeout", type=Parsed(parse_seconds), metavar="TIME", help="Ended so long after the last connection to it."
+)
 @click.option("--code", metavar="WHERE", help="Its directory: a folder, a digest, or https://...[@REF] for git.")
 @click.option("--requirements", metavar="FILE", help="File in its code with Python packages that the image lacks.")
 @click.option("--setup", metavar="LINE", help="Command that runs once in each container, before.")
@@ -149,11 +153,13 @@ def submit(
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
     """The keys of a job that the flags say, as they say them."""
     after = _after(context.ensure_object(Session), flags.pop("after"), flags.pop("after_any"))
-    data, keep = flags.pop("data"), flags.pop("keep")
+    data, keep, ports = flags.pop("data"), flags.pop("keep"), flags.pop("ports")
     given = {key.removesuffix("_"): value for key, value in flags.items() if value is not None} | after
     if data:
         parts = [each.partition("=") for each in data]
         given["data"] = {name: path or f"/data/{name.partition('@')[0]}" for name, _, path in parts}
+    if ports:
+        given["ports"] = {name: _port(port) for name, port in (key_and_value(each, "--port") for each in ports)}
     if keep:
         given["keep"] = dict(key_and_value(each, "--keep") for each in keep)
     if elastic:
@@ -166,6 +172,12 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
             raise click.UsageError("give the command after `--` or with --command, not both")
         given["command"] = words[0] if len(words) == 1 else shlex.join(words)
     return given
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise click.UsageError(f"--port: {text!r} is not a number of a port: write NAME=8888")
+    return int(text)
 
 
 def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,8 +223,11 @@ def test_logs_without_following_is_a_look_and_ends_with_0(service: Service) -> N
     service.wait(job_id, "failed")
     assert service.run("logs", job_id).out == "a\n"
     assert service.run("logs", job_id, "--json").json == {"offset": 2, "text": "a\n"}
-    pieces = [json.loads(line) for line in service.run("logs", "-f", "--json", job_id, code=9).out.splitlines()]
-    assert pieces == [{"offset": 2, "text": "a\n"}]
+    [piece] = [json.loads(line) for line in service.run("logs", "-f", "--json", job_id, code=9).out.splitlines()]
+    [[start, second]] = piece.pop("times")
+    assert piece == {"offset": 2, "text": "a\n", "attempt": 1, "rank": 0}
+    assert start == 0
+    assert second == pytest.approx(time.time(), abs=60)
 
 
 def test_on_a_terminal_the_wait_is_shown_and_the_log_left_alone(service: Service) -> None:

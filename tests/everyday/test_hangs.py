@@ -101,6 +101,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     env = {f"SCHEDULEARN_{name}": value for name, value in settings.items()}
     with Service(tmp_path_factory.mktemp("hangs") / "data", env=env) as served:
         yield served
+        served.cancel_all()
 
 
 def outcomes(job: dict[str, Any]) -> list[tuple[int, str]]:

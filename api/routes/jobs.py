@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import Row, select
+from sqlalchemy import Row
 from sqlalchemy.engine import Connection
-from sqlmodel import col
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from schedulearn.api.answers.event import EventPage
 from schedulearn.api.answers.job import (
-    UNSERVED,
     Batch,
     DeletedJob,
     EtaOut,
-    FailureOut,
-    GpuRef,
     JobDetail,
-    JobNow,
     JobOut,
     JobPage,
     TaskOut,
@@ -34,9 +28,9 @@ from schedulearn.api.answers.job import (
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.job_standing import standing_of
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
-from schedulearn.api.ports.idle import idle_ends_of
 from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
@@ -44,24 +38,17 @@ from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
-from schedulearn.scheduler.control.waiting_reasons import why_waiting
-from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import Instant
-from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError
-from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
-from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
-from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.accounting.usage import Service, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.job_list import FAILED, Sort, progress_of
-from schedulearn.scheduler.store.models import Gpu
+from schedulearn.scheduler.store.job_list import Sort
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -315,7 +302,7 @@ def _answer(cluster: Cluster, actor: Actor) -> service.Answer[Response]:
 def _detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDetail:
     """Raises NotFoundError."""
     job = repository.get_job(db, job_id)
-    [now] = _standing(cluster, db, [job])
+    [now] = standing_of(cluster, db, [job])
     [values] = values_of([job])
     return JobDetail.of(
         seen_by(actor, values), now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
@@ -326,75 +313,8 @@ def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor:
     """As `actor` may see them."""
     return [
         JobOut.of(seen_by(actor, values), now)
-        for values, now in zip(values_of(rows), _standing(cluster, db, rows), strict=True)
+        for values, now in zip(values_of(rows), standing_of(cluster, db, rows), strict=True)
     ]
-
-
-def _standing(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
-    now = time.time()
-    holders = [row.id for row in rows if row.status.holds_gpus]
-    failed = [row for row in rows if row.status in FAILED]
-    gpus: dict[str, list[GpuRef]] = {}
-    hosts: dict[str, list[str]] = {}
-    served: dict[str, Service] = {}
-    idle_ends: Mapping[str, float | None] = {}
-    index: dict[str, int] = {}
-    if holders or failed:
-        index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
-    if holders:
-        live = tasks_of(db, holders, live=True)
-        served = live_service(live, now)
-        for task in live:
-            gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
-            hosts.setdefault(task.job_id, []).append(task.host_id)
-        idle_ends = idle_ends_of(cluster, rows, live)
-    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
-    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
-    progress = progress_of(db, [row.id for row in rows])
-    waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
-    silent, hung = cluster.silence.silent, cluster.hangs.hung
-    for row in rows:
-        job_id: str = row.id
-        eta = etas.jobs.get(job_id)
-        yield JobNow(
-            gpus=gpus.get(job_id, ()),
-            hosts=hosts.get(job_id, ()),
-            waiting=why_resting(row, now) or why_waiting(waiting, job_id),
-            eta=EtaOut.of(eta, etas.until) if eta is not None else None,
-            served=served.get(job_id, UNSERVED),
-            silent=silent.get(job_id),
-            hang=hung.get(job_id),
-            progress=progress.get(job_id),
-            failure=failures.get(job_id),
-            idle_ends_at=idle_ends.get(job_id),
-        )
-
-
-def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
-    return [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
-
-
-def _failures(
-    logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int], hidden: Mapping[str, Sequence[bytes]]
-) -> dict[str, FailureOut]:
-    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first; `hidden`: what stands in no
-    log, by job."""
-    last: dict[str, list[Task]] = {}
-    for task in tasks:
-        others = last.setdefault(task.job_id, [])
-        if others and others[0].attempt != task.attempt:
-            others.clear()
-        others.append(task)
-    failures = {}
-    for job_id, attempt in last.items():
-        bad = [task for task in attempt if task.exit_code]
-        first = min(bad or attempt, key=lambda task: (task.finished_at or math.inf, task.rank))
-        failures[job_id] = FailureOut(
-            gpus=[gpu for task in attempt for gpu in _gpus_of(task, index)],
-            exit_code=first.exit_code,
-            line=last_error(hide(logs.tail(first.id, TAIL_BYTES), hidden.get(job_id, ()))),
-        )
-    return failures
 
 
 def task_sequence(cluster: Cluster, job_id: str) -> Callable[[str | None], str | None]:

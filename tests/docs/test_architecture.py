@@ -57,3 +57,11 @@ def test_no_folder_has_more_files_than_can_be_taken_in_at_a_glance() -> None:
     files = [f for f in tracked() if f.suffix == ".py" and f.name != "__init__.py" and f.parent.name != "versions"]
     counts = Counter(str(file.parent) for file in files)
     assert {folder: count for folder, count in counts.items() if count > 16} == {}
+
+
+def test_no_file_is_longer_than_can_be_read_in_one_go() -> None:
+    """400 lines, but for what is generated."""
+    generated = Path("ui/src/api/schema.d.ts")
+    written = [file for file in tracked() if file.suffix in {".py", ".ts", ".tsx", ".css", ".sh"} and file != generated]
+    lengths = {str(file): (ROOT / file).read_text().count("\n") for file in written}
+    assert {file: length for file, length in lengths.items() if length > 400} == {}

@@ -4,7 +4,7 @@ import type { JobsFilter } from "../jobs/filters";
 import { client, problemToError, unwrap } from "./client";
 import { keys } from "./keys";
 import { sharedById } from "./sharing";
-import type { Job, JobState, PolicyChoice } from "./types";
+import type { Job, JobState } from "./types";
 
 /** Why a job waits, and how busy a GPU is, change without an event: those are asked for again, and only those. */
 const UNANNOUNCED_MS = 5_000;
@@ -313,56 +313,6 @@ export const dataSetsQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export interface UsageChoice {
-  /** Epoch ms. */
-  since: number;
-  by: ("user" | "day" | "label")[];
-  /** Which label, where `by` names it. */
-  label: string;
-  /** Of a GPU-hour; null: as it is set where the service is started. */
-  price: number | null;
-}
-
-const usageParameters = ({ since, by, label, price }: UsageChoice) => ({
-  since: new Date(since).toISOString(),
-  by,
-  label: by.includes("label") ? label : undefined,
-  gpu_hour_price: price ?? undefined,
-});
-
-export function usageQuery(choice: UsageChoice) {
-  return queryOptions({
-    queryKey: [keys.usage, JSON.stringify(choice)],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/usage", { params: { query: usageParameters(choice) }, signal })),
-    placeholderData: (before) => before,
-  });
-}
-
-/** How much there was, and how much of it jobs held, since a time (epoch ms). */
-export function capacityQuery(since: number) {
-  return queryOptions({
-    queryKey: [keys.usage, "capacity", since],
-    queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/usage/capacity", {
-          params: { query: { since: new Date(since).toISOString() } },
-          signal,
-        }),
-      ),
-    placeholderData: (before) => before,
-  });
-}
-
-/** Where the rows of a choice are to be had as a file. */
-export function usageFile(choice: UsageChoice): string {
-  const query = new URLSearchParams({ format: "csv" });
-  for (const [name, value] of Object.entries(usageParameters(choice))) {
-    for (const each of [value].flat()) if (each !== undefined) query.append(name, String(each));
-  }
-  return `/api/v1/usage?${query}`;
-}
-
 export interface EventsFilter {
   text: string;
   /** Beginning of the kind; empty: all. */
@@ -397,54 +347,9 @@ export function eventsQuery({ text, kind, job, host }: EventsFilter) {
   });
 }
 
-export const policyHistoryQuery = queryOptions({
-  queryKey: [keys.policyHistory],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy/history", { signal })),
-});
-
-/** What all policies would make of the jobs that there are; it takes seconds, so it is asked for anew only by a button. */
-export function comparisonQuery(hours: number) {
-  return queryOptions({
-    queryKey: ["comparison", hours],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/policy/comparison", { params: { query: { hours } }, signal })),
-    staleTime: Number.POSITIVE_INFINITY,
-    placeholderData: (before) => before,
-    retry: false,
-  });
-}
-
-/** What a choice would change; asked for by a press of a button, and never shown when it is old. */
-export function previewQuery(choice: PolicyChoice, hours = 24) {
-  return queryOptions({
-    queryKey: ["preview", choice, hours],
-    queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/policy/preview", {
-          params: {
-            query: {
-              algorithm: choice.algorithm,
-              metric: choice.metric,
-              params: JSON.stringify(choice.params ?? {}),
-              hours,
-            },
-          },
-          signal,
-        }),
-      ),
-    gcTime: 0,
-    retry: false,
-  });
-}
-
 export const healthQuery = queryOptions({
   queryKey: ["health"],
   queryFn: ({ signal }) => unwrap(client.GET("/healthz", { signal })),
-});
-
-export const policyQuery = queryOptions({
-  queryKey: [keys.policy],
-  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/policy", { signal })),
 });
 
 function isQueued(job: Job): boolean {

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { policyHistoryQuery } from "../api/queries";
+import { policyHistoryQuery } from "../api/policyQueries";
 import type { Marker } from "./Chart";
 
 /** A line for each change of the policy, as every axis of time has them. */

@@ -3,7 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { expectJob } from "../api/commands";
-import { policyQuery, previewQuery } from "../api/queries";
+import { policyQuery, previewQuery } from "../api/policyQueries";
 import type { JobDetail } from "../api/types";
 import { plural } from "../format/number";
 import { specOf } from "../submit/values";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { policyQuery } from "../api/queries";
+import { policyQuery } from "../api/policyQueries";
 import type { Cluster, Host } from "../api/types";
 import { Figure, FigureList } from "../components/Figures";
 import { Ago } from "../format/Elapsed";

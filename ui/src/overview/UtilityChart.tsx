@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link } from "react-router";
-import { policyQuery, utilityQuery } from "../api/queries";
+import { policyQuery } from "../api/policyQueries";
+import { utilityQuery } from "../api/queries";
 import { Chart } from "../chart/Chart";
 import { columnsWithGaps } from "../chart/gaps";
 import { usePolicyMarkers } from "../chart/usePolicyMarkers";

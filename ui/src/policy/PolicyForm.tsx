@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError } from "../api/client";
 import { choosePolicy } from "../api/commands";
-import { policyQuery, previewQuery } from "../api/queries";
+import { policyQuery, previewQuery } from "../api/policyQueries";
 import type { Policy } from "../api/types";
 import { tellWithUndo } from "../components/tellWithUndo";
 import { Icon } from "../shell/Icon";

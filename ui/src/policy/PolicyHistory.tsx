@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { policyHistoryQuery } from "../api/queries";
+import { policyHistoryQuery } from "../api/policyQueries";
 import type { Policy, PolicyChoice } from "../api/types";
 import { When } from "../format/Elapsed";
 import { Icon } from "../shell/Icon";

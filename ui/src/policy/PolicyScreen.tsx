@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { policyQuery } from "../api/queries";
+import { policyQuery } from "../api/policyQueries";
 import { Ago } from "../format/Elapsed";
 import { ErrorNotice } from "../shell/ErrorNotice";
 import { Loaded } from "../shell/Loaded";

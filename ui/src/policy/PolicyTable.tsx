@@ -1,7 +1,7 @@
 import { Button, Radio, SegmentedControl, Table, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Fragment, type ReactNode, useState } from "react";
-import { comparisonQuery } from "../api/queries";
+import { comparisonQuery } from "../api/policyQueries";
 import type { ComparedPolicy, Policy } from "../api/types";
 import { amount, count } from "../format/number";
 import { duration, when } from "../format/time";

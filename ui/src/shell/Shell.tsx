@@ -2,7 +2,7 @@ import { ActionIcon, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, NavLink, useLocation } from "react-router";
-import { policyQuery } from "../api/queries";
+import { policyQuery } from "../api/policyQueries";
 import { LiveBadge } from "../live/LiveBadge";
 import { OutageBanner } from "../live/OutageBanner";
 import { useOutage } from "../live/useOutage";

@@ -2,8 +2,8 @@ import { Button, Group, NativeSelect, NumberInput, SegmentedControl, Text, TextI
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "react-router";
-import { capacityQuery, type UsageChoice, usageFile, usageQuery } from "../api/queries";
 import type { Capacity, Usage } from "../api/types";
+import { capacityQuery, type UsageChoice, usageFile, usageQuery } from "../api/usageQueries";
 import { Figure, FigureList } from "../components/Figures";
 import { amount, money } from "../format/number";
 import { useNow } from "../format/useNow";

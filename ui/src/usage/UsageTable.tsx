@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
-import type { UsageChoice } from "../api/queries";
 import type { Usage } from "../api/types";
+import type { UsageChoice } from "../api/usageQueries";
 import { DataTable } from "../components/DataTable";
 import { amount, count, money } from "../format/number";
 import { costOf } from "./bars";

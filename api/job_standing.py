@@ -1,0 +1,94 @@
+"""How jobs stand: what an answer says of a job beside its row."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.api.answers.job import UNSERVED, EtaOut, FailureOut, GpuRef, JobNow
+from schedulearn.api.ports.idle import idle_ends_of
+from schedulearn.api.state import Cluster
+from schedulearn.scheduler.control.waiting_reasons import why_waiting
+from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.outcomes.retries import why_resting
+from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
+from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
+from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.store.accounting.usage import Service, live_service
+from schedulearn.scheduler.store.cluster_state import tasks_of
+from schedulearn.scheduler.store.job_list import FAILED, progress_of
+from schedulearn.scheduler.store.models import Gpu
+
+
+def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> Iterator[JobNow]:
+    """One for each row, in their order."""
+    now = time.time()
+    holders = [row.id for row in rows if row.status.holds_gpus]
+    failed = [row for row in rows if row.status in FAILED]
+    gpus: dict[str, list[GpuRef]] = {}
+    hosts: dict[str, list[str]] = {}
+    served: dict[str, Service] = {}
+    idle_ends: Mapping[str, float | None] = {}
+    index: dict[str, int] = {}
+    if holders or failed:
+        index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
+    if holders:
+        live = tasks_of(db, holders, live=True)
+        served = live_service(live, now)
+        for task in live:
+            gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
+            hosts.setdefault(task.job_id, []).append(task.host_id)
+        idle_ends = idle_ends_of(cluster, rows, live)
+    hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
+    failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
+    progress = progress_of(db, [row.id for row in rows])
+    waiting, etas = cluster.loop.waiting, cluster.forecaster.etas
+    silent, hung = cluster.silence.silent, cluster.hangs.hung
+    for row in rows:
+        job_id: str = row.id
+        eta = etas.jobs.get(job_id)
+        yield JobNow(
+            gpus=gpus.get(job_id, ()),
+            hosts=hosts.get(job_id, ()),
+            waiting=why_resting(row, now) or why_waiting(waiting, job_id),
+            eta=EtaOut.of(eta, etas.until) if eta is not None else None,
+            served=served.get(job_id, UNSERVED),
+            silent=silent.get(job_id),
+            hang=hung.get(job_id),
+            progress=progress.get(job_id),
+            failure=failures.get(job_id),
+            idle_ends_at=idle_ends.get(job_id),
+        )
+
+
+def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:
+    return [GpuRef(uuid=uuid, host=task.host_id, index=index.get(uuid, -1)) for uuid in task.gpu_uuids]
+
+
+def _failures(
+    logs: LogStore, tasks: Sequence[Task], index: Mapping[str, int], hidden: Mapping[str, Sequence[bytes]]
+) -> dict[str, FailureOut]:
+    """job id -> how its last attempt failed. `tasks`: of the failed jobs, oldest first; `hidden`: what stands in no
+    log, by job."""
+    last: dict[str, list[Task]] = {}
+    for task in tasks:
+        others = last.setdefault(task.job_id, [])
+        if others and others[0].attempt != task.attempt:
+            others.clear()
+        others.append(task)
+    failures = {}
+    for job_id, attempt in last.items():
+        bad = [task for task in attempt if task.exit_code]
+        first = min(bad or attempt, key=lambda task: (task.finished_at or math.inf, task.rank))
+        failures[job_id] = FailureOut(
+            gpus=[gpu for task in attempt for gpu in _gpus_of(task, index)],
+            exit_code=first.exit_code,
+            line=last_error(hide(logs.tail(first.id, TAIL_BYTES), hidden.get(job_id, ()))),
+        )
+    return failures

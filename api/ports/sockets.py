@@ -14,6 +14,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from schedulearn.api.edge.sockets import until_one_ends
 from schedulearn.api.ports.headers import Origin, to_browser
 from schedulearn.api.ports.http import JobGone
 from schedulearn.api.ports.relay import JobStream
@@ -53,20 +54,9 @@ class SocketRelay:
                 await self._refused(answer, more)
                 return
             await self._send({"type": "websocket.accept", "subprotocol": self._job.subprotocol, "headers": cookies})
-            await self._relay()
+            await until_one_ends(self._to_browser(), self._to_job(), self._watch())
         except OSError:
             pass  # the browser has gone, as the server says it
-
-    async def _relay(self) -> None:
-        tasks = [asyncio.create_task(each) for each in (self._to_browser(), self._to_job(), self._watch())]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _shake_hands(self, headers: list[tuple[bytes, bytes]], origin: Origin) -> Response:
         """The job's answer to the handshake."""

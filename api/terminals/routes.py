@@ -15,6 +15,7 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.process import ProcessesOut
+from schedulearn.api.edge.sockets import until_one_ends
 from schedulearn.api.state import cluster_of
 from schedulearn.api.terminals.messages import LONGEST, control_in, exit_out, open_in, opened_out, problem_out
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
@@ -127,15 +128,7 @@ class _Session:
         self._active = time.monotonic()
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(each) for each in (self._put_out(), self._take_in(), self._watch())]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_one_ends(self._put_out(), self._take_in(), self._watch())
 
     async def _put_out(self) -> None:
         loop = asyncio.get_running_loop()

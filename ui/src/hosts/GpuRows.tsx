@@ -28,10 +28,7 @@ interface Props {
 export function GpuRows({ host, names, dark, seen }: Props) {
   const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
   const until = Date.now() / 1000;
-  const most = Math.max(
-    1,
-    ...host.gpus.map((gpu) => gpu.reading?.power_limit_w ?? gpu.reading?.power_w ?? 0),
-  );
+  const most = Math.max(1, ...host.gpus.map((gpu) => gpu.reading?.power_w ?? 0));
   const values = (gpu: Gpu, metric: Metric) =>
     data ? binned(data, gpu.index, metric, until, SECONDS, BINS) : [];
   const fault = host.gpus.some((gpu) => gpu.fault);

@@ -250,6 +250,6 @@ class Checkpoints:
         # With hundreds of jobs a look takes long: it must not keep engines busy all the time.
         rest_s = max(self._every_s, _REST * (time.monotonic() - began))
         if time.monotonic() - self._swept_at > _SWEEP_S:
+            self._swept_at = time.monotonic()  # before: a `sweep_soon` during the sweep must bring another
             self.sweep()
-            self._swept_at = time.monotonic()
         return rest_s

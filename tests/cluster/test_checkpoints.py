@@ -10,7 +10,7 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.errors import RuntimeFault
-from schedulearn.scheduler.hosts.checkpoints import Copies
+from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import repository
@@ -54,6 +54,28 @@ def test_they_are_brought_to_the_new_host_before_the_job_starts_there(tmp_path: 
         c.cluster.checkpoints.sweep()
         assert c.runtimes["a"].read_checkpoint(job) is None, "what a job leaves behind is removed"
         assert c.runtimes["b"].read_checkpoint(job) == b"step 7"
+
+
+class DeletedMeanwhile(Checkpoints):
+    """Another job is deleted while its first sweep runs."""
+
+    sweeps = 0
+
+    def sweep(self) -> None:
+        self.sweeps += 1
+        if self.sweeps == 1:
+            self.sweep_soon()
+
+
+def test_what_is_deleted_while_a_sweep_runs_is_swept_right_after_it(tmp_path: Path) -> None:
+    with Lab(tmp_path) as c:
+        checkpoints = DeletedMeanwhile(c.cluster.db, dict, Copies(tmp_path / "copies", 0), keep_s=0.0, every_s=0.01)
+        checkpoints.start()
+        checkpoints.sweep_soon()
+        try:
+            wait_for(lambda: checkpoints.sweeps == 2, what="the second sweep", seconds=10)
+        finally:
+            checkpoints.close()
 
 
 def test_a_transfer_that_breaks_is_tried_again_and_the_source_stays(tmp_path: Path) -> None:

@@ -51,4 +51,13 @@ step "known weaknesses of what the lock files name"
 step tests
 # Two workers: most tests wait more than they compute. tests/conftest.py says which must not run beside each other.
 # Later arguments win: `make test ARGS="-n 0 --pdb"` is one process.
-"$bin/pytest" -n 2 --dist loadscope --no-loadscope-reorder "$@"
+failed=.pytest_cache/v/cache/lastfailed
+rm -f "$failed"
+status=0
+"$bin/pytest" -n 2 --dist loadscope --no-loadscope-reorder "$@" || status=$?
+# 1: tests failed. Anything else (no test was found, an internal error, Ctrl-C) has nothing to run again.
+if [ "$status" = 1 ]; then
+  status=0
+  "$bin/python" scripts/again.py "$failed" || status=$?
+fi
+exit "$status"

@@ -12,11 +12,11 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.api.answers.job import UNSERVED, EtaOut, FailureOut, GpuRef, JobNow
-from schedulearn.api.ports.idle import idle_ends_of
 from schedulearn.api.state import Cluster
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.outcomes.retries import why_resting
+from schedulearn.scheduler.core.outcomes.unused import idle_ends
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
 from schedulearn.scheduler.runtimes.log_store import LogStore
@@ -34,7 +34,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
     gpus: dict[str, list[GpuRef]] = {}
     hosts: dict[str, list[str]] = {}
     served: dict[str, Service] = {}
-    idle_ends: Mapping[str, float | None] = {}
+    ends: Mapping[str, float | None] = {}
     index: dict[str, int] = {}
     if holders or failed:
         index = {gpu.uuid: gpu.ordinal for gpu in db.execute(select(Gpu).order_by(col(Gpu.ordinal)))}
@@ -44,7 +44,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
         for task in live:
             gpus.setdefault(task.job_id, []).extend(_gpus_of(task, index))
             hosts.setdefault(task.job_id, []).append(task.host_id)
-        idle_ends = idle_ends_of(cluster, rows, live)
+        ends = idle_ends(rows, live, cluster.terminals.unused_since)
     hidden = {row.id: parts_of(cluster.secrets.env_of(row.id).values()) for row in failed if row.secrets}
     failures = _failures(cluster.logs, tasks_of(db, [row.id for row in failed]), index, hidden) if failed else {}
     progress = progress_of(db, [row.id for row in rows])
@@ -63,7 +63,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
             hang=hung.get(job_id),
             progress=progress.get(job_id),
             failure=failures.get(job_id),
-            idle_ends_at=idle_ends.get(job_id),
+            idle_ends_at=ends.get(job_id),
         )
 
 

@@ -369,7 +369,11 @@ class SchedulerLoop:
     ) -> float:
         """Seconds until the next turn, unless it is woken before."""
         due = [self.interval_s, *_time_left(state, now), *next_deadlines(state, now)]
-        due += [max(0.05, end - now) for end in idle_ends(state, self._unused_since)]
+        due += [
+            max(0.05, end - now)
+            for end in idle_ends(state.jobs.values(), state.tasks, self._unused_since).values()
+            if end is not None
+        ]
         due += [max(0.05, at - self.clock()) for at in resting.values()]
         if plan is not None and plan.review_at is not None:
             due.append(max(0.05, plan.review_at - self.clock()))

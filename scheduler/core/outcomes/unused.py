@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Task
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.states import JobStatus
 
 UnusedSince = Callable[[str], float | None]
 """Job -> since when nobody has been connected to it; None: somebody is."""
+
+
+class HasIdleTimeout(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def idle_timeout(self) -> float | None: ...
 
 
 def always_used(job_id: str) -> float | None:
@@ -24,15 +34,15 @@ def idle_end(idle_timeout: float, live: Sequence[Task], unused_since: float | No
     return max([unused_since, *starts]) + idle_timeout if starts else None
 
 
-def idle_ends(state: ClusterState, unused_since: UnusedSince) -> list[float]:
-    """When jobs that nobody is connected to end by that."""
-    running = (job for job in state.jobs.values() if job.status == JobStatus.RUNNING)
-    bounded = {job.id: job.idle_timeout for job in running if job.idle_timeout is not None}
-    if not bounded:
-        return []
-    live: dict[str, list[Task]] = {}
-    for task in state.tasks:
-        if task.job_id in bounded:
-            live.setdefault(task.job_id, []).append(task)
-    found = [idle_end(bounded[job], tasks, unused_since(job)) for job, tasks in live.items()]
-    return [end for end in found if end is not None]
+def idle_ends(
+    jobs: Iterable[HasIdleTimeout], tasks: Iterable[Task], unused_since: UnusedSince
+) -> dict[str, float | None]:
+    """By job, of those that run and have a bound: when it ends by that; None: somebody is connected. `tasks`: all
+    live ones of these jobs, others are left out."""
+    running = (job for job in jobs if job.status == JobStatus.RUNNING)
+    bounds = {job.id: job.idle_timeout for job in running if job.idle_timeout is not None}
+    live: dict[str, list[Task]] = {job: [] for job in bounds}
+    for task in tasks if live else ():
+        if task.job_id in live:
+            live[task.job_id].append(task)
+    return {job: idle_end(bounds[job], mine, unused_since(job)) for job, mine in live.items()}

@@ -1,20 +1,23 @@
-"""The same as `Client`, for programs that await: everything about jobs, logs and events."""
+"""The same as `Client`, for programs that await."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import httpx
 
 from schedulearn.api.client import calls
+from schedulearn.api.client.asked.base import Steps
+from schedulearn.api.client.asked.every import EveryCall
 from schedulearn.api.client.client import PAGE, Client
 from schedulearn.api.client.data.folder import PushProgress
+from schedulearn.api.client.files import Progress
 from schedulearn.api.client.job import Job, LogPiece, resubmission
 from schedulearn.api.client.progress import Looks, ProgressLine, PurgeTries
 from schedulearn.api.client.transport import (
@@ -23,18 +26,26 @@ from schedulearn.api.client.transport import (
     Json,
     ResumedStream,
     UnreachableError,
+    as_list,
+    as_object,
+    as_text,
+    below_api,
     check,
-    checked_json,
     connection,
     limits,
-    not_ours,
+    part,
     unreachable,
 )
 
 
-class AsyncClient:
+class AsyncClient(
+    EveryCall[
+        Coroutine[Any, Any, Json], Coroutine[Any, Any, list[Json]], Coroutine[Any, Any, None], Coroutine[Any, Any, str]
+    ]
+):
     """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Tasks of one event loop may
-    share it; what a method does, `Client` tells of the one with the same name.
+    share it; what a method does, `Client` tells of the one with the same name. What reads or writes files here does so
+    in threads, which also call `on_progress`.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """
@@ -109,6 +120,8 @@ class AsyncClient:
     async def show(self, job: str | Job) -> Job:
         """The job as it stands now, with its attempts."""
         return Job(await self._call(calls.job(job)))
+
+    job = show
 
     async def wait(
         self,
@@ -213,7 +226,7 @@ class AsyncClient:
         on_progress: PushProgress = lambda what, done, total: None,
         on_left_out: Callable[[str], None] = lambda name: None,
     ) -> Json:
-        """Makes a folder the newest version of a data set. It reads and sends in threads, which call `on_progress`."""
+        """Makes a folder the newest version of a data set."""
 
         def push() -> Json:
             with self._in_threads() as client:
@@ -237,6 +250,42 @@ class AsyncClient:
 
         return await asyncio.to_thread(get)
 
+    async def has_code(self, digest: str) -> bool:
+        try:
+            await self._object("GET", f"code/{part(digest)}")
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def send_code(self, archive: IO[bytes], digest: str | None = None) -> Json:
+        """Stores a tar file: `{"digest", "bytes"}`. `digest`: that it has as the service packs it, if that is known."""
+
+        def send() -> Json:
+            with self._in_threads() as client:
+                return client.send_code(archive, digest)
+
+        return await asyncio.to_thread(send)
+
+    async def download(
+        self,
+        job_id: str,
+        path: str,
+        to: str | os.PathLike[str] = ".",
+        *,
+        host: str | None = None,
+        on_progress: Progress = lambda done, total: None,
+        on_left_out: Callable[[str], None] = lambda name: None,
+    ) -> Path:
+        """Brings a file or a folder of a job here, into the folder `to` or under that name; returns where it is."""
+
+        def get() -> Path:
+            with self._in_threads() as client:
+                return client.download(job_id, path, to, host=host, on_progress=on_progress, on_left_out=on_left_out)
+
+        return await asyncio.to_thread(get)
+
     async def _has_ended(self, job: str | Job) -> bool:
         try:
             return (await self.show(job)).ended
@@ -244,21 +293,38 @@ class AsyncClient:
             return False
 
     async def _call(self, call: calls.Call) -> Json:
-        answer = checked_json(await self._request(call), self.url)
-        if not isinstance(answer, dict):
-            raise not_ours(self.url)
-        return answer
+        return await self._object(call.method, call.path, params=call.params, json=call.json, key=call.key)
 
-    async def _request(self, call: calls.Call) -> httpx.Response:
-        headers = {"idempotency-key": call.key} if call.key else {}
-        made = {"params": call.params, "json": call.json, "headers": headers}
+    async def _steps(self, steps: Steps) -> Json:
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(await self._call(call))
+        except StopIteration as end:
+            result: Json = end.value
+            return result
+
+    async def _object(self, method: str, path: str, **options: Any) -> Json:
+        return as_object(await self._request(method, below_api(path), **options), self.url)
+
+    async def _list(self, method: str, path: str, **options: Any) -> list[Json]:
+        return as_list(await self._request(method, below_api(path), **options), self.url)
+
+    async def _nothing(self, method: str, path: str, **options: Any) -> None:
+        check(await self._request(method, below_api(path), **options), self.url)
+
+    async def _text(self, path: str, **options: Any) -> str:
+        return as_text(await self._request("GET", below_api(path), **options), self.url)
+
+    async def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+        headers = {"idempotency-key": key} if key else {}
         try:
             try:
-                return await self._http.request(call.method, f"/api/v1/{call.path}", **made)
+                return await self._http.request(method, path, headers=headers, **options)
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                if call.method != "GET" and not call.key:
+                if method != "GET" and not key:
                     raise
-                return await self._http.request(call.method, f"/api/v1/{call.path}", **made)
+                return await self._http.request(method, path, headers=headers, **options)
         except httpx.TransportError as error:
             raise unreachable(self.url, error) from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
-from schedulearn.api.client.transport import ClientError, Json, Transport, UnreachableError, check, part
+from schedulearn.api.client.transport import ClientError, Transport, UnreachableError, check, part
 from schedulearn.scheduler.runtimes.archives import extract
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that have come, and how many there will be (None: nobody knows)."""
 
-_PAGE = 1000
 _TRIES = 4  # without a byte in between
 _REST_S = 0.5  # longer with each try
 _READ_S = 120.0  # of silence: an engine takes its time to find the beginning of a part
@@ -31,16 +30,6 @@ _READ_S = 120.0  # of silence: an engine takes its time to find the beginning of
 
 class FilesClient(Transport):
     """What a client can do with the files of jobs. A path begins with `outputs` or `checkpoints`."""
-
-    def files(self, job_id: str, path: str = "", *, host: str | None = None) -> Json:
-        """`{"path", "items", "hosts", "away"}`: all that is directly in a folder. Without a path: the job's folders."""
-        given = {"path": path.strip("/"), "limit": _PAGE, **_only(host)}
-        page = self._object("GET", f"jobs/{part(job_id)}/files", params=given)
-        items = page["items"]
-        while page["next"]:
-            page = self._object("GET", f"jobs/{part(job_id)}/files", params={**given, "after": page["next"]})
-            items += page["items"]
-        return {"path": page["path"], "items": items, "hosts": page["hosts"], "away": page["away"]}
 
     def download(
         self,

@@ -74,24 +74,16 @@ class Transport:
         self._http.close()
 
     def _object(self, method: str, path: str, **options: Any) -> Json:
-        answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
-        if not isinstance(answer, dict):
-            raise not_ours(self.url)
-        return answer
-
-    def _delete(self, path: str, **options: Any) -> None:
-        check(self._request("DELETE", f"/api/v1/{path}", **options), self.url)
-
-    def _text(self, path: str, **options: Any) -> str:
-        response = self._request("GET", path, **options)
-        check(response, self.url)
-        return response.text
+        return as_object(self._request(method, below_api(path), **options), self.url)
 
     def _list(self, method: str, path: str, **options: Any) -> list[Json]:
-        answer = checked_json(self._request(method, f"/api/v1/{path}", **options), self.url)
-        if not isinstance(answer, list):
-            raise not_ours(self.url)
-        return answer
+        return as_list(self._request(method, below_api(path), **options), self.url)
+
+    def _nothing(self, method: str, path: str, **options: Any) -> None:
+        check(self._request(method, below_api(path), **options), self.url)
+
+    def _text(self, path: str, **options: Any) -> str:
+        return as_text(self._request("GET", below_api(path), **options), self.url)
 
     def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
         import httpx
@@ -254,6 +246,30 @@ def checked_json(response: httpx.Response, url: str) -> Any:
         return response.json()
     except ValueError:
         raise not_ours(url) from None
+
+
+def below_api(path: str) -> str:
+    """A path of the API, unless it begins with "/"."""
+    return path if path.startswith("/") else f"/api/v1/{path}"
+
+
+def as_object(response: httpx.Response, url: str) -> Json:
+    answer = checked_json(response, url)
+    if not isinstance(answer, dict):
+        raise not_ours(url)
+    return answer
+
+
+def as_list(response: httpx.Response, url: str) -> list[Json]:
+    answer = checked_json(response, url)
+    if not isinstance(answer, list):
+        raise not_ours(url)
+    return answer
+
+
+def as_text(response: httpx.Response, url: str) -> str:
+    check(response, url)
+    return response.text
 
 
 def not_ours(url: str) -> ClientError:

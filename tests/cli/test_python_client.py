@@ -46,12 +46,40 @@ def test_every_example_of_the_page_runs_as_printed(
     assert "no Schedulearn answers at http://127.0.0.1:9" in out.getvalue()
 
 
-def test_both_clients_have_the_same_methods_about_jobs_with_the_same_parameters() -> None:
-    shared = [name for name in vars(AsyncClient) if not name.startswith("_")]
-    assert {"submit", "wait", "logs", "cancel", "jobs", "show", "events", "resubmit", "purge"} <= set(shared)
-    for name in shared:
-        ours, theirs = (inspect.signature(getattr(each, name)).parameters.values() for each in (AsyncClient, Client))
-        assert [(p.name, p.kind, bool(p.default)) for p in ours] == [(p.name, p.kind, bool(p.default)) for p in theirs]
+def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
+    ours, theirs = ({name: of for name, of in inspect.getmembers(each, inspect.isfunction) if name[0] != "_"}
+                    for each in (AsyncClient, Client))  # fmt: skip
+    assert ours.keys() == theirs.keys()
+    assert {"submit", "advise", "experiment", "sweep", "download", "files", "hosts", "set_quota"} <= ours.keys()
+    for name in ours:
+        mine, other = (inspect.signature(each[name]).parameters.values() for each in (ours, theirs))
+        assert [(p.name, p.kind, bool(p.default)) for p in mine] == [(p.name, p.kind, bool(p.default)) for p in other]
+
+
+def test_the_async_client_asks_for_all_that_the_other_does(service: Service, tmp_path: Path) -> None:
+    """One call of each kind of answer: an object, a list, text, nothing, pages, files."""
+    job = {key: value for key, value in SPEC.items() if key != "name"}
+    sweep = {"name": "s", "job": {**job, "command": "echo {n}"}, "grid": {"n": [1, 2]}}
+
+    async def main() -> None:
+        async with AsyncClient(service.url) as api:
+            assert (await api.health())["status"] == "ok"
+            assert [host["id"] for host in await api.hosts()] == ["local"]
+            assert "schedulearn_jobs" in await api.metrics()
+            spec = {**SPEC, "command": "sh -c 'echo 1 > $SCHEDULEARN_OUTPUT_DIR/one'"}
+            made, started = await asyncio.gather(api.submit(spec), api.start_sweep(sweep))
+            assert (await api.wait(made)).succeeded
+            assert [item["name"] for item in (await api.files(made.id, "outputs"))["items"]] == ["one"]
+            assert (await api.download(made.id, "outputs/one", tmp_path)).read_text() == "1\n"
+            assert len((await api.sweep(started["id"]))["table"]) == 2
+            hook = await api.add_webhook({"url": "http://127.0.0.1:9/", "events": ["job.ended"]})
+            await api.remove_webhook(hook["id"])
+            assert (await api.webhooks())["items"] == []
+            assert not await api.has_code("sha256:" + "0" * 64)
+            with pytest.raises(ApiError, match="objectiv: there is no such key"):
+                await api.advise({"objectiv": "time"})
+
+    asyncio.run(main())
 
 
 def test_wait_raises_after_its_timeout_and_tells_of_each_look(service: Service) -> None:

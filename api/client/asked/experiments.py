@@ -6,39 +6,41 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schedulearn.api.client.transport import Json, Transport, part
+from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page
+from schedulearn.api.client.transport import part
 
 _ADVICE_S = 150.0
 
 
-class ExperimentCalls(Transport):
-    """Part of `Client`. An experiment is a sweep: `cancel_sweep` and `retry_sweep` take its id."""
+class ExperimentCalls(Asked[J, L, N, T]):
+    """Part of both clients. An experiment is a sweep: `cancel_sweep` and `retry_sweep` take its id."""
 
-    def start_experiment(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> Json:
+    def start_experiment(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
         """The experiment as stored. A lost answer is asked for again; the key keeps that from making a second one."""
         return self._object("POST", "experiments", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
 
     def experiments(
         self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
-    ) -> Json:
+    ) -> J:
         """One page, newest first: `{"items", "next"}`."""
         given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
         return self._object("GET", "experiments", params={key: value for key, value in given.items() if value})
 
-    def experiment(self, sweep_id: str) -> Json:
+    def experiment(self, sweep_id: str) -> J:
         """An experiment, or any sweep, with its whole `table`: the results of each run."""
-        path = f"experiments/{part(sweep_id)}"
-        pages = [self._object("GET", path)]
-        while (after := pages[-1]["next"]) is not None:
-            pages.append(self._object("GET", path, params={"after": after}))
-        responses = sorted({name for page in pages for name in page["responses"]})
-        return {**pages[-1], "table": [run for page in pages for run in page["table"]], "responses": responses}
+        return self._steps(_whole_experiment(sweep_id))
 
-    def analysis(self, sweep_id: str, response: str = "run_time", confidence: float = 0.95) -> Json:
+    def analysis(self, sweep_id: str, response: str = "run_time", confidence: float = 0.95) -> J:
         """Which factors change a response, and by how much."""
         given = {"response": response, "confidence": confidence}
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
 
-    def advise(self, spec: Mapping[str, Any]) -> Json:
+    def advise(self, spec: Mapping[str, Any]) -> J:
         """With which batch size and how many GPUs a job meets its objective; stores nothing. Takes seconds."""
         return self._object("POST", "advise", json=dict(spec), timeout=_ADVICE_S)
+
+
+def _whole_experiment(sweep_id: str) -> Steps:
+    pages = yield from every_page(f"experiments/{part(sweep_id)}", {})
+    responses = sorted({name for page in pages for name in page["responses"]})
+    return {**pages[-1], "table": [run for page in pages for run in page["table"]], "responses": responses}

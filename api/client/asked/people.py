@@ -4,63 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedulearn.api.client.transport import Json, Transport, part
+from schedulearn.api.client.asked.base import Asked, J, L, N, T
+from schedulearn.api.client.transport import part
 
 
-class PeopleCalls(Transport):
-    """Part of `Client`."""
+class PeopleCalls(Asked[J, L, N, T]):
+    """Part of both clients."""
 
-    def whoami(self) -> Json:
+    def whoami(self) -> J:
         """Who the service takes you for: `{"name", "role", ...}`."""
         return self._object("GET", "whoami")
 
-    def users(self) -> Json:
+    def users(self) -> J:
         """`{"items": [...]}`, without the account that runs the service."""
         return self._object("GET", "users")
 
-    def add_user(self, name: str, role: str = "user") -> Json:
+    def add_user(self, name: str, role: str = "user") -> J:
         return self._object("POST", "users", json={"name": name, "role": role})
 
-    def set_role(self, name: str, role: str) -> Json:
+    def set_role(self, name: str, role: str) -> J:
         return self._object("PATCH", f"users/{part(name)}", json={"role": role})
 
-    def remove_user(self, name: str) -> None:
+    def remove_user(self, name: str) -> N:
         """Revokes their tokens; their jobs go on."""
-        self._delete(f"users/{part(name)}")
+        return self._nothing("DELETE", f"users/{part(name)}")
 
-    def quotas(self) -> Json:
+    def quotas(self) -> J:
         """`{"items": [...]}`, with what each user has of it; the user `*` is everybody else."""
         return self._object("GET", "quotas")
 
-    def set_quota(self, user: str, bounds: Mapping[str, float]) -> Json:
+    def set_quota(self, user: str, bounds: Mapping[str, float]) -> J:
         """`bounds`: gpus, gpu_hours, waiting, submissions, weight; one that is left out is none."""
         return self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
 
-    def remove_quota(self, user: str) -> None:
-        self._delete(f"quotas/{part(user)}")
+    def remove_quota(self, user: str) -> N:
+        return self._nothing("DELETE", f"quotas/{part(user)}")
 
-    def secrets(self) -> Json:
+    def secrets(self) -> J:
         """`{"items": [...]}`, without their values."""
         return self._object("GET", "secrets")
 
-    def set_secret(self, name: str, value: str, *, shared: bool = False) -> Json:
+    def set_secret(self, name: str, value: str, *, shared: bool = False) -> J:
         return self._object("PUT", f"secrets/{part(name)}", json={"value": value}, params={"shared": shared})
 
-    def remove_secret(self, name: str, *, shared: bool = False) -> None:
-        self._delete(f"secrets/{part(name)}", params={"shared": shared})
+    def remove_secret(self, name: str, *, shared: bool = False) -> N:
+        return self._nothing("DELETE", f"secrets/{part(name)}", params={"shared": shared})
 
-    def tokens(self) -> Json:
+    def tokens(self) -> J:
         """`{"required", "items": [...]}`, without the tokens themselves."""
         return self._object("GET", "tokens")
 
     def add_token(
         self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = None
-    ) -> Json:
+    ) -> J:
         """With `token`, which is shown this once."""
         given = {"user": user, "role": role, "expires_in_days": expires_in_days}
         known = {key: value for key, value in given.items() if value is not None}
         return self._object("POST", "tokens", json={"name": name, **known})
 
-    def revoke_token(self, token_id: int) -> None:
+    def revoke_token(self, token_id: int) -> N:
         """With all that were made with it."""
-        self._delete(f"tokens/{token_id}")
+        return self._nothing("DELETE", f"tokens/{token_id}")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedulearn.api.client.transport import Json, Transport
+from schedulearn.api.client.asked.base import Asked, J, L, N, T
 
 
-class WebhookCalls(Transport):
-    """Part of `Client`."""
+class WebhookCalls(Asked[J, L, N, T]):
+    """Part of both clients."""
 
-    def webhooks(self) -> Json:
+    def webhooks(self) -> J:
         """`{"events": {name: meaning}, "items": [...]}`."""
         return self._object("GET", "webhooks")
 
-    def add_webhook(self, spec: Mapping[str, Any]) -> Json:
+    def add_webhook(self, spec: Mapping[str, Any]) -> J:
         return self._object("POST", "webhooks", json=dict(spec))
 
-    def set_webhook(self, webhook_id: int, *, active: bool) -> Json:
+    def set_webhook(self, webhook_id: int, *, active: bool) -> J:
         return self._object("PATCH", f"webhooks/{webhook_id}", json={"active": active})
 
-    def remove_webhook(self, webhook_id: int) -> None:
-        self._delete(f"webhooks/{webhook_id}")
+    def remove_webhook(self, webhook_id: int) -> N:
+        return self._nothing("DELETE", f"webhooks/{webhook_id}")
 
-    def test_webhook(self, webhook_id: int) -> Json:
+    def test_webhook(self, webhook_id: int) -> J:
         """`{"ok", "status", "error", "seconds"}` of a made-up event that is sent at once."""
         return self._object("POST", f"webhooks/{webhook_id}/test")

@@ -1,0 +1,48 @@
+"""The seam between what is asked and how it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+from schedulearn.api.client.calls import Call
+from schedulearn.api.client.transport import Json
+
+J = TypeVar("J")
+"""An object of JSON: of `AsyncClient` one that is awaited, as are the others."""
+L = TypeVar("L")
+"""A list of such objects."""
+N = TypeVar("N")
+"""Nothing: the call is done."""
+T = TypeVar("T")
+"""Text."""
+
+Steps = Generator[Call, Json, Json]
+"""Requests of which each may depend on the answer to the one before, and what they come to."""
+
+
+class Asked(Generic[J, L, N, T]):
+    """What a client has for the calls. A path is below /api/v1, unless it begins with "/"."""
+
+    def _object(self, method: str, path: str, **options: Any) -> J:
+        raise NotImplementedError
+
+    def _list(self, method: str, path: str, **options: Any) -> L:
+        raise NotImplementedError
+
+    def _nothing(self, method: str, path: str, **options: Any) -> N:
+        raise NotImplementedError
+
+    def _text(self, path: str, **options: Any) -> T:
+        raise NotImplementedError
+
+    def _steps(self, steps: Steps) -> J:
+        raise NotImplementedError
+
+
+def every_page(path: str, asked: Json) -> Generator[Call, Json, list[Json]]:
+    """The answers of a list that comes in pages."""
+    pages = [(yield Call("GET", path, asked))]
+    while after := pages[-1]["next"]:
+        pages.append((yield Call("GET", path, {**asked, "after": after})))
+    return pages

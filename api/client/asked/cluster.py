@@ -1,0 +1,87 @@
+"""The calls for hosts, GPUs, policies, and the service itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from schedulearn.api.client.asked.base import Asked, J, L, N, T
+from schedulearn.api.client.transport import part
+
+
+class ClusterCalls(Asked[J, L, N, T]):
+    """Part of both clients."""
+
+    def health(self) -> J:
+        return self._object("GET", "/healthz")
+
+    def hosts(self) -> L:
+        return self._list("GET", "hosts")
+
+    def host(self, host_id: str) -> J:
+        return self._object("GET", f"hosts/{part(host_id)}")
+
+    def cordon(self, host_id: str) -> J:
+        return self._object("POST", f"hosts/{part(host_id)}/cordon")
+
+    def uncordon(self, host_id: str) -> J:
+        return self._object("POST", f"hosts/{part(host_id)}/uncordon")
+
+    def return_gpu(self, host_id: str, gpu: str) -> J:
+        """Gives an unhealthy GPU, by index or UUID, back to service."""
+        return self._object("POST", f"hosts/{part(host_id)}/gpus/{part(gpu)}/return")
+
+    def data_sets(self) -> L:
+        """What jobs may name in `mounts`."""
+        return self._list("GET", "data-sets")
+
+    def disk(self, host_id: str) -> J:
+        """What takes room on a host."""
+        return self._object("GET", f"hosts/{part(host_id)}/disk")
+
+    def fetch_image(self, host_id: str, image: str) -> N:
+        """Begins to fetch an image there."""
+        return self._nothing("POST", f"hosts/{part(host_id)}/images", json={"image": image})
+
+    def add_host(self, spec: Mapping[str, Any]) -> J:
+        return self._object("POST", "hosts", json=dict(spec))
+
+    def remove_host(self, host_id: str, *, force: bool = False) -> N:
+        return self._nothing("DELETE", f"hosts/{part(host_id)}", params={"force": force})
+
+    def drain(self, host_id: str, deadline_s: float) -> J:
+        return self._object("POST", f"hosts/{part(host_id)}/drain", json={"deadline_s": deadline_s})
+
+    def gpus(self) -> L:
+        return self._list("GET", "gpus")
+
+    def cluster(self) -> J:
+        """Totals, and the cluster's utility."""
+        return self._object("GET", "cluster")
+
+    def policy(self) -> J:
+        return self._object("GET", "policy")
+
+    def set_policy(self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None) -> J:
+        body = {"algorithm": algorithm, "metric": metric, "params": dict(params or {})}
+        return self._object("PUT", "policy", json=body)
+
+    def expect(self, spec: Mapping[str, Any]) -> J:
+        """When such a job would start and end if it were submitted now; stores nothing."""
+        return self._object("POST", "jobs:preview", json=dict(spec))
+
+    def preview(
+        self, algorithm: str, metric: str = "default", params: Mapping[str, Any] | None = None, hours: int = 24
+    ) -> J:
+        """What another policy would do at once and within the next `hours`; changes nothing."""
+        query = {"algorithm": algorithm, "metric": metric, "params": json.dumps(dict(params or {})), "hours": hours}
+        return self._object("GET", "policy/preview", params=query)
+
+    def compare_policies(self, hours: int = 24) -> J:
+        """What every policy would make of the jobs that there are within the next `hours`; changes nothing."""
+        return self._object("GET", "policy/comparison", params={"hours": hours})
+
+    def metrics(self) -> T:
+        """In Prometheus' format."""
+        return self._text("/metrics")

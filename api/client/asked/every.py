@@ -1,0 +1,24 @@
+"""All calls that both clients have in common."""
+
+from __future__ import annotations
+
+from schedulearn.api.client.asked.base import J, L, N, T
+from schedulearn.api.client.asked.cluster import ClusterCalls
+from schedulearn.api.client.asked.experiments import ExperimentCalls
+from schedulearn.api.client.asked.history import HistoryCalls
+from schedulearn.api.client.asked.jobs import JobCalls
+from schedulearn.api.client.asked.people import PeopleCalls
+from schedulearn.api.client.asked.sweeps import SweepCalls
+from schedulearn.api.client.asked.webhooks import WebhookCalls
+
+
+class EveryCall(
+    JobCalls[J, L, N, T],
+    SweepCalls[J, L, N, T],
+    ExperimentCalls[J, L, N, T],
+    ClusterCalls[J, L, N, T],
+    HistoryCalls[J, L, N, T],
+    PeopleCalls[J, L, N, T],
+    WebhookCalls[J, L, N, T],
+):
+    """Part of both clients."""

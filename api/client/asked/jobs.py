@@ -1,0 +1,43 @@
+"""The calls for single jobs and what they bring along."""
+
+from __future__ import annotations
+
+from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page
+from schedulearn.api.client.transport import Json, part
+
+_PAGE = 1000
+
+
+class JobCalls(Asked[J, L, N, T]):
+    """Part of both clients."""
+
+    def set_priority(self, job_id: str, priority: int) -> J:
+        return self._object("PATCH", f"jobs/{part(job_id)}", json={"priority": priority})
+
+    def profile(self, job_id: str) -> J:
+        """What was measured of a job, and what follows from it."""
+        return self._object("GET", f"jobs/{part(job_id)}/profile")
+
+    def processes(self, job_id: str, rank: int | None = None) -> J:
+        """What runs in a container of a job, the first one if no rank is given."""
+        return self._object("GET", f"jobs/{part(job_id)}/processes", params={} if rank is None else {"rank": rank})
+
+    def port_link(self, job_id: str, name: str) -> J:
+        """A link that opens a port of a job in a browser, once."""
+        return self._object("POST", f"jobs/{part(job_id)}/ports/{part(name)}")
+
+    def code_limits(self) -> J:
+        """What may be sent, and the image for those who name none."""
+        return self._object("GET", "code")
+
+    def files(self, job_id: str, path: str = "", *, host: str | None = None) -> J:
+        """`{"path", "items", "hosts", "away"}`: all that is directly in a folder. Without a path: the job's folders."""
+        only = {"host": host} if host else {}
+        return self._steps(_whole_folder(job_id, {"path": path.strip("/"), "limit": _PAGE, **only}))
+
+
+def _whole_folder(job_id: str, asked: Json) -> Steps:
+    pages = yield from every_page(f"jobs/{part(job_id)}/files", asked)
+    last = pages[-1]
+    items = [item for page in pages for item in page["items"]]
+    return {"path": last["path"], "items": items, "hosts": last["hosts"], "away": last["away"]}

@@ -1,0 +1,44 @@
+"""The calls for sweeps."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page
+from schedulearn.api.client.transport import Json, part
+
+
+class SweepCalls(Asked[J, L, N, T]):
+    """Part of both clients."""
+
+    def start_sweep(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
+        """The sweep as stored. A lost answer is asked for again; the key keeps that from making a second sweep."""
+        return self._object("POST", "sweeps", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
+
+    def sweeps(
+        self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
+    ) -> J:
+        """One page, newest first: `{"items", "next"}`."""
+        given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
+        return self._object("GET", "sweeps", params={key: value for key, value in given.items() if value})
+
+    def sweep(self, sweep_id: str, *, metric: str | None = None, goal: str | None = None) -> J:
+        """One sweep with its whole `table`. `metric` and `goal`: by what runs are compared, if not by its own."""
+        given = {"metric": metric, "goal": goal}
+        asked = {key: value for key, value in given.items() if value}
+        return self._steps(_whole_sweep(sweep_id, asked))
+
+    def cancel_sweep(self, sweep_id: str) -> J:
+        return self._object("POST", f"sweeps/{part(sweep_id)}/cancel")
+
+    def retry_sweep(self, sweep_id: str) -> J:
+        """Runs that did not succeed start again."""
+        return self._object("POST", f"sweeps/{part(sweep_id)}/retry")
+
+
+def _whole_sweep(sweep_id: str, asked: Json) -> Steps:
+    pages = yield from every_page(f"sweeps/{part(sweep_id)}", asked)
+    logged = sorted({name for page in pages for name in page["logged"]})
+    return {**pages[-1], "table": [run for page in pages for run in page["table"]], "logged": logged}

@@ -62,6 +62,19 @@ class Manifest:
                 seen.add(item.blob)
                 yield Blob(item.blob, item.size)
 
+    def parts(self, size: int, files: int) -> Iterator[Manifest]:
+        """In order, the same whenever it is asked: each of `size` bytes and `files` items at most, or of one item."""
+        part: list[Item] = []
+        room = size
+        for item in self.items:
+            if part and (item.size > room or len(part) == files):
+                yield Manifest(tuple(part))
+                part, room = [], size
+            part.append(item)
+            room -= item.size
+        if part:
+            yield Manifest(tuple(part))
+
     def text(self) -> builtins.bytes:
         """The one form that it has: its digest is that of these bytes."""
         rows = [[i.path, i.kind.value, i.size, i.executable, i.target, i.blob] for i in self.items]

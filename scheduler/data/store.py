@@ -154,9 +154,9 @@ class DataStore:
         except FileNotFoundError:
             raise NotFoundError(f"the content {digest} is not stored here, or not any more") from None
 
-    def pack(self, digest: str) -> Iterator[bytes]:
-        """The version as a tar archive. Raises NotFoundError at once, and OSError while it is read."""
-        return _packed(self.manifest(digest), self._blob)
+    def pack(self, manifest: Manifest) -> Iterator[bytes]:
+        """A version, or a part of it, as a tar archive. Raises OSError while it is read."""
+        return _packed(manifest, self._blob)
 
     def used(self) -> int:
         """Bytes of all content, with what was sent in part."""

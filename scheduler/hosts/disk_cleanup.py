@@ -94,11 +94,12 @@ class Housekeeping:
             for image in self._settings.images:
                 if not agent.has_image(agent.image_here(image)):
                     agent.fetch(image)
-            if self._bounds_hosts:
-                try:
+            try:
+                self._forget_unfinished(agent)
+                if self._bounds_hosts:
                     self._tidy_host(agent)
-                except RuntimeFault as fault:
-                    log.warning("%s is not tidied up: %s", agent.host_id, fault)
+            except RuntimeFault as fault:
+                log.warning("%s is not tidied up: %s", agent.host_id, fault)
         if freed := self._collect_data():
             log.info("content of data sets that no version names is gone: %.0f MB", freed / 1e6)
         if self._settings.log_room:
@@ -137,6 +138,15 @@ class Housekeeping:
             agent.drop_outputs(job_id, lambda: True)
 
         self._tidy_data(agent, disk.data)
+
+    def _forget_unfinished(self, agent: HostAgent) -> None:
+        """Copies that were cut wait for those jobs only that need them."""
+        for key in agent.runtime.data.unfinished():
+            with self._db.read() as db:
+                needed = data_of_jobs(db, agent.host_id, self._clock()).get(key, 0.0) is None
+            if not needed:
+                log.info("%s goes from %s: its copy was cut, no job needs it", described(need_of(key)), agent.host_id)
+                agent.runtime.data.drop(key)
 
     def _tidy_data(self, agent: HostAgent, kept: Sequence[Stored]) -> None:
         with self._db.read() as db:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
-def transfer(
-    chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str, total: int = 0
+def transfer(chunks: Iterator[bytes], load: Callable[[Iterable[bytes]], None], what: str) -> Iterator[ImageProgress]:
+    """One archive, as `transfer_all` does several."""
+    return transfer_all([chunks], lambda archives: load(next(iter(archives))), what)
+
+
+def transfer_all(
+    archives: Sequence[Iterator[bytes]],
+    load: Callable[[Iterable[Iterable[bytes]]], None],
+    what: str,
+    total: int = 0,
+    done_before: int = 0,
 ) -> Iterator[ImageProgress]:
-    """Gives `chunks` to `load`, and yields every second how much went. `what`: "copying ... from gpu1".
-    `total`: how many bytes come, about; 0: nobody knows. Raises what
-    either side raises, as a RuntimeFault. Closing the generator breaks the transfer off."""
-    sent = 0
+    """Gives `archives` to `load`, which takes one after another, and yields every second how much went. `what`:
+    "copying ... from gpu1". `total`: how many bytes come, about, with those that went before; 0: nobody knows. Raises
+    what either side raises, as a RuntimeFault. Closing the generator breaks the transfer off."""
+    sent = done_before
     stopped = False
     done = threading.Event()
     failure: list[BaseException] = []
 
-    def counted() -> Iterator[bytes]:
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
         nonlocal sent
         for chunk in chunks:
             if stopped:
@@ -30,7 +39,7 @@ def transfer(
 
     def move() -> None:
         try:
-            load(counted())
+            load(counted(archive) for archive in archives)
         except BaseException as error:
             failure.append(error)
         finally:

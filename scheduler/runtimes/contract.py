@@ -8,7 +8,7 @@ that can't be found again: after a crash of the service, `observe` says what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -193,9 +193,20 @@ class SharedData(Protocol):
         """Whether a task with it could start at once. Cheap."""
         ...
 
-    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+    def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
         """Makes it what these tar archives hold, later ones over earlier ones; without one it is empty. Is it there
-        already, nothing happens. If one breaks off, it is not there."""
+        already, nothing happens. If one breaks off, it is not there.
+
+        `parts`: a name for each archive, which tells its content. What came whole then stays when a later one breaks
+        off, also when the service is killed, and the next call adds to what is `begun`."""
+        ...
+
+    def begun(self, key: str) -> Set[str]:
+        """The parts that came whole before a `load` broke off. Without one, or if all of it is there: none."""
+        ...
+
+    def unfinished(self) -> Sequence[str]:
+        """What was begun and is not there, whether or not it can be added to."""
         ...
 
     def link(self, key: str, job_id: str) -> None:
@@ -203,7 +214,7 @@ class SharedData(Protocol):
         ...
 
     def drop(self, key: str) -> None:
-        """Forgets it, if no task has it; what is linked stays. Unknown key: nothing happens."""
+        """Forgets it, whole or begun, if no task has it; what is linked stays. Unknown key: nothing happens."""
         ...
 
     def seen_at(self, key: str, target: str) -> str:

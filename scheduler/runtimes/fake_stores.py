@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -170,6 +170,8 @@ class FakeData:
         self._outputs = outputs
         self._kept: dict[str, dict[str, _File] | str] = {}
         """Files, or the id of the job whose outputs it is."""
+        self._begun: dict[str, dict[str, dict[str, _File]]] = {}
+        """Parts by name, with their files."""
 
     def all_keys(self) -> Sequence[str]:
         with self._called("all_keys"):
@@ -182,20 +184,34 @@ class FakeData:
     def seen_at(self, key: str, target: str) -> str:
         return target
 
-    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+    def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
         with self._called("load", key):
             if self.holds(key):
                 return
-        files: dict[str, _File] = {}
+        begun = self._begun.setdefault(key, {}) if parts is not None else {}
+        files: dict[str, _File] = {name: file for part in begun.values() for name, file in part.items()}
         try:
-            for archive in archives:
+            for number, archive in enumerate(archives):
+                came: dict[str, _File] = {}
                 with reading(to_the_end(archive)) as tar:
                     for member in tar:
                         if (content := tar.extractfile(member)) is not None:
-                            files[member.name.removeprefix("./")] = _File(content.read(), float(member.mtime))
+                            came[member.name.removeprefix("./")] = _File(content.read(), float(member.mtime))
+                files |= came
+                if parts is not None:
+                    begun[parts[number]] = came
         except tarfile.TarError as error:
             raise RuntimeFault(f"{key} can't be unpacked: {error}") from error
         self._kept[key] = files
+        self._begun.pop(key, None)
+
+    def begun(self, key: str) -> Set[str]:
+        with self._called("begun", key):
+            return frozenset(self._begun.get(key, {}))
+
+    def unfinished(self) -> Sequence[str]:
+        with self._called("unfinished"):
+            return sorted(self._begun)
 
     def link(self, key: str, job_id: str) -> None:
         with self._called("link", key):
@@ -205,6 +221,7 @@ class FakeData:
         with self._called("drop", key):
             if not any(key in task.data.values() for task in self._runtime.tasks()):
                 self._kept.pop(key, None)
+                self._begun.pop(key, None)
 
     # What a test, or the runtime, does to them.
 

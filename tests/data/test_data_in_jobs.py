@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,8 @@ class Slow:
         self._load = runtime.data.load
         runtime.data.load = self.load  # type: ignore[method-assign]
 
-    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
-        self._load(key, [self._slowly(archive) for archive in archives])
+    def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
+        self._load(key, [self._slowly(archive) for archive in archives], parts)
 
     def _slowly(self, archive: Iterable[bytes]) -> Iterator[bytes]:
         for number, piece in enumerate(archive):
@@ -146,6 +146,60 @@ def test_a_copy_that_was_cut_is_made_anew_and_never_used(tmp_path: Path) -> None
         assert not c.runtime.data.has(version.digest)
         c.wait(job, "running")
         assert c.runtime.data.content(version.digest, "a") == b"1"
+
+
+def test_a_copy_that_was_cut_goes_on_with_the_files_that_did_not_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedulearn.scheduler.hosts.data.sources.PART_BYTES", 1_000)
+    runtime = FakeRuntime("local")
+    sent: list[list[bytes]] = []
+    load = runtime.data.load
+
+    def cut_in_the_third(key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
+        sent.append([])
+        first = len(sent) == 1
+
+        def pieces(archive: Iterable[bytes]) -> Iterator[bytes]:
+            if first and len(sent[0]) == 2:
+                raise RuntimeFault("the cable was cut")
+            sent[-1].append(b"".join(archive))
+            yield sent[-1][-1]
+
+        load(key, (pieces(archive) for archive in archives), parts)
+
+    monkeypatch.setattr(runtime.data, "load", cut_in_the_third)
+    contents = {name: name.encode() * 200_000 for name in ("one", "two", "three", "four")}
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        version = push(c, "faces", **contents)
+        [job] = c.submit(spec(data=["faces"]))
+        wait_for(lambda: "the cable was cut" in c.job(job).message, what="the reason")
+        c.wait(job, "running")
+        assert [len(each) for each in sent] == [2, 2]
+        assert not set(sent[0]) & set(sent[1])
+        assert [runtime.data.content(version.digest, name) for name in ("one", "two", "three", "four")] == list(
+            contents.values()
+        )
+
+
+def test_a_copy_that_was_cut_goes_once_no_job_needs_it(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        version = push(c, "faces", a=b"1")
+
+        def cut() -> Iterator[Iterable[bytes]]:
+            raise RuntimeFault("the service was killed")
+            yield []
+
+        with pytest.raises(RuntimeFault):
+            c.runtime.data.load(version.digest, cut(), ["a"])
+        c.runtime.fail_next("data.load", RuntimeFault("the disk is full"), times=1000)
+        [job] = c.submit(spec(data=["faces"]))
+        wait_for(lambda: "the disk is full" in c.job(job).message, what="the reason")
+        c.cluster.housekeeping.tidy()
+        assert c.runtime.data.unfinished() == [version.digest]
+        c.cluster.service.cancel(job)
+        c.cluster.housekeeping.tidy()
+        assert c.runtime.data.unfinished() == []
 
 
 def test_a_service_that_is_started_again_brings_what_was_not_whole(tmp_path: Path) -> None:
@@ -186,7 +240,7 @@ def test_a_host_that_has_the_data_is_preferred(tmp_path: Path) -> None:
 
 
 def c_archive(c: FakeCluster, version: Version) -> list[Iterator[bytes]]:
-    return [c.cluster.data.store.pack(version.digest)]
+    return [c.cluster.data.store.pack(c.cluster.data.store.manifest(version.digest))]
 
 
 def test_data_that_a_job_needs_is_not_removed(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def data_archive(request: Request, name: Name, version: Number) -> Response:
     cluster = cluster_of(request)
     with cluster.db.read() as conn:
         found = versions.find(conn, name, version)
-    pieces = cluster.data.store.pack(found.digest)
+    pieces = cluster.data.store.pack(cluster.data.store.manifest(found.digest))
     headers = {"content-disposition": f'attachment; filename="{found.name}-{found.version}.tar"'}
     return StreamingResponse(pieces, media_type="application/x-tar", headers=headers)
 

@@ -3,17 +3,20 @@ from the hosts on which it ran."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from schedulearn.scheduler.core.planning.shared_data import job_of_key
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import ImageUnavailable, NotFoundError, RuntimeFault
 from schedulearn.scheduler.hosts.agent import HostAgent
-from schedulearn.scheduler.hosts.transfer import transfer
+from schedulearn.scheduler.hosts.transfer import transfer_all
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.moved_outputs import hosts_with_outputs
+
+PART_BYTES, PART_FILES = 64 << 20, 2000
+"""Of one part of a copy. A larger file is a part of its own. A copy that was cut goes on with the part that was cut."""
 
 
 class HostData:
@@ -51,9 +54,15 @@ class HostData:
             manifest = self._store.manifest(digest)
         except NotFoundError as error:
             raise ImageUnavailable(f"{error.detail}: push it again") from error
-        chunks = self._store.pack(digest)
-        yield from transfer(
-            chunks, lambda pieces: runtime.data.load(digest, [pieces]), "copying from the service", manifest.bytes
+        begun = runtime.data.begun(digest)
+        left = [part for part in manifest.parts(PART_BYTES, PART_FILES) if part.digest not in begun]
+        names = [part.digest for part in left]
+        yield from transfer_all(
+            [self._store.pack(part) for part in left],
+            lambda archives: runtime.data.load(digest, archives, names),
+            "copying from the service",
+            manifest.bytes,
+            manifest.bytes - sum(part.bytes for part in left),
         )
 
     def _bring_outputs(self, key: str, job_id: str, runtime: Runtime) -> Iterator[ImageProgress]:
@@ -68,7 +77,7 @@ class HostData:
             raise ImageUnavailable(f"the outputs of job {job_id} are gone: keep_outputs and output_room say how long")
         what = f"bringing the outputs of job {job_id}"
         found = [agents[home].runtime.outputs.save(job_id) for home in reversed(homes) if home not in gone]
-        yield from _transfer_all(found, lambda archives: runtime.data.load(key, archives), what)
+        yield from transfer_all(found, lambda archives: runtime.data.load(key, archives), what)
 
     def _homes(self, job_id: str) -> list[str]:
         """Raises ImageUnavailable for a job that nobody knows."""
@@ -76,27 +85,3 @@ class HostData:
             if job_id not in repository.job_states(conn, {job_id}):
                 raise ImageUnavailable(f"job {job_id} was deleted, and its outputs with it")
             return hosts_with_outputs(conn, job_id)
-
-
-def _transfer_all(
-    archives: list[Iterator[bytes]], load: Callable[[Iterable[Iterable[bytes]]], None], what: str
-) -> Iterator[ImageProgress]:
-    """Streams them one after another, as `transfer` does one."""
-
-    def joined() -> Iterator[bytes]:
-        for archive in archives:
-            yield from filter(None, archive)
-            yield b""  # between two: no archive yields nothing
-
-    def split(pieces: Iterable[bytes]) -> None:
-        rest = iter(pieces)
-
-        def one() -> Iterator[bytes]:
-            for piece in rest:
-                if not piece:
-                    return
-                yield piece
-
-        load(one() for _ in archives)
-
-    yield from transfer(joined(), split, what)

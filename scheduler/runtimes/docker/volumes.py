@@ -48,6 +48,8 @@ CHECKPOINTS = VolumeKind("checkpoints", CHECKPOINTS_PATH)
 OUTPUTS = VolumeKind("outputs", OUTPUTS_PATH)
 DATA = VolumeKind("data", "/data")
 """Shared by jobs: in place of a job's id it has the name of its content, and jobs say where it appears."""
+PARTS = VolumeKind("data-parts", "/parts")
+"""Beside one of `DATA` that is being filled: an empty file for each part that came whole. No job has it."""
 
 
 def sdk_volume() -> str:

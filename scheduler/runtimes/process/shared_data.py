@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.archives import extract
 from schedulearn.scheduler.runtimes.contract import Stored
 
+_INCOMING = ".incoming"
 _WRITES = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -37,24 +38,39 @@ class DataOnDisk:
     def seen_at(self, key: str, target: str) -> str:
         return str(self._root / folder_name(key))
 
-    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
-        folder = self._root / folder_name(key)
+    def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
+        folder, unfinished, came = self._root / folder_name(key), self._incoming(key), self._came(key)
         with self._alone(key):
             if folder.is_dir():
                 return
             _remove(folder)  # a link to what is gone
-            unfinished = self._root / f".{folder.name}.incoming"
-            _remove(unfinished)
+            if parts is None or not self.begun(key):
+                self._forget_begun(key)
             try:
-                unfinished.mkdir()
-                for archive in archives:
+                unfinished.mkdir(exist_ok=True)
+                for number, archive in enumerate(archives):
                     extract(archive, unfinished)
+                    if parts is not None:
+                        came.mkdir(exist_ok=True)
+                        (came / parts[number]).touch()
                 _make_read_only(unfinished)
                 unfinished.rename(folder)
+                _remove(came)
             except (OSError, tarfile.TarError) as error:
                 raise RuntimeFault(f"{key} can't be unpacked: {error}") from error
             finally:
-                _remove(unfinished)
+                if parts is None:
+                    self._forget_begun(key)
+
+    def begun(self, key: str) -> Set[str]:
+        if not self._incoming(key).is_dir() or not self._came(key).is_dir():
+            return frozenset()
+        return frozenset(os.listdir(self._came(key)))
+
+    def unfinished(self) -> Sequence[str]:
+        names = sorted(os.listdir(self._root)) if self._root.is_dir() else []
+        found = (key_of(name[1:].removesuffix(_INCOMING)) for name in names if name.endswith(_INCOMING))
+        return [key for key in found if key is not None]
 
     def link(self, key: str, job_id: str) -> None:
         folder = self._root / folder_name(key)
@@ -68,9 +84,22 @@ class DataOnDisk:
         if self._root.is_dir():
             with self._alone(key):
                 _remove(folder)
+                self._forget_begun(key)
 
     def sizes(self) -> tuple[Stored, ...]:
-        return tuple(Stored(key, _size(self._root / folder_name(key))) for key in self.all_keys())
+        whole = [Stored(key, _size(self._root / folder_name(key))) for key in self.all_keys()]
+        return (*whole, *(Stored(key, _size(self._incoming(key))) for key in self.unfinished()))
+
+    def _incoming(self, key: str) -> Path:
+        return self._root / f".{folder_name(key)}{_INCOMING}"
+
+    def _came(self, key: str) -> Path:
+        """A folder with an empty file for each part that came whole."""
+        return self._root / f".{folder_name(key)}.parts"
+
+    def _forget_begun(self, key: str) -> None:
+        _remove(self._came(key))  # first: it says what is in the other one
+        _remove(self._incoming(key))
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from schedulearn.scheduler.core.planning.shared_data import outputs_key
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
+from schedulearn.scheduler.runtimes.docker.volumes import DATA
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 
@@ -73,6 +74,59 @@ def test_what_breaks_off_is_not_there_and_can_be_loaded_again(bench: Bench) -> N
         assert bench.runtime.observe() == []
     bench.runtime.data.load(key, [[whole]])
     assert file_of(bench, key, "one") == "1" * 5000
+
+
+def test_what_came_before_a_cut_stays_and_is_added_to(bench: Bench) -> None:
+    key = new_key()
+    [cut] = tar(three="3" * 5000)
+
+    def broken() -> Iterator[bytes]:
+        yield cut[:3000]
+        raise RuntimeFault("the cable was cut")
+
+    data = bench.runtime.data
+    assert (data.begun(key), data.unfinished()) == (frozenset(), [])
+    with pytest.raises(RuntimeFault):
+        data.load(key, [tar(one="1"), tar(two="2"), broken()], ["a", "b", "c"])
+    assert not data.has(key)
+    again = bench.another().data
+    assert (again.begun(key), list(again.unfinished())) == ({"a", "b"}, [key])
+    again.load(key, [[cut]], ["c"])
+    assert (again.has(key), again.begun(key), list(again.unfinished())) == (True, frozenset(), [])
+    assert [file_of(bench, key, name) for name in ("one", "two", "three")] == ["1", "2", "3" * 5000]
+
+
+def test_what_was_all_there_but_for_the_last_step_is_finished_without_a_part(bench: Bench) -> None:
+    key = new_key()
+
+    def killed() -> Iterator[list[bytes]]:
+        yield tar(one="1")
+        raise RuntimeFault("the service was killed")
+
+    with pytest.raises(RuntimeFault):
+        bench.runtime.data.load(key, killed(), ["a"])
+    bench.runtime.data.load(key, [], [])
+    assert file_of(bench, key, "one") == "1"
+
+
+def test_what_was_begun_is_forgotten_and_not_added_to_by_what_names_no_parts(bench: Bench) -> None:
+    first, second = new_key(), new_key()
+    data = bench.runtime.data
+
+    def killed() -> Iterator[list[bytes]]:
+        yield tar(one="1")
+        raise RuntimeFault("the service was killed")
+
+    for key in (first, second):
+        with pytest.raises(RuntimeFault):
+            data.load(key, killed(), ["a"])
+    data.drop(first)
+    assert (data.begun(first), list(data.unfinished())) == (frozenset(), [second])
+    data.load(second, [tar(two="2")])
+    if isinstance(bench.runtime, FakeRuntime):
+        assert bench.runtime.data.content(second, "one") is None
+    else:
+        assert seen(bench, second, 'cd "$D"; echo *').strip() == "two"
 
 
 def test_data_without_a_file_is_an_empty_folder(bench: Bench) -> None:
@@ -180,6 +234,25 @@ def wait_a_second_of_the_engine(engine: Engine) -> None:
         names.append(name)
     for name in names:
         engine.api.remove_volume(name)
+
+
+@pytest.mark.docker
+def test_parts_of_a_volume_that_is_gone_do_not_count(containers: Bench, engine_url: str) -> None:
+    key, data = new_key(), containers.runtime.data
+    assert isinstance(data, DataVolumes)
+    [whole] = tar(one="1")
+
+    def killed() -> Iterator[list[bytes]]:
+        yield [whole]
+        raise RuntimeFault("the service was killed")
+
+    with pytest.raises(RuntimeFault):
+        data.load(key, killed(), ["a"])
+    assert data.begun(key) == {"a"}
+    engine = Engine(engine_url)
+    engine.api.remove_volume(DATA.volume(data._name(key)))
+    engine.close()
+    assert data.begun(key) == frozenset()
 
 
 @pytest.mark.docker

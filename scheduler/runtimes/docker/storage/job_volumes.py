@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import docker.errors
@@ -61,22 +62,29 @@ class JobVolumes:
                 self._remove_helpers(job_id)
                 self._remove(job_id)
             try:
-                with (
-                    self._helper(job_id) as container,
-                    self._engine.stream(
-                        "PUT",
-                        f"/containers/{container}/archive",
-                        params={"path": self._kind.path},
-                        data=iter(archive),  # a list would be taken for fields of a form
-                        headers={"Content-Type": "application/x-tar"},
-                    ) as stream,
-                ):
-                    for _ in stream.chunks():
-                        pass
+                with self.filling(job_id) as put:
+                    put(archive)
             except BaseException:
                 if not keep:
                     self._remove(job_id)
                 raise
+
+    @contextmanager
+    def filling(self, job_id: str) -> Iterator[Callable[[Iterable[bytes]], None]]:
+        """To add archives to a volume, one after another. It is made if it is not there."""
+        with self._engine.errors(f"take {self._kind.name}"), self._helper(job_id) as container:
+            yield partial(self._put, container)
+
+    def _put(self, container: str, archive: Iterable[bytes]) -> None:
+        with self._engine.stream(
+            "PUT",
+            f"/containers/{container}/archive",
+            params={"path": self._kind.path},
+            data=iter(archive),  # a list would be taken for fields of a form
+            headers={"Content-Type": "application/x-tar"},
+        ) as stream:
+            for _ in stream.chunks():
+                pass
 
     @contextmanager
     def view(self, job_id: str) -> Iterator[VolumeView | None]:

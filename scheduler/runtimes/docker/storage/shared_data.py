@@ -8,22 +8,27 @@ another one than the mark says, by the time at which it was made.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import tarfile
+import uuid
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import docker.errors
 
-from schedulearn.scheduler.core.planning.shared_data import folder_name
+from schedulearn.scheduler.core.planning.shared_data import folder_name, key_of
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine, status_of
 from schedulearn.scheduler.runtimes.docker.storage.job_volumes import JobVolumes
-from schedulearn.scheduler.runtimes.docker.volumes import DATA, OUTPUTS
+from schedulearn.scheduler.runtimes.docker.volumes import DATA, OUTPUTS, PARTS
 
 _MARK = "schedulearn.data.mark"
 """Label of a mark; its value is the key."""
 _VOLUME, _MADE = "schedulearn.data.volume", "schedulearn.data.made"
+_PAIR = "schedulearn.data.pair"
+"""Label of a volume that is filled part by part, and of the one that says which parts came: the same in both."""
 _EMPTY = bytes(1024)
 """An archive of nothing."""
+_MANY = 1_000_000
 
 
 class DataVolumes:
@@ -33,6 +38,7 @@ class DataVolumes:
         self._engine = engine
         self._service = hashlib.sha256(cluster_id.encode()).hexdigest()[:8]
         self._content = JobVolumes(engine, DATA, label, cluster_id)
+        self._parts = JobVolumes(engine, PARTS, label, cluster_id)
         self._labels = {label: cluster_id}
         self._filter = f"{label}={cluster_id}"
 
@@ -58,20 +64,44 @@ class DataVolumes:
             found = self._inspect(volume)
             return volume if found is not None and found.get("CreatedAt") == labels.get(_MADE) else None
 
-    def load(self, key: str, archives: Iterable[Iterable[bytes]]) -> None:
+    def load(self, key: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str] | None = None) -> None:
         if self.has(key):
             return
         with self._engine.errors("take data"):
             self._remove(self._mark(key))
             name = self._name(key)
-            self._content.load(name, [_EMPTY])  # in place of what another service left unfinished
+            if parts is None or not self.begun(key):
+                self._parts.drop(name)  # first: it says what is in the other one
+                self._content.load(name, [_EMPTY])  # in place of what another service left unfinished
+                if parts is not None:
+                    self._make_pair(name)
             try:
-                for archive in archives:
-                    self._content.load(name, archive, keep=True)
+                if parts is None:
+                    for archive in archives:
+                        self._content.load(name, archive, keep=True)
+                else:
+                    self._add(name, archives, parts)
                 self._set_mark(key, DATA.volume(name))
+                self._parts.drop(name)
             except BaseException:
-                self._content.drop(name)
+                if parts is None:
+                    self._content.drop(name)
                 raise
+
+    def begun(self, key: str) -> Set[str]:
+        name = self._name(key)
+        with self._engine.errors("look for data"):
+            pair = [(self._inspect(kind.volume(name)) or {}).get("Labels") or {} for kind in (DATA, PARTS)]
+            if _PAIR not in pair[0] or pair[0][_PAIR] != pair[1].get(_PAIR):
+                return frozenset()
+            with self._parts.view(name) as view:
+                found = view.entries("", "", _MANY) if view is not None else ()
+            return frozenset(entry.name for entry in found)
+
+    def unfinished(self) -> Sequence[str]:
+        found = [key_of(name.removeprefix(f"{self._service}-")) for name in self._content.jobs()]
+        whole = set(self.all_keys())
+        return [key for key in found if key is not None and key not in whole]
 
     def link(self, key: str, job_id: str) -> None:
         if self.has(key):
@@ -82,9 +112,25 @@ class DataVolumes:
 
     def drop(self, key: str) -> None:
         with self._engine.errors("remove data"):
+            self._parts.drop(self._name(key))
             self._content.drop(self._name(key))
             if self._inspect(DATA.volume(self._name(key))) is None:  # else a container has it
                 self._remove(self._mark(key))
+
+    def _make_pair(self, name: str) -> None:
+        """Volumes that know of each other, as one that an engine makes by itself does not. Their times can't tell: an
+        engine's time of a volume is that at which a file came into it last."""
+        self._content.drop(name)
+        labels = {**self._labels, _PAIR: uuid.uuid4().hex}
+        for kind in (DATA, PARTS):
+            self._engine.api.create_volume(kind.volume(name), labels={**labels, kind.label: name})
+
+    def _add(self, name: str, archives: Iterable[Iterable[bytes]], parts: Sequence[str]) -> None:
+        """Each part is noted once all of it is there."""
+        with self._content.filling(name) as put, self._parts.filling(name) as note:
+            for number, archive in enumerate(archives):
+                put(archive)
+                note([_empty_file(parts[number])])
 
     def _set_mark(self, key: str, volume: str) -> None:
         found = self._inspect(volume)
@@ -112,3 +158,7 @@ class DataVolumes:
         except docker.errors.APIError as error:
             if status_of(error) not in (404, 409):
                 raise
+
+
+def _empty_file(name: str) -> bytes:
+    return tarfile.TarInfo(name).tobuf(tarfile.PAX_FORMAT) + _EMPTY

@@ -78,7 +78,11 @@ def split_layered(image: str) -> tuple[str, str]:
     return (base, layer) if over else (image, "")
 
 
+LAYERS = "schedulearn/layer:"
+"""Beginning of what engines call images with a layer."""
+
+
 def layer_tag(image: str) -> str:
     """What an engine calls an image with a layer; other images keep their name."""
     _, layer = split_layered(image)
-    return f"schedulearn/layer:{hashlib.sha256(image.encode()).hexdigest()[:32]}" if layer else image
+    return f"{LAYERS}{hashlib.sha256(image.encode()).hexdigest()[:32]}" if layer else image

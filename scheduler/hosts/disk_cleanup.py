@@ -121,10 +121,9 @@ class Housekeeping:
     def _tidy_host(self, agent: HostAgent) -> None:
         disk, used = self.of_host(agent)
         keep = {_tagged(image) for image in self._settings.images}
-        images = [
-            Item(image.name, image.own_bytes, used.get(image.name) if image.name not in keep else None)
-            for image in disk.images
-        ]
+        unknown = {image.name: 0.0 for image in disk.images if image.own}  # its jobs were deleted
+        used = {**unknown, **used, **dict.fromkeys(keep)}
+        images = [Item(image.name, image.own_bytes, used.get(image.name)) for image in disk.images]
         for name in surplus(images, disk.images_bytes, self._settings.image_room):
             log.info("image %s goes from %s: its images take more than image_room", name, agent.host_id)
             agent.forget_image(name)

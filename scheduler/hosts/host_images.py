@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
+from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 
 
@@ -50,9 +51,9 @@ class HostImages:
         self._there[image] = there
 
     def forget(self, image: str) -> None:
-        """Both its names, where `:latest` may be left out."""
+        """By all its names: `:latest` may be left out, and an engine has another one for an image with a layer."""
         with self._lock:
-            for name in (image, image.removesuffix(":latest")):
+            for name in [each for each in self._there if layer_tag(each) in (image, image.removesuffix(":latest"))]:
                 self._there.pop(name, None)
 
     def forget_all(self) -> None:

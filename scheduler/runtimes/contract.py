@@ -39,6 +39,8 @@ class Stored:
 class StoredImage(Stored):
     own_bytes: int = 0
     """Of layers that no other image has: what its removal frees."""
+    own: bool = False
+    """This service made it, of requirements over another image."""
 
 
 @dataclass(frozen=True)

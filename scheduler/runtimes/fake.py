@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.host_facts import HostFacts
+from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import GIB, ObservedTask, TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.contract import Disk, ImageProgress, Runtime, StoredImage, StrayFile
@@ -115,7 +116,8 @@ class FakeRuntime(Runtime):
     def disk(self) -> Disk:
         with self._changed:
             self._enter("disk")
-            images = tuple(StoredImage(image, GIB, GIB) for image in sorted(self.images.present or ()))
+            present = sorted(self.images.present or ())
+            images = tuple(StoredImage(layer_tag(image), GIB, GIB, own=layer_tag(image) != image) for image in present)
             return Disk(images, len(images) * GIB, self.checkpoints.sizes(), self.outputs.sizes(), self.data.sizes())
 
     def start(self, task: TaskSpec) -> None:

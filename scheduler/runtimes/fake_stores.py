@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from schedulearn.scheduler.core.job_image import layer_tag
 from schedulearn.scheduler.core.task import TaskSpec, TaskState
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.archives import CHUNK, reading, to_the_end
@@ -297,9 +298,9 @@ class FakeImages:
 
     def remove(self, image: str) -> None:
         with self._runtime.called("images.remove", image):
-            in_use = any(task.image == image for task in self._runtime.tasks())
-            if self.present is not None and not in_use:
-                self.present.discard(image)
+            in_use = {layer_tag(task.image) for task in self._runtime.tasks()}
+            if self.present is not None and layer_tag(image) not in in_use:
+                self.present -= {each for each in self.present if layer_tag(each) == layer_tag(image)}
 
     def _add(self, image: str) -> None:
         if self.present is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from clusters import FakeCluster, spec, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulearn.scheduler.core.job_image import layer_of, layered
 from schedulearn.scheduler.core.task import GIB
+from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.hosts.disk_cleanup import Housekeeping, Item, surplus
 from schedulearn.scheduler.runtimes.contract import ImageProgress
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
@@ -57,6 +60,41 @@ def test_the_image_that_jobs_used_longest_ago_goes_and_others_images_stay(tmp_pa
         assert runtime.images.present == {"new:1", "waiting:1", "foreign:1", "wanted:1"}
         housekeeping(c, ClusterSettings(image_room=1, images=["wanted:1"])).tidy()
         assert runtime.images.present == {"waiting:1", "foreign:1", "wanted:1"}
+
+
+def deleted(c: FakeCluster, job: str) -> bool:
+    """An agent may not have seen yet that its containers are gone."""
+    try:
+        return c.cluster.service.delete(job, lambda db, row: True, shown=c.cluster.shows)
+    except ConflictError:
+        return False
+
+
+def test_layers_go_by_last_use_and_first_those_whose_jobs_were_deleted(tmp_path: Path) -> None:
+    names = [layered("img", layer_of([each])) for each in ("a", "b", "c", "d")]
+    runtime = FakeRuntime("local", images={"img"}, fetchable={name: [] for name in names})
+    with FakeCluster(tmp_path, runtime=runtime) as c:
+        for line in ("b", "a", "c", "b"):
+            [job] = c.submit(spec(requirements=[line]))
+            c.wait(job, "running")
+            runtime.finish(c.task(job))
+            c.wait(job, "succeeded")
+            wait_for(lambda: not runtime.tasks())
+            if line == "c":
+                wait_for(partial(deleted, c, job), what="its deletion")
+        [waiting] = c.submit(spec(requirements=["d"]))
+        c.wait(waiting, "running")
+
+        def left(room: int) -> list[str]:
+            housekeeping(c, ClusterSettings(image_room=room * GIB, images=["img"])).tidy()
+            return sorted(each for each, name in zip("abcd", names, strict=True) if name in runtime.images.present)
+
+        assert [left(room) for room in (5, 4, 3, 2, 1)] == [[*"abcd"], [*"abd"], [*"bd"], ["d"], ["d"]]
+        began = len(runtime.calls)
+        [again] = c.submit(spec(requirements=["a"]))
+        c.wait(again, "running")
+        calls = runtime.calls[began:]
+        assert [name for name, _ in calls].count("start") == 1, "it was not tried without its layer"
 
 
 def test_logs_and_checkpoints_of_ended_jobs_make_room_oldest_first(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from schedulearn.scheduler.core.job_image import LAYERS
 from schedulearn.scheduler.core.planning.shared_data import key_of
 from schedulearn.scheduler.runtimes.contract import Disk, Stored, StoredImage
 from schedulearn.scheduler.runtimes.docker.api import Engine
+from schedulearn.scheduler.runtimes.docker.layers import LABEL_MAKER
 from schedulearn.scheduler.runtimes.docker.volumes import CHECKPOINTS, DATA, OUTPUTS, VolumeKind
 
 _QUERY_S = 300.0  # an engine adds up the files of all volumes
@@ -28,9 +30,11 @@ def read_disk(found: Mapping[str, Any], cluster_label: str, cluster_id: str) -> 
     images = []
     for image in found.get("Images") or image_usage.get("Items") or ():
         size, shared = int(image.get("Size") or 0), max(0, int(image.get("SharedSize") or 0))
+        ours = (image.get("Labels") or {}).get(LABEL_MAKER) == cluster_id
         for name in image.get("RepoTags") or ():
             if name != "<none>:<none>":
-                images.append(StoredImage(name, size, max(0, size - shared)))
+                own = ours and name.startswith(LAYERS)  # somebody may have made an image of theirs over it
+                images.append(StoredImage(name, size, max(0, size - shared), own))
     volumes = [
         volume
         for volume in found.get("Volumes") or volume_usage.get("Items") or ()

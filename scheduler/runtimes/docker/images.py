@@ -31,10 +31,12 @@ HEARTBEAT_S = 2.0
 
 
 class DockerImages:
-    """The `Images` of one engine. `closed` breaks off a fetch."""
+    """The `Images` of one engine. `closed` breaks off a fetch; `service` is the id of the one that layers are made
+    for."""
 
-    def __init__(self, engine: Engine, closed: threading.Event | None = None) -> None:
+    def __init__(self, engine: Engine, closed: threading.Event | None = None, service: str = "") -> None:
         self._engine = engine
+        self._service = service
         self._closed = closed or threading.Event()
 
     def name_for(self, image: str, launcher: str) -> str:
@@ -61,7 +63,7 @@ class DockerImages:
             yield progress
 
     def add_layer(self, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
-        for progress in add_layer(self._engine, image, requirements):
+        for progress in add_layer(self._engine, image, requirements, self._service):
             if self._closed.is_set():
                 raise RuntimeFault(f"the making of {image} was interrupted")
             yield progress

@@ -19,6 +19,8 @@ from schedulearn.scheduler.runtimes.installing import INSTALL_S, index_settings,
 
 LABEL_BASE = "schedulearn.layer.base"
 """Id of the image that a layer was made over."""
+LABEL_MAKER = "schedulearn.layer.maker"
+"""Id of the service that made it."""
 _FOLDER = "schedulearn-layer"
 _LOOK_S = 1.0
 _LAST_WORDS = 15
@@ -39,7 +41,7 @@ def is_current(api: Any, image: str) -> bool:
         return False
 
 
-def add_layer(engine: Engine, image: str, requirements: Sequence[str]) -> Iterator[ImageProgress]:
+def add_layer(engine: Engine, image: str, requirements: Sequence[str], maker: str) -> Iterator[ImageProgress]:
     """As `Images.add_layer`. Closing the generator removes what was begun."""
     base, layer = split_layered(image)
     with engine.errors("install requirements"):
@@ -55,7 +57,8 @@ def add_layer(engine: Engine, image: str, requirements: Sequence[str]) -> Iterat
             api.put_archive(container, "/", _files(requirements))
             api.start(container)
             yield from _follow(api, container, requirements, f"the requirements over {base}")
-            labels = {**(found["Config"].get("Labels") or {}), LABEL_BASE: found["Id"], "schedulearn.layer": layer}
+            labels = {LABEL_BASE: found["Id"], LABEL_MAKER: maker, "schedulearn.layer": layer}
+            labels = {**(found["Config"].get("Labels") or {}), **labels}
             config = {**found["Config"], "Labels": labels, "Entrypoint": found["Config"].get("Entrypoint") or []}
             repository, tag = layer_tag(image).split(":")
             api.commit(container, repository=repository, tag=tag, conf=config)

@@ -78,7 +78,7 @@ class DockerRuntime:
         self._engine = Engine(url, tls)
         self._sdk = docker_volumes.SdkVolume()
         self._closed = threading.Event()
-        self.images = DockerImages(self._engine, self._closed)
+        self.images = DockerImages(self._engine, self._closed, cluster_id)
         self.checkpoints = JobVolumes(self._engine, docker_volumes.CHECKPOINTS, LABEL, cluster_id)
         self.outputs = JobVolumes(self._engine, docker_volumes.OUTPUTS, LABEL, cluster_id)
         self.terminals = DockerTerminals(self._engine, self._find, f"{LABEL}={cluster_id}")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from schedulearn.scheduler.core.job_image import layer_tag
+from schedulearn.scheduler.core.job_image import LAYERS, layer_tag
 from schedulearn.scheduler.errors import ImageUnavailable
 from schedulearn.scheduler.private_files import umask_of_user
 from schedulearn.scheduler.runtimes import procfs
@@ -27,7 +27,6 @@ from schedulearn.scheduler.runtimes.installing import INSTALL_S, installing
 from schedulearn.scheduler.runtimes.recipes import end_process
 
 _COMPLETE = "complete.json"  # written last
-_TAGGED = "schedulearn/layer:"
 _LOOK_S = 1.0
 _TAIL_BYTES = 2000
 _SITES = "import json, site, sys; print(json.dumps([p for p in sys.path if p.endswith('-packages')]))"
@@ -84,17 +83,17 @@ class Layers:
 
     def sizes(self) -> list[StoredImage]:
         complete = sorted(path.parent for path in self._folder.glob(f"*/{_COMPLETE}"))
-        return [StoredImage(f"{_TAGGED}{path.name}", size := _size(path), size) for path in complete]
+        return [StoredImage(f"{LAYERS}{path.name}", size := _size(path), size, own=True) for path in complete]
 
     def remove(self, image: str) -> None:
         """By its own name, or as `sizes` calls it. What a task has open stays until it ends."""
         tag = layer_tag(image)
-        if tag.startswith(_TAGGED) and "/" not in (name := tag.removeprefix(_TAGGED)):
+        if tag.startswith(LAYERS) and "/" not in (name := tag.removeprefix(LAYERS)):
             (self._folder / name / _COMPLETE).unlink(missing_ok=True)
             shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _path(self, image: str) -> Path:
-        return self._folder / layer_tag(image).removeprefix(_TAGGED)
+        return self._folder / layer_tag(image).removeprefix(LAYERS)
 
 
 def _copy_programs(below: Path, here: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-from browsing import assert_clean, open_page
+from browsing import ARGUMENTS, CHROMIUM, assert_clean, open_page
 from clusters import wait_for
-from playwright.sync_api import Page, expect
-from servers.ports import begin_notebook, relays
+from playwright.sync_api import Browser, Page, expect
+from servers.ports import begin_notebook, free_port, relays
+from servers.tls import tls_proxy
 from services import Service
 
 pytestmark = pytest.mark.browser
@@ -64,6 +66,38 @@ def test_it_opens_in_a_tab_of_its_own(service: Service, page: Page) -> None:
     wait_for(lambda: not relays(service, job), seconds=60, what="the end of all relays")
     wait_for(lambda: service.job(job)["idle_ends_at"], seconds=60, what="to be told when it ends")
     assert_clean(watch)
+
+
+def test_behind_tls_its_login_is_a_cookie_that_no_other_host_can_set(tmp_path: Path, browser: Browser) -> None:
+    """As people have it who share a service: a proxy that ends TLS, and names below a domain for the ports."""
+    env = {
+        "SCHEDULEARN_BEHIND_PROXY": "1",
+        "SCHEDULEARN_PUBLIC_URL": "https://service.test",
+        "SCHEDULEARN_PORTS_DOMAIN": "jobs.test",
+    }
+    service = Service(tmp_path / "data", token="correct horse", env=env)
+    service.port = free_port()
+    with service, tls_proxy(tmp_path, service.port) as at:
+        job = begin_notebook(service)
+        rules = f"--host-resolver-rules=MAP *.test 127.0.0.1:{at}"
+        with (
+            browser.browser_type.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, rules]) as other,
+            other.new_context(ignore_https_errors=True) as context,
+        ):
+            page = context.new_page()
+            page.goto(f"https://service.test/ui/jobs/{job}")
+            page.get_by_label("Token").fill("correct horse")
+            page.keyboard.press("Enter")
+            tab = open_port(page)
+            expect(tab.locator("#fetched")).to_have_text("got 100000")
+            expect(tab.locator("#heard")).to_have_text("hello again ")
+            assert tab.url == f"https://notebook-{job}.jobs.test/"
+            [cookie] = context.cookies(tab.url)
+            assert cookie["name"] == "__Host-schedulearn_port"
+            assert (cookie["domain"], cookie["path"]) == (f"notebook-{job}.jobs.test", "/")
+            assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Lax")
+            assert tab.evaluate("document.cookie") == ""
+        service.cancel_all()
 
 
 def test_it_ends_with_the_login(guarded_service: Service, page: Page) -> None:

@@ -128,6 +128,8 @@ class Service:
         line = self.process.stdout.readline()
         assert line, f"the service ended:\n{self.log()}"
         self.url = json.loads(line)["url"]
+        if "SCHEDULEARN_PUBLIC_URL" in self.env:  # it tells that one; `port` was set before
+            self.url = f"http://127.0.0.1:{self.port}"
         self.port = int(self.url.rpartition(":")[2])
         self.http.base_url = httpx.URL(self.url)
         self._is_ready = True

@@ -4,8 +4,10 @@ as it runs in a job. Its port is its argument; it listens on loopback alone."""
 import base64
 import hashlib
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 PAGE = b"""<!doctype html><title>Notebook</title><p id=fetched></p><p id=heard></p><script>
 fetch("/data", {method: "POST", body: "x".repeat(100000)}).then(r => r.text()).then(t => { fetched.textContent = t });
@@ -14,6 +16,10 @@ socket.onopen = () => socket.send("hello");
 socket.onmessage = ({data}) => { heard.textContent += data + " "; if (data == "hello") socket.send("again") };
 </script>"""
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+lock = threading.Lock()
+held = 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -25,6 +31,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/login":
             self.reach_out()
+            return
+        if self.path.startswith("/hold?"):
+            self.hold(Path(self.path.partition("?")[2]))
             return
         if self.path == "/stream":
             self.stream()
@@ -53,6 +62,18 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Alt-Svc", 'h2="evil.example:443"')
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def hold(self, until: Path) -> None:
+        """Answers once there is such a file; the log has how many do so at once."""
+        global held
+        with lock:
+            held += 1
+            print(f"holds {held}", flush=True)
+        while not until.exists():
+            time.sleep(0.02)
+        with lock:
+            held -= 1
+        self.answer(b"held", "text/plain")
 
     def stream(self) -> None:
         """Without an end, until nobody listens."""

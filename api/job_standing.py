@@ -12,14 +12,19 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.api.answers.job import UNSERVED, EtaOut, FailureOut, GpuRef, JobNow
+from schedulearn.api.instants import iso
 from schedulearn.api.state import Cluster
 from schedulearn.scheduler.control.waiting_reasons import why_waiting
 from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.outcomes.lateness import Late, expected_end, late
 from schedulearn.scheduler.core.outcomes.retries import why_resting
 from schedulearn.scheduler.core.outcomes.unused import idle_ends
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.errors import InvalidError, PolicyFault
 from schedulearn.scheduler.runtimes.last_error import TAIL_BYTES, last_error
 from schedulearn.scheduler.runtimes.log_masking import hide, parts_of
 from schedulearn.scheduler.runtimes.log_store import LogStore
+from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.accounting.usage import Service, live_service
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import FAILED, progress_of
@@ -58,6 +63,7 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
             hosts=hosts.get(job_id, ()),
             waiting=why_resting(row, now) or why_waiting(waiting, job_id),
             eta=EtaOut.of(eta, etas.until) if eta is not None else None,
+            expected_end=expected_end(eta, etas.until),
             served=served.get(job_id, UNSERVED),
             silent=silent.get(job_id),
             hang=hung.get(job_id),
@@ -65,6 +71,23 @@ def standing_of(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]]) -> I
             failure=failures.get(job_id),
             idle_ends_at=ends.get(job_id),
         )
+
+
+def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
+    """What is expected of a job with a deadline that is about to be stored; nothing where its family's past does not
+    tell. Takes a second at most. Raises InvalidError if it would be late and is to be refused then."""
+    assert spec.deadline is not None
+    deadline, now = spec.deadline.timestamp(), time.time()
+    known = cluster.profiles.read_work(spec.family or "") is not None
+    try:
+        eta, until = cluster.forecaster.predict_job(spec) if known and deadline > now else (None, now)
+    except PolicyFault:
+        return JobNow()  # a policy that can't be played says nothing of when a job ends
+    end = expected_end(eta, until)
+    if refuse_late and late(deadline, JobStatus.QUEUED, None, end, now) in (Late.EXPECTED, Late.YES):
+        why = f"it is expected to end at {iso(end)}, after its deadline" if end else "its deadline has passed"
+        raise InvalidError(f"{why} ({iso(deadline)}): give a later one, or leave out refuse_late", field="deadline")
+    return JobNow(eta=None if eta is None else EtaOut.of(eta, until), expected_end=end)
 
 
 def _gpus_of(task: Task, index: Mapping[str, int]) -> list[GpuRef]:

@@ -1,5 +1,6 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
-SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs. `--artifact PATH`: for `outside`."""
+SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs; of `deadlines`, how many traces.
+`--artifact PATH`: for `outside`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ MODULES = {
     "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "advisor": "training", "run": "service",
+    "outside": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
@@ -13,6 +14,7 @@ from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.instants import iso
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
+from schedulearn.scheduler.core.outcomes.lateness import Late, late
 from schedulearn.scheduler.core.people import Actor
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.hangs import FoundHang
@@ -131,6 +133,8 @@ class JobNow(NamedTuple):
     waiting: Explanation | None = None
     """By the last decision, for a job that is queued, or that pauses on GPUs that it shares."""
     eta: EtaOut | None = None
+    expected_end: float | None = None
+    """None: nobody can tell, or it would be a mere guess."""
     served: Service = UNSERVED
     """By its live tasks."""
     silent: str | None = None
@@ -200,6 +204,10 @@ class JobOut(JobFields):
     allocation: dict[str, int] = Field(description="host -> GPUs held now; 0 for a job without GPUs")
     gpus: list[GpuRef] = Field(description="the GPUs held now")
     eta: EtaOut | None = Field(description="null for a job that has ended, and one that is not yet predicted")
+    late: Literal["no", "expected", "yes"] | None = Field(
+        description="whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it "
+        "had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before"
+    )
     progress: float | None = Field(description="how far it is by its own reports, from 0 to 1; null: it does not say")
     failure: FailureOut | None = Field(description="of a job that failed or ran out of its time")
     hang: HangOut | None = Field(description="of a running job that seems to hang, or does not use its GPUs")
@@ -216,11 +224,14 @@ class JobOut(JobFields):
         status, message = JobStatus(job["status"]), job["message"]
         told = {"reason": job["reason"], "message": message}
         if now.waiting is not None and (status == JobStatus.QUEUED or (now.waiting.code, status) in _PAUSES):
-            late = late_deadline(job["deadline"], job["submitted_at"])
-            told = {"reason": now.waiting.code, "message": f"{now.waiting} {late}".rstrip()}
+            passed = late_deadline(job["deadline"], job["submitted_at"])
+            told = {"reason": now.waiting.code, "message": f"{now.waiting} {passed}".rstrip()}
+        kept = late(job["deadline"], status, job["finished_at"], now.expected_end, time.time())
+        if kept == Late.EXPECTED:
+            told["message"] += f" It is expected to end at {iso(now.expected_end)}, after its deadline."
         hang = now.hang if status == JobStatus.RUNNING else None
         if status == JobStatus.RUNNING and (trouble := hang.message if hang else now.silent):
-            told["message"] = f"{message} {trouble}"
+            told["message"] += f" {trouble}"
         return unchecked(
             cls,
             {
@@ -242,6 +253,7 @@ class JobOut(JobFields):
                 "allocation": allocation,
                 "gpus": list(now.gpus),
                 "eta": now.eta if job["finished_at"] is None else None,
+                "late": kept.value if kept is not None else None,
                 "progress": now.progress,
                 "failure": now.failure,
                 "hang": HangOut.of(hang) if hang is not None else None,

@@ -179,7 +179,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("priority", str(job["priority"])),
         ("attempt", f"{job['attempt']}, {job['retries']} of {job['max_restarts']} restarts used"),
         ("time limit", show_seconds(job["max_duration"]) if job["max_duration"] else ""),
-        ("deadline", show_time(job["deadline"]) if job["deadline"] else ""),
+        ("deadline", f"{show_time(job['deadline'])}{_LATE.get(job['late'], '')}" if job["deadline"] else ""),
         *((key.replace("_", " "), str(job[key] or "")) for key in ("batch_size", "max_batch_size", "epochs")),
         ("shared memory", f"{job['shm_size'] / (1 << 20):.0f} MiB"),
         ("processors", "" if job["cpus"] is None else f"{job['cpus']:g} at most"),
@@ -198,6 +198,9 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
     facts += [("env", f"{name}={value}") for name, value in job["env"].items()]
     facts += [("label", f"{name}={value}") for name, value in job["labels"].items()]
     return [(name, cell) for name, cell in facts if cell]
+
+
+_LATE = {"no": ", in time", "expected": ", expected to be late", "yes": ", late"}
 
 
 def _code(code: Json | None) -> str:

@@ -51,6 +51,7 @@ class SubmitCommand(Command):
 @click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
 @click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
+@click.option("--refuse-late", is_flag=True, help="Store nothing if it is expected to miss its deadline.")
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
@@ -115,6 +116,7 @@ def submit(
     file: IO[str] | None,
     detach: bool,
     env_from: str | None,
+    refuse_late: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -146,8 +148,10 @@ def submit(
     if isinstance(read, list):
         if env_from is not None:
             raise click.UsageError("--env-from goes with one job, not with a list")
+        if refuse_late:
+            raise click.UsageError("--refuse-late goes with one job, not with a list")
         return _submit_many(session, jobs)
-    return send(session, jobs[0], detach, None if env_from is None else session.job_id(env_from))
+    return send(session, jobs[0], detach, None if env_from is None else session.job_id(env_from), refuse_late)
 
 
 def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], elastic: bool) -> Json:
@@ -184,9 +188,9 @@ def given_pairs(env: tuple[str, ...], labels: tuple[str, ...]) -> tuple[dict[str
     return dict(map(_variable, env)), dict(key_and_value(label, "--label") for label in labels)
 
 
-def send(session: Session, spec: Json, detach: bool, env_from: str | None = None) -> int:
+def send(session: Session, spec: Json, detach: bool, env_from: str | None = None, refuse_late: bool = False) -> int:
     """Submits one job and follows it, or tells its id."""
-    return submitted(session, session.client.submit(spec, env_from=env_from), detach)
+    return submitted(session, session.client.submit(spec, env_from=env_from, refuse_late=refuse_late), detach)
 
 
 def submitted(session: Session, job: Job, detach: bool) -> int:
@@ -336,6 +340,7 @@ def run(
     /,
     detach: bool,
     env_from: str | None,
+    refuse_late: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -367,4 +372,4 @@ def run(
         given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     given["code"] = code_of(session, given.get("code", "."))
     job = complete({}, given, *given_pairs(env, labels))
-    return send(session, job, detach, None if env_from is None else session.job_id(env_from))
+    return send(session, job, detach, None if env_from is None else session.job_id(env_from), refuse_late)

@@ -49,6 +49,8 @@ def usage(
     names = [name for name in ("day", "user", "label") if name in (by or ("user",))]
     priced = any(row["cost"] is not None for row in rows)
     columns = [*names, "jobs", "gpu_hours", "energy_kwh", *(["cost"] if priced else [])]
+    if any(row["deadlines"] for row in rows):
+        columns.append("deadlines_met")
     print_table(
         session,
         [name.upper().replace("_", "-") for name in columns],
@@ -58,6 +60,8 @@ def usage(
 
 def _cell(row: Json, name: str) -> str:
     value = row[name]
+    if name == "deadlines_met":
+        return f"{value} of {row['deadlines']}" if row["deadlines"] else "-"
     if not isinstance(value, float):
         return str(value or "-")
     return f"{value:.2f} {row['currency']}".strip() if name == "cost" else f"{value:.2f}"

@@ -66,10 +66,15 @@ class AsyncClient(
         await self._http.aclose()
 
     async def submit(
-        self, spec: Mapping[str, Any], idempotency_key: str | None = None, *, env_from: str | Job | None = None
+        self,
+        spec: Mapping[str, Any],
+        idempotency_key: str | None = None,
+        *,
+        env_from: str | Job | None = None,
+        refuse_late: bool = False,
     ) -> Job:
         """The job as stored."""
-        return Job(await self._call(calls.submit(spec, idempotency_key, env_from)))
+        return Job(await self._call(calls.submit(spec, idempotency_key, env_from, refuse_late)))
 
     async def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
         """`{"items": [...]}`; all jobs or none."""

@@ -22,8 +22,11 @@ class Call:
     key: str | None = None
 
 
-def submit(spec: Mapping[str, Any], key: str | None, env_from: str | Job | None) -> Call:
+def submit(
+    spec: Mapping[str, Any], key: str | None, env_from: str | Job | None = None, refuse_late: bool = False
+) -> Call:
     query = {} if env_from is None else {"env_from": id_of(env_from)}
+    query |= {"refuse_late": "true"} if refuse_late else {}
     return Call("POST", "jobs", query, dict(spec), key or uuid.uuid4().hex)
 
 

@@ -63,10 +63,12 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         idempotency_key: str | None = None,
         *,
         env_from: str | Job | None = None,
+        refuse_late: bool = False,
     ) -> Job:
         """The job as stored. A lost answer is asked for again; the key keeps that from making a second job.
-        `env_from`: a job that runs the same, whose values stand for masks."""
-        return Job(self._call(calls.submit(spec, idempotency_key, env_from)))
+        `env_from`: a job that runs the same, whose values stand for masks. `refuse_late`: nothing is stored if it is
+        expected to end after its deadline."""
+        return Job(self._call(calls.submit(spec, idempotency_key, env_from, refuse_late)))
 
     def submit_batch(self, specs: Sequence[Mapping[str, Any]], idempotency_key: str | None = None) -> Json:
         """`{"items": [...]}`; all jobs or none."""

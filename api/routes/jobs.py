@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +20,7 @@ from schedulearn.api.answers.job import (
     DeletedJob,
     EtaOut,
     JobDetail,
+    JobNow,
     JobOut,
     JobPage,
     TaskOut,
@@ -28,7 +29,7 @@ from schedulearn.api.answers.job import (
 from schedulearn.api.answers.log import LogEnd, LogText
 from schedulearn.api.answers.model import Answer, values_of
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.job_standing import standing_of
+from schedulearn.api.job_standing import admitted, standing_of
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
 from schedulearn.api.problems import parse_body, refuse_unknown
@@ -52,7 +53,7 @@ from schedulearn.scheduler.store.job_list import Sort
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-_JOB, _BATCH = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec])
+_JOB, _BATCH, _FLAG = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec]), TypeAdapter(bool)
 _BATCH_LIMIT = 10_000
 _REFUSED = problems(409, 422)
 _AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}}}
@@ -87,18 +88,34 @@ async def submit(
     env_from: Annotated[str | None, Query(description="id of a job that runs the same; its values stand for masks")] = (
         None
     ),
+    refuse_late: Annotated[
+        bool, Query(description="store nothing if it is expected to end after its deadline, by what its family took")
+    ] = False,
 ) -> Response:
-    """Stores one job; it is on disk when the answer comes. The original five keys are a complete job."""
+    """Stores one job; it is on disk when the answer comes. The original five keys are a complete job. Whether one with
+    a deadline can keep it is told by `late`, which takes a second at most."""
     if request.scope["query_string"]:  # by hand: see `api/edge/submissions.py`
-        refuse_unknown(request, ["env_from"])
+        refuse_unknown(request, ["env_from", "refuse_late"])
         env_from = request.query_params.get("env_from")
+        refuse_late = _flag(request, "refuse_late")
     spec = parse_body(_JOB, JobSpec, await request.body())
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         if not actor_of(request).may_change(source.user):
             raise ForbiddenError(f"the values of job {env_from} are {source.user or 'nobody'}'s", field="env_from")
         spec = with_values_of(spec, source._asdict())
-    return await _stored(request, [spec], lambda rows: JobOut.of(rows[0]))
+    now = JobNow()
+    if spec.deadline is not None:
+        now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
+    return await _stored(request, [spec], lambda rows: JobOut.of(rows[0], now))
+
+
+def _flag(request: Request, name: str) -> bool:
+    given = request.query_params.get(name, "false")
+    try:
+        return _FLAG.validate_python(given)
+    except ValidationError as error:
+        raise InvalidError(f"{name} must be true or false, not {given!r}", field=name) from error
 
 
 @router.post(

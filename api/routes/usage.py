@@ -21,6 +21,7 @@ from schedulearn.scheduler.advisor.advice import ANY_TYPE, price_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.accounting.capacity import capacity
+from schedulearn.scheduler.store.accounting.deadlines import Kept, kept_deadlines
 from schedulearn.scheduler.store.accounting.usage import Usage, gpu_types, usage
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])
@@ -41,6 +42,11 @@ class UsageOut(AnswerModel):
     )
     currency: str = Field(description="of `cost`: the setting currency")
     jobs: int
+    deadlines: int = Field(
+        description="jobs with a deadline of which it was decided in this time whether they kept it: they ended, or it "
+        "passed. Not of deleted jobs, nor of those that were cancelled before"
+    )
+    deadlines_met: int = Field(description="of them those that had succeeded by then")
 
 
 class DayOfCapacityOut(AnswerModel):
@@ -81,7 +87,10 @@ def get_usage(
     prices = cluster.settings.gpu_prices if gpu_hour_price is None else {ANY_TYPE: gpu_hour_price}
     with cluster.db.read() as db:
         found = usage(db, begin, end, now, by=by, label=label, types=gpu_types(db) if prices else None)
-    rows = [_priced(row, prices, cluster.settings.currency) for row in found]
+        kept = kept_deadlines(db, begin, end, now, by=by, label=label)
+    keys = {(row.day, row.user, row.label): row for row in found}
+    keys |= {key: Usage(*key) for key in kept.keys() - keys.keys()}
+    rows = [_row(keys[key], kept.get(key, Kept()), prices, cluster.settings.currency) for key in sorted(keys)]
     if format == "json":
         return rows
     table = io.StringIO()
@@ -113,7 +122,7 @@ def _span(since: datetime | None, until: datetime | None, now: float) -> tuple[f
     return begin, end
 
 
-def _priced(row: Usage, prices: Mapping[str, float], currency: str) -> UsageOut:
+def _row(row: Usage, kept: Kept, prices: Mapping[str, float], currency: str) -> UsageOut:
     return UsageOut(
         day=row.day,
         user=row.user,
@@ -123,6 +132,8 @@ def _priced(row: Usage, prices: Mapping[str, float], currency: str) -> UsageOut:
         cost=_cost(row, prices),
         currency=currency,
         jobs=row.jobs,
+        deadlines=kept.deadlines,
+        deadlines_met=kept.met,
     )
 
 

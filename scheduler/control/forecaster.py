@@ -139,7 +139,7 @@ class Forecaster:
             return Eta(now, None, None, None, Basis.GUESS), now
         policy = self._policy()
         snapshot, facts = self._look(policy, self._state())
-        length = by_family(self._profiles.work_of(spec.family or ""), 0.0)
+        length = by_family(self._profiles.read_work(spec.family or ""), 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
         view = JobView(
             id=_UNBORN,

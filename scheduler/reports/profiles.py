@@ -72,6 +72,13 @@ class Profiles:
         """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
         return self._work.get(family)
 
+    def read_work(self, family: str) -> float | None:
+        """The same of a family that no job of today has: read now."""
+        if family in self._work or not family:
+            return self.work_of(family)
+        with self._db.read() as conn:
+            return mean_gpu_seconds(conn, family)
+
     def follow(self, jobs: Mapping[str, records.Job]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
         `jobs`: all that have not."""

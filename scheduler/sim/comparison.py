@@ -16,7 +16,7 @@ from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.policies.plugins import load_policies
 from schedulearn.scheduler.sim.arguments import Contender, applications_of
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.result import COLUMNS, Summary, summarize
+from schedulearn.scheduler.sim.result import COLUMNS, LATE_COLUMN, Summary, summarize
 from schedulearn.scheduler.sim.run import Outcome, Run
 from schedulearn.scheduler.sim.simulator import Simulation
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -171,15 +171,17 @@ def table(played: Sequence[Played]) -> tuple[list[str], list[list[tuple[str, boo
     """(headings, rows of (text, whether it is the best of its column)). All columns are better the lower they are; rows
     that left jobs unfinished win none while others left fewer: their means are over fewer jobs."""
     fewest = min(each.summary.unfinished for each in played)
-    headings = ["policy", *(heading for _, heading, _ in COLUMNS), "mean vs first"]
+    headings = ["policy", "mean vs first"]
     if any(each.summary.unfinished for each in played):
         headings.append("never ended")
     rows = []
     first = played[0].summary.mean_jct
-    texts = {name: [format(getattr(each.summary, name), form) for each in played] for name, _, form in COLUMNS}
+    columns = [*COLUMNS, *([LATE_COLUMN] if played[0].summary.deadlines else [])]
+    headings[1:1] = [heading for _, heading, _ in columns]
+    texts = {name: [format(getattr(each.summary, name), form) for each in played] for name, _, form in columns}
     for index, each in enumerate(played):
         row = [(each.contender.label, False)]
-        for name, _, form in COLUMNS:
+        for name, _, form in columns:
             able = [getattr(e.summary, name) for e in played if e.summary.unfinished == fewest]
             lowest = format(min(able), form)
             best = each.summary.unfinished == fewest and texts[name][index] == lowest

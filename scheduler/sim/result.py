@@ -37,6 +37,10 @@ class Summary:
     decision_ms: float
     """Mean time of one decision, milliseconds."""
     decisions: int
+    deadlines: int = 0
+    """Jobs that had one."""
+    late: int = 0
+    """Of these, those that ended after it, or never."""
 
     def to_json(self) -> dict[str, float]:
         return asdict(self)
@@ -62,6 +66,8 @@ def summarize(run: Run) -> Summary:
         restarts=sum(o.restarts for o in run.outcomes) / max(1, len(run.outcomes)),
         decision_ms=1e3 * sum(run.decision_seconds) / max(1, len(run.decision_seconds)),
         decisions=len(run.decision_seconds),
+        deadlines=sum(o.job.deadline is not None for o in run.outcomes),
+        late=sum(o.job.deadline is not None and o.ended_at > o.job.deadline for o in run.outcomes),
     )
 
 
@@ -156,3 +162,5 @@ COLUMNS: Sequence[tuple[str, str, str]] = (
     ("decision_ms", "decision ms", ".1f"),
 )
 """(field of Summary, heading, format) of the table."""
+LATE_COLUMN = ("late", "late", "d")
+"""The same, where jobs have deadlines."""

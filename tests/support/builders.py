@@ -161,6 +161,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 max_gpus=high,
                 elastic=elastic,
                 priority=draw(st.integers(0, 100)),
+                deadline=draw(st.none() | st.floats(5_000, 50_000)),
                 attained_gpu_seconds=run_seconds * required,
                 run_seconds=run_seconds,
                 restarts=draw(st.integers(0, 3)),

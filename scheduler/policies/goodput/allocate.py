@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options, goodput_of
@@ -110,6 +111,7 @@ def choose(objective: Objective, options: Options, now: float, capacity: Ints | 
     stays = np.array([not job.elastic or objective.keeps(job) for job in options.jobs])
     stays &= options.speedup[:, options.stay] > 0
     cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
+    charge(cost, held_up, lateness(objective, options, now, room), options.wait)
     pinned = max(PINNED, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
     cost[stays, options.wait] = pinned
     return assign(cost, options.gpus, options.pool, room).choice

@@ -27,7 +27,8 @@ class Objective:
     base_s: float
     patience: float
     min_run: float
-    """The last four are parameters of the policy, described there."""
+    deadline_share: float
+    """The last five are parameters of the policy, described there."""
     scaling: HostScaling
 
     @property

@@ -59,6 +59,14 @@ class GoodputPolicy(Policy):
         },
     )
 
+    deadline_share: float = field(
+        default=0.5,
+        metadata={
+            "doc": "of all GPUs: so many at most are kept for jobs that would else miss their deadline; 0: deadlines "
+            "are ignored"
+        },
+    )
+
     def __post_init__(self) -> None:
         if not self.slowdown >= 1:
             raise ValueError(f"slowdown must be at least 1, not {self.slowdown}")
@@ -66,6 +74,8 @@ class GoodputPolicy(Policy):
             raise ValueError("base_s, patience and min_run must be at least 0")
         if not 0 <= self.frugality <= 1:
             raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
+        if not 0 <= self.deadline_share <= 1:
+            raise ValueError(f"deadline_share must be 0 to 1, not {self.deadline_share}")
 
     @property
     def use_efficiency(self) -> bool:
@@ -89,6 +99,7 @@ class GoodputPolicy(Policy):
             base_s=self.base_s,
             patience=self.patience,
             min_run=self.min_run,
+            deadline_share=0.0 if self.metric.startswith("thesis-") else self.deadline_share,
             scaling=self.scaling,
         )
 

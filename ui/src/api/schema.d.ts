@@ -632,7 +632,8 @@ export interface paths {
         put?: never;
         /**
          * Submit
-         * @description Stores one job; it is on disk when the answer comes. The original five keys are a complete job.
+         * @description Stores one job; it is on disk when the answer comes. The original five keys are a complete job. Whether one with
+         *     a deadline can keep it is told by `late`, which takes a second at most.
          */
         post: operations["submit_api_v1_jobs_post"];
         delete?: never;
@@ -1586,7 +1587,8 @@ export interface paths {
         put?: never;
         /**
          * Submit
-         * @description Stores one job; it is on disk when the answer comes. The original five keys are a complete job.
+         * @description Stores one job; it is on disk when the answer comes. The original five keys are a complete job. Whether one with
+         *     a deadline can keep it is told by `late`, which takes a second at most.
          */
         post: operations["submit_jobs_post"];
         delete?: never;
@@ -3164,6 +3166,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Late
+             * @description whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before
+             */
+            late: ("no" | "expected" | "yes") | null;
+            /**
              * Launcher
              * @enum {string}
              */
@@ -3454,6 +3461,11 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /**
+             * Late
+             * @description whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before
+             */
+            late: ("no" | "expected" | "yes") | null;
             /**
              * Launcher
              * @enum {string}
@@ -5338,6 +5350,16 @@ export interface components {
              */
             day: string;
             /**
+             * Deadlines
+             * @description jobs with a deadline of which it was decided in this time whether they kept it: they ended, or it passed. Not of deleted jobs, nor of those that were cancelled before
+             */
+            deadlines: number;
+            /**
+             * Deadlines Met
+             * @description of them those that had succeeded by then
+             */
+            deadlines_met: number;
+            /**
              * Energy Kwh
              * @description as far as GPUs measure it
              */
@@ -7165,6 +7187,8 @@ export interface operations {
             query?: {
                 /** @description id of a job that runs the same; its values stand for masks */
                 env_from?: string;
+                /** @description store nothing if it is expected to end after its deadline, by what its family took */
+                refuse_late?: boolean;
             };
             header?: {
                 "Idempotency-Key"?: string;
@@ -10303,6 +10327,8 @@ export interface operations {
             query?: {
                 /** @description id of a job that runs the same; its values stand for masks */
                 env_from?: string;
+                /** @description store nothing if it is expected to end after its deadline, by what its family took */
+                refuse_late?: boolean;
             };
             header?: {
                 "Idempotency-Key"?: string;

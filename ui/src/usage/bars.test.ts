@@ -12,6 +12,8 @@ const used = (day: string, user: string, gpu_hours: number, cost: number | null 
   cost,
   currency: "",
   jobs: 1,
+  deadlines: 0,
+  deadlines_met: 0,
 });
 
 test("a week has a bar a day, a quarter a bar a week", () => {

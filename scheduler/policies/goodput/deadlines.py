@@ -1,0 +1,90 @@
+"""Deadlines: which choices would make a job late that can still be in time. Pure.
+
+Every job with a deadline has a least speed: its work over the time that is left. Whoever can still be in time is
+protected, the earliest deadline first, as long as what these jobs need together is a bounded share of the GPUs. What
+would make a protected job late costs it extra. A job that can't be in time any more, on whatever it may have, counts
+like one without a deadline: what it took from others would be lost. (Minimum satisfactory shares, as in ElasticFlow,
+ASPLOS 2023, without its promise: nobody is turned away here.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.options import Options
+from schedulearn.scheduler.policies.goodput.prices import remaining_work
+
+LATE = 100.0
+"""What a choice costs by which a protected job would be late, against holding it up on one GPU for as long: more than
+any speedup is worth, less than to stop another job."""
+FIRST = 4.0  # a protected job that must start now waits at so many times the cost: like a priority of 100
+HEADROOM_HERE, HEADROOM = 1.05, 1.25
+"""How much of the time that is left a job may not need, where it is and elsewhere. The difference keeps it from going
+back and forth."""
+GROWTH = 4.0
+"""A job may be tried on twice what it was measured on: so many times as fast as on the most of today it may become."""
+PATIENCE = 2.0  # a job may wait while its time on its least size fits so often before its deadline
+
+
+class Lateness(NamedTuple):
+    late: npt.NDArray[np.bool_]
+    """(J, C): choices by which a protected job would be late; those of all others are False."""
+    protected: npt.NDArray[np.bool_]
+    """(J,): jobs that have such choices, and others by which they are in time."""
+
+
+def lateness(objective: Objective, options: Options, now: float, capacity: Ints) -> Lateness:
+    late = np.zeros(options.speedup.shape, dtype=bool)
+    protected = np.zeros(len(options.jobs), dtype=bool)
+    with_deadline = [row for row, job in enumerate(options.jobs) if job.deadline is not None and job.deadline > now]
+    if not objective.deadline_share or not with_deadline:
+        return Lateness(late, protected)
+    work = remaining_work(options.jobs)
+    bound, taken = objective.deadline_share * float(capacity.sum()), 0
+    for row in sorted(with_deadline, key=lambda row: (options.jobs[row].deadline, options.jobs[row].order)):
+        too_slow = _too_slow(options, row, float(work[row]), now)
+        in_time = ~too_slow & (options.speedup[row] > 0)
+        if not in_time.any() or not (too_slow & _possible(options, row)).any():
+            continue
+        least = int(options.size[row][in_time].min())
+        if taken + least > bound:
+            continue  # a smaller job with a later deadline may still fit
+        taken += least
+        late[row], protected[row] = too_slow, True
+    return Lateness(late, protected)
+
+
+def _too_slow(options: Options, row: int, work: float, now: float) -> npt.NDArray[np.bool_]:
+    """(C,): choices by which the job would end after its deadline."""
+    job, speed = options.jobs[row], options.speedup[row]
+    assert job.deadline is not None
+    left = job.deadline - now
+    elsewhere = left - (job.restart_cost if job.allocation else 0.0)
+    sizes = speed[: options.wait]
+    fastest = float(speed.max(initial=0.0))
+    if fastest * left < work <= GROWTH * fastest * left:
+        work = fastest * left / HEADROOM  # on what it may be tried on now it would be late, on more it would not
+    slow = speed * elsewhere < HEADROOM * work
+    slow[options.stay] = speed[options.stay] * left < HEADROOM_HERE * work
+    least = float(sizes[sizes > 0].min(initial=np.inf))
+    slow[options.wait] = least * elsewhere < PATIENCE * work
+    return np.asarray(slow)
+
+
+def _possible(options: Options, row: int) -> npt.NDArray[np.bool_]:
+    able = options.speedup[row] > 0
+    able[options.wait] = True
+    return np.asarray(able)
+
+
+def charge(cost: Floats, held_up: Floats, found: Lateness, wait: int) -> None:
+    """Adds to the (J, C) `cost` what lateness costs; `held_up` (J, 1): what it costs to hold each job up."""
+    extra = np.where(found.late, LATE * held_up, 0.0)
+    extra[:, wait] = 0.0
+    cost += extra
+    cost[:, wait] *= np.where(found.late[:, wait], FIRST, 1.0)

@@ -1,0 +1,53 @@
+"""How many jobs kept to their deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.outcomes.lateness import Late, late
+from schedulearn.scheduler.store.accounting.usage import day_of
+from schedulearn.scheduler.store.models import Job
+
+Key = tuple[str, str, str]
+"""Day, user and label, as of a row of usage."""
+
+
+@dataclass
+class Kept:
+    deadlines: int = 0
+    """Jobs of which it is decided whether they kept theirs."""
+    met: int = 0
+
+
+def kept_deadlines(
+    db: Connection, since: float, until: float, now: float, *, by: Sequence[str], label: str = ""
+) -> dict[Key, Kept]:
+    """Of the jobs that there are. A job counts when it is decided: as it ends, or as its deadline passes before."""
+    job = Job.__table__.c  # type: ignore[attr-defined]
+    decided = func.min(func.coalesce(job.finished_at, job.deadline), job.deadline)
+    query = select(job.user, job.labels, job.deadline, job.status, job.finished_at).where(
+        col(Job.deadline).is_not(None),
+        or_(col(Job.finished_at).is_not(None), col(Job.deadline) < now),
+        decided >= since,
+        decided < until,
+    )
+    found: dict[Key, Kept] = {}
+    for row in db.execute(query):
+        kept = late(row.deadline, row.status, row.finished_at, None, now)
+        if kept is None:
+            continue
+        at = min(row.deadline, row.deadline if row.finished_at is None else row.finished_at)
+        key = (
+            day_of(at) if "day" in by else "",
+            row.user if "user" in by else "",
+            row.labels.get(label, "") if "label" in by else "",
+        )
+        entry = found.setdefault(key, Kept())
+        entry.deadlines += 1
+        entry.met += kept == Late.NO
+    return found

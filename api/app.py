@@ -17,7 +17,7 @@ from schedulearn.api import openapi, problems
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.answers.health import Health
 from schedulearn.api.answers.problem import Problem
-from schedulearn.api.auth import Guard
+from schedulearn.api.auth import COOKIE, SECURE_COOKIE, Guard
 from schedulearn.api.edge.origins import Origins
 from schedulearn.api.edge.submissions import Submissions
 from schedulearn.api.edge.thread_futures import ThreadFutures
@@ -68,9 +68,10 @@ def create_app(
     make_runtime: MakeRuntime | None = None,
     pulse: Pulse | None = None,
     credentials: Credentials | None = None,
+    report_certificate: str | None = None,
 ) -> ASGIApp:
     """The guarded application. `pulse` wakes and ends the streams. `make_host` and `make_runtime` replace the choice of
-    the hosts, for tests."""
+    the hosts, for tests. `report_certificate`: by which workers know the service where no authority vouches for it."""
     pulse, known = pulse or Pulse(), credentials or Credentials(settings.token)
 
     @asynccontextmanager
@@ -85,6 +86,7 @@ def create_app(
             find_report_url=partial(find_report_url, settings),
             on_commit=pulse.beat,
             own_port=settings.port,
+            report_certificate=report_certificate,
         )
         app.state.cluster, app.state.pulse, app.state.futures = cluster, pulse, ThreadFutures()
         known.open(cluster.db)
@@ -109,6 +111,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # nobody sets it up, and each request would ask
     )
     app.state.credentials, app.state.token_required = known, settings.token is not None
+    app.state.cookie = SECURE_COOKIE if settings.is_opened_by_tls else COOKIE
     app.state.settings, app.state.port_sessions = settings, PortSessions()
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
@@ -132,11 +135,22 @@ def create_app(
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
     inner = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
     proxy = PortProxy(inner, settings, known, app.state.port_sessions, lambda: cast(Cluster, app.state.cluster))
-    return LastResort(proxy)
+    return _AsOpened(LastResort(proxy)) if settings.public_url_has_tls else LastResort(proxy)
 
 
 async def healthz() -> Health:
     return Health(status="ok", version=schedulearn.__version__)
+
+
+class _AsOpened:
+    """For a service that people open by https: where TLS ends at a proxy, requests come on without it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scheme = {"http": "https", "websocket": "wss"}.get(scope["type"])
+        await self.app(scope if scheme is None else {**scope, "scheme": scheme}, receive, send)
 
 
 class _Headers:

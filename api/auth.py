@@ -27,6 +27,8 @@ from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.store.people.acting import ACTOR
 
 COOKIE = "schedulearn_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"
+"""Over TLS. No other host, and nothing without TLS, can set it."""
 
 Refusal = tuple[int, str, str]
 OwnerOf = Callable[[str, str], Awaitable[str | None]]
@@ -55,7 +57,7 @@ class Guard:
         grant: Grant | None = None
         refusal = _malformed(headers)
         if refusal is None and rule.need is not Need.JOB_TOKEN:
-            grant = self._known(headers)
+            grant = self._known(scope, headers)
             refusal = self._refusal(scope, headers, rule, grant)
         actor = grant.actor if grant is not None else self._own
         if refusal is None:
@@ -74,13 +76,13 @@ class Guard:
         finally:
             ACTOR.reset(acting)
 
-    def _known(self, headers: Mapping[str, str]) -> Grant | None:
+    def _known(self, scope: Scope, headers: Mapping[str, str]) -> Grant | None:
         given = bearer_of(headers)
         if given is not None:
             return self.credentials.find(given)
         # The page's event streams and sockets can't send headers, so its cookie counts too; SameSite keeps it at home,
         # and the origin is checked in case a browser does not.
-        cookie = cookie_of(headers)
+        cookie = cookie_of(headers, secure=is_secure(scope))
         return self.credentials.find_session(cookie) if cookie is not None and _is_own_origin(headers) else None
 
     def _while_known(self, grant: Grant, send: Send) -> Send:
@@ -209,13 +211,17 @@ def bearer_of(headers: Mapping[str, str]) -> str | None:
     return given.strip() if scheme.lower() == "bearer" else None
 
 
-def cookie_of(headers: Mapping[str, str]) -> str | None:
-    """The session that a request carries."""
+def is_secure(scope: Scope) -> bool:
+    return scope["scheme"] in ("https", "wss")
+
+
+def cookie_of(headers: Mapping[str, str], *, secure: bool) -> str | None:
+    """The session that a request carries; `secure`: over TLS."""
     cookies = headers.get("cookie")
     if cookies is None:
         return None
     try:
-        found = SimpleCookie(cookies).get(COOKIE)
+        found = SimpleCookie(cookies).get(SECURE_COOKIE if secure else COOKIE)
     except CookieError:
         return None
     return found.value if found is not None else None

@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import FastAPI
 
 from schedulearn.api.access.permissions import Need, rule_of
-from schedulearn.api.auth import COOKIE
 from schedulearn.scheduler.reports.membership import MembershipIn
 from schedulearn.scheduler.reports.store import ReportIn
 from schedulearn.scheduler.specs.job import JobSpec
@@ -24,7 +23,7 @@ _SCHEMES = {
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": COOKIE,
+        "name": "",  # with TLS another one
         "description": "What `POST /api/v1/session` gives the page for a token.",
     },
     "jobToken": {
@@ -43,7 +42,7 @@ def complete(app: FastAPI) -> None:
             _add_bodies(make())
             _name_problems(make())
             _leave_out_null(make())
-            _say_security(make(), needs_token=app.state.token_required)
+            _say_security(make(), needs_token=app.state.token_required, cookie=app.state.cookie)
         return make()
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -80,9 +79,9 @@ def _leave_out_null(document: dict[str, Any]) -> None:
                     schema["anyOf"] = kinds
 
 
-def _say_security(document: dict[str, Any], *, needs_token: bool) -> None:
+def _say_security(document: dict[str, Any], *, needs_token: bool, cookie: str) -> None:
     """Who may use each route, with the least role (docs/people.md). What belongs to a user is for them and admins."""
-    document["components"]["securitySchemes"] = _SCHEMES
+    document["components"]["securitySchemes"] = {**_SCHEMES, "session": {**_SCHEMES["session"], "name": cookie}}
     for path, methods in document["paths"].items():
         for method, route in methods.items():
             need = rule_of(method.upper(), path).need

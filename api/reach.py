@@ -10,7 +10,6 @@ from schedulearn.api.settings import Settings
 
 _BRIDGE = b"docker0"
 _SIOCGIFADDR = 0x8915
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 
 
 def bridge_address() -> str | None:
@@ -32,7 +31,7 @@ def find_report_url(settings: Settings, runtime: str) -> str | None:
     """The service's URL for the workers of the embedded host, found by itself; None if none could work."""
     if settings.port == 0:
         return None  # nobody has told us which port it became
-    everywhere = settings.host in _WILDCARDS
+    everywhere = settings.everywhere
     if runtime == "docker":
         # In a container itself, the service has no such bridge, but an address of its own on it.
         address = bridge_address() or (socket.gethostbyname(socket.gethostname()) if everywhere else settings.host)

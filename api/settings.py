@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -17,6 +17,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.specs.host import HostSpec
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 
 _PREFIX = "SCHEDULEARN_"
 
@@ -40,6 +41,17 @@ class Settings(ClusterSettings, BaseSettings):
         default=Path("."), description="folder of schedulearn.db, logs and local tasks"
     )
     token: str | None = Field(default=None, min_length=8, description="asked of every client; sent as Bearer")
+    tls: Literal["auto", "off"] = Field(
+        default="auto",
+        description="auto: TLS with `tls_cert`, else on an open address with a certificate that the service makes "
+        "itself; none where a proxy stands before it, or `public_url` begins with http:",
+    )
+    tls_cert: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None, description="file with the certificate of the service and those between it and its authority"
+    )
+    tls_key: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None, description="file with the key of `tls_cert`, where that does not hold it"
+    )
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
     behind_proxy: bool = Field(
         default=False, description="a proxy stands before the service; without it, forwarded requests are refused"
@@ -73,6 +85,28 @@ class Settings(ClusterSettings, BaseSettings):
     @property
     def loopback(self) -> bool:
         return self.host in LOOPBACK
+
+    @property
+    def everywhere(self) -> bool:
+        """It listens on all addresses of the machine."""
+        return self.host in WILDCARDS
+
+    @property
+    def public_url_has_tls(self) -> bool:
+        return (self.public_url or "").startswith("https:")
+
+    @property
+    def is_opened_by_tls(self) -> bool:
+        """The service's own, or that of a proxy."""
+        return self.has_tls or self.public_url_has_tls
+
+    @property
+    def has_tls(self) -> bool:
+        """The service's own."""
+        if self.tls == "off":
+            return False
+        is_plain_outside = self.behind_proxy or (self.public_url or "").startswith("http:")
+        return self.tls_cert is not None or not (self.loopback or is_plain_outside)
 
 
 def load_settings(file: Path | None = None, **flags: object) -> Settings:

@@ -84,11 +84,12 @@ class Cluster:
         find_report_url: FindReportUrl | None = None,
         on_commit: Callable[[], None] | None = None,
         own_port: int = 0,
+        report_certificate: str | None = None,
         timing: Timing = MACHINE,
     ) -> None:
         """`make_runtime` and `make_probe` are for further hosts; by default these are Docker Engines, with our probe.
         `find_report_url` is asked where the settings name none. `on_commit` is called from the writer's thread.
-        `own_port`: where the API listens, so that no webhook leads there."""
+        `own_port`: where the API listens, so that no webhook leads there. `report_certificate`: see `ReportAccess`."""
         check_data_sets(settings.data_sets)
         check_writable(settings.writable_data_sets, settings.data_sets)
         self.data_dir = data_dir
@@ -107,7 +108,7 @@ class Cluster:
         self.data = DataSets(self.db, store)
         self.host = make_host(data_dir, self.cluster_id, settings)
         self._open_hosts(make_runtime, make_probe)
-        self._open_reports(find_report_url)
+        self._open_reports(find_report_url, report_certificate)
         self.code = CodeStore(data_dir / "code", max_bytes=settings.code_limit)
         self.secrets = Secrets(self.db, data_dir)
         self.service = Service(
@@ -173,7 +174,7 @@ class Cluster:
         yield from self.checkpoints.fetch(job_id, host_id, runtime)
         yield from self.outputs.fetch(job_id, host_id, runtime)
 
-    def _open_reports(self, find_report_url: FindReportUrl | None) -> None:
+    def _open_reports(self, find_report_url: FindReportUrl | None, certificate: str | None) -> None:
         chosen = self.settings
         url = chosen.report_url
         if url is None and find_report_url is not None:
@@ -182,7 +183,7 @@ class Cluster:
         # Four times as often as told to, and a resize makes all workers ask at once, several times.
         self.report_rate = RateLimit(max(1.0, 4 / chosen.report_interval), 60, time.monotonic)
         self.membership_rate = RateLimit(10, 300, time.monotonic)
-        self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval)
+        self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval, certificate)
         self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
         self.profiles = Profiles(self.db, self._wake.set, self._timing.monotonic)
 

@@ -96,7 +96,8 @@ class Doctor:
 
     def _permissions(self) -> Iterator[Finding]:
         others = stat.S_IRWXG | stat.S_IRWXO
-        for path in (self._file, self._data_dir / "token", self._data_dir / "secrets.key"):
+        kept = ("token", "secrets.key", "tls/key.pem")
+        for path in (self._file, *(self._data_dir / name for name in kept)):
             if path.exists() and path.stat().st_mode & others:
                 what = f"other users of this machine may open {path}"
                 yield Finding("permissions", what, mend=partial(close_to_others, self._data_dir))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _OURS = (
     "schedulearn.db", "schedulearn.lock", "token", "secrets.key", "logs", "tasks", "checkpoints",
-    "checkpoint-copies", "sdk", "code", "layers", "data-sets", "shared-data",
+    "checkpoint-copies", "sdk", "code", "layers", "data-sets", "shared-data", "tls",
 )  # fmt: skip
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

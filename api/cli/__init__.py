@@ -62,7 +62,8 @@ def cli() -> None:
 
     \b
     Where a JOB is asked for: its id, the beginning or end of it, or `last`.
-    Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN.
+    Environment: SCHEDULEARN_URL (default http://127.0.0.1:8000), SCHEDULEARN_TOKEN,
+    SCHEDULEARN_CA.
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
     exit code, 124 if it ran into its time limit, 130 if it was cancelled.
     """

@@ -47,12 +47,13 @@ class Session:
 
     as_json: bool = False
     url: str | None = None
+    ca: str | None = None
     _client: Client | None = field(default=None, repr=False)
 
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = Client(self.url)
+            self._client = Client(self.url, ca=self.ca)
         return self._client
 
     @property
@@ -135,6 +136,13 @@ def _shared_options() -> list[click.Parameter]:
             expose_value=False,
             callback=remember("url"),
             help="Address of the service, instead of SCHEDULEARN_URL.",
+        ),
+        click.Option(
+            ["--ca"],
+            metavar="FILE",
+            expose_value=False,
+            callback=remember("ca"),
+            help="Certificate to trust, or its sha256:..., instead of SCHEDULEARN_CA.",
         ),
     ]
 

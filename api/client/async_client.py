@@ -43,16 +43,19 @@ class AsyncClient(
         Coroutine[Any, Any, Json], Coroutine[Any, Any, list[Json]], Coroutine[Any, Any, None], Coroutine[Any, Any, str]
     ]
 ):
-    """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Tasks of one event loop may
-    share it; what a method does, `Client` tells of the one with the same name. What reads or writes files here does so
-    in threads, which also call `on_progress`.
+    """One service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA: a file
+    with the certificate to trust, or its fingerprint. Tasks of one event loop may share it; what a method does,
+    `Client` tells of the one with the same name. What reads or writes files here does so in threads, which also call
+    `on_progress`.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
-        self.url, options = connection(url, token, timeout_s)
-        self._in_threads = partial(Client, url, token, timeout_s=timeout_s)
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0, ca: str | None = None
+    ) -> None:
+        self.url, options = connection(url, token, timeout_s, ca)
+        self._in_threads = partial(Client, url, token, timeout_s=timeout_s, ca=ca)
         self._http = httpx.AsyncClient(**options)
         self._reached = False
 

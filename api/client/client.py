@@ -36,7 +36,8 @@ _CODE_S = 300.0  # between two pieces, and for the answer: other uploads may com
 
 
 class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
-    """One service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN. Threads may share it.
+    """One service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and SCHEDULEARN_CA: a file
+    with the certificate to trust, or its fingerprint. Threads may share it.
 
     Every method raises UnreachableError if nothing answers and ApiError if the service refuses.
     """

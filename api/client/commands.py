@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from urllib.parse import urlsplit
 
 from schedulearn.api.client.transport import (
     ApiError,
@@ -42,19 +41,20 @@ class RemoteCommand:
         port: int | None = None,
         url: str | None = None,
         token: str | None = None,
+        ca: str | None = None,
     ) -> None:
         """`size`: columns and rows of a terminal; None: pipes. An empty command is a shell.
         `port`: instead of a command, a connection to this port of the container. Raises ClientError."""
         from websockets.exceptions import InvalidHandshake, InvalidStatus
 
-        self.url, options = connection(url, token, _OPEN_S)
+        self.url, options = connection(url, token, _OPEN_S, ca)
         wish: Json = {"command": list(command), "rank": rank}
         if port is not None:
             wish["port"] = port
         if size is not None:
             wish["terminal"] = {"columns": size[0], "rows": size[1]}
         try:
-            self._socket = self._connect(job_id, options["headers"])
+            self._socket = self._connect(job_id, options)
         except InvalidStatus as error:
             raise _refused(error.response.status_code) from error
         except (OSError, InvalidHandshake) as error:
@@ -67,13 +67,14 @@ class RemoteCommand:
             self.close()
             raise
 
-    def _connect(self, job_id: str, headers: Json) -> ClientConnection:
+    def _connect(self, job_id: str, options: Json) -> ClientConnection:
         from websockets.sync.client import connect
 
         address = self.url.replace("http", "ws", 1) + f"/api/v1/jobs/{part(job_id)}/exec"
-        local = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")
-        options: Json = {"proxy": None} if local else {}
-        return connect(address, additional_headers=headers, open_timeout=_OPEN_S, compression=None, **options)
+        way: Json = {"ssl": options["verify"]} if address.startswith("wss:") else {}
+        if not options["trust_env"]:
+            way["proxy"] = None
+        return connect(address, additional_headers=options["headers"], open_timeout=_OPEN_S, compression=None, **way)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
+from schedulearn.api.client.trust import VARIABLE, is_distrust, trusted_context
+
 if TYPE_CHECKING:
     import httpx
 
@@ -56,12 +58,16 @@ class Event:
 
 
 class Transport:
-    """Requests to one service. `url` and `token` default to SCHEDULEARN_URL and SCHEDULEARN_TOKEN."""
+    """Requests to one service. `url`, `token` and `ca` default to SCHEDULEARN_URL, SCHEDULEARN_TOKEN and
+    SCHEDULEARN_CA."""
 
-    def __init__(self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, timeout_s: float = 30.0, ca: str | None = None
+    ) -> None:
+        """`ca`: file with the certificate to trust, or its fingerprint, `sha256:...`."""
         import httpx
 
-        self.url, options = connection(url, token, timeout_s)
+        self.url, options = connection(url, token, timeout_s, ca)
         self._http = httpx.Client(**options)
 
     def __enter__(self) -> Self:
@@ -120,24 +126,34 @@ class Transport:
         return unreachable(self.url, error)
 
 
-def connection(url: str | None, token: str | None, timeout_s: float) -> tuple[str, Json]:
+def connection(url: str | None, token: str | None, timeout_s: float, ca: str | None = None) -> tuple[str, Json]:
     """The address of a service, and the options of a client of httpx for it. Raises ClientError."""
     address = base_url(url or os.environ.get("SCHEDULEARN_URL") or DEFAULT_URL)
     token = token or os.environ.get("SCHEDULEARN_TOKEN")
     if token and not (token.isascii() and token.isprintable()):
         raise ClientError("the token must be plain ASCII without spaces or line ends: check SCHEDULEARN_TOKEN")
     parts = urlsplit(address)
+    try:
+        # Without TLS certificates are of no use.
+        context = trusted_context(ca) if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    except ValueError as error:
+        raise ClientError(f"{error}: check --ca or {VARIABLE}") from error
     return address, {
         "base_url": address,
         "headers": {"authorization": f"Bearer {token}"} if token else {},
         "timeout": timeout_s,
-        # A proxy is of no use on the way to this machine itself, and certificates none without TLS.
+        # A proxy is of no use on the way to this machine itself.
         "trust_env": parts.hostname not in ("127.0.0.1", "localhost", "::1"),
-        "verify": parts.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        "verify": context,
     }
 
 
 def unreachable(url: str, error: Exception) -> UnreachableError:
+    if is_distrust(error):
+        return UnreachableError(
+            f"what answers at {url} is not trusted ({_words(error)}): give its certificate or fingerprint, which the "
+            f"service shows when it starts, with --ca or {VARIABLE}"
+        )
     return UnreachableError(
         f"no Schedulearn answers at {url} ({_words(error)}): start it with `schedulearn serve`, "
         "or name its address with --url or SCHEDULEARN_URL"

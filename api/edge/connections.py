@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from starlette.datastructures import MutableHeaders
 from uvicorn import Config
@@ -53,18 +54,27 @@ def limits_for(files: int) -> ConnectionLimits:
     return ConnectionLimits(connections, connections // 2)
 
 
+class Bounded(Protocol):
+    """What is counted: transports, and what becomes one."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any: ...
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
 class Connections:
     """Those of a server that are open. All calls are from its event loop."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._peers: dict[asyncio.Transport, str] = {}
+        self._peers: dict[Bounded, str] = {}
         self._counts: Counter[str] = Counter()
-        self._waiting: dict[asyncio.Transport, float] = {}
+        self._waiting: dict[Bounded, float] = {}
         """Without a complete request -> since when, longest first."""
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def enter(self, transport: asyncio.Transport) -> bool:
+    def enter(self, transport: Bounded) -> bool:
         """Whether there is room for a new connection, if need be that of one which only waits."""
         peername = transport.get_extra_info("peername")
         peer = str(peername[0]) if peername else ""
@@ -78,7 +88,7 @@ class Connections:
         self.waits(transport)
         return True
 
-    def waits(self, transport: asyncio.Transport) -> None:
+    def waits(self, transport: Bounded) -> None:
         """It has no complete request, and has just sent something of one."""
         if transport not in self._peers:
             return
@@ -88,11 +98,11 @@ class Connections:
         if self._sweeper is None:
             self._sweeper = loop.call_later(_SWEEP_S, self._sweep)
 
-    def works(self, transport: asyncio.Transport) -> None:
+    def works(self, transport: Bounded) -> None:
         """Its request is complete."""
         self._waiting.pop(transport, None)
 
-    def leave(self, transport: asyncio.Transport) -> None:
+    def leave(self, transport: Bounded) -> None:
         self._waiting.pop(transport, None)
         peer = self._peers.pop(transport, None)
         if peer is None:
@@ -119,7 +129,7 @@ class Connections:
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep) if self._waiting else None
 
 
-def refuse(transport: asyncio.Transport, response: ProblemResponse) -> None:
+def refuse(transport: Bounded, response: ProblemResponse) -> None:
     """Answers before, or without, a complete request, and ends the connection."""
     headers = MutableHeaders(raw=response.raw_headers)
     headers["connection"] = "close"
@@ -136,9 +146,13 @@ class BoundedHttp(HttpToolsProtocol):
         """Bytes of a head that is not complete; None: no head is being read."""
         self._came = False
         """A part of a request that is not complete has just come, and the rest may take its time again."""
+        self.before_open: Callable[[], None] | None = None
+        """Gives up the place of what has become this connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.before_open is not None:
+            self.before_open()
         if not self._bounds.enter(transport):
             response = problem_response(503, "too_many_connections", "too many connections are open: try again later")
             response.headers["retry-after"] = "1"
@@ -213,11 +227,10 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
 
-def bounded(config: Config, limits: ConnectionLimits) -> Config:
-    """The same configuration of a server, whose connections have these limits."""
-    bounds = Connections(limits)
+def bounded(config: Config, bounds: Connections) -> Config:
+    """The same configuration of a server, whose connections have these bounds."""
     config.http = cast(Any, partial(BoundedHttp, bounds))
     config.ws = cast(Any, partial(BoundedSocket, bounds))
     # Those that nobody has accepted yet come in at once, each with a file.
-    config.backlog = max(8, min(2048, limits.connections // 2))
+    config.backlog = max(8, min(2048, bounds.limits.connections // 2))
     return config

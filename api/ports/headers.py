@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
 
-from schedulearn.api.auth import COOKIE as SERVICE_COOKIE
+from schedulearn.api.auth import COOKIE, SECURE_COOKIE
 
 Header = tuple[bytes, bytes]
 
 PORT_COOKIES = ("__Host-schedulearn_port", "schedulearn_port")
 """Over https, and over http. The first one no other host can set."""
-_OURS = (*PORT_COOKIES, SERVICE_COOKIE)
+_OURS = (*PORT_COOKIES, SECURE_COOKIE, COOKIE)
 
 _HOP = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.access.peers import Peers
-from schedulearn.api.auth import bearer_of
+from schedulearn.api.auth import bearer_of, is_secure
 from schedulearn.api.edge.origins import forwarding_header
 from schedulearn.api.ports.headers import PORT_COOKIES, Origin, cookies_in, to_job
 from schedulearn.api.ports.http import JobGone, Pools, pass_on
@@ -118,7 +118,7 @@ class PortProxy:
             return self._told(headers, key, 403, "ticket_used", detail)
         cookie, seconds = entered
         response = RedirectResponse("/", 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
-        secure = self._scheme(scope) == "https"
+        secure = is_secure(scope)
         response.set_cookie(
             PORT_COOKIES[0] if secure else PORT_COOKIES[1],
             cookie,
@@ -131,7 +131,7 @@ class PortProxy:
 
     async def _visit(self, scope: Scope, headers: Headers, key: PortKey) -> _Visit:
         """Raises _Refused."""
-        outside = f"{self._scheme(scope)}://{headers['host']}"
+        outside = f"{'https' if is_secure(scope) else 'http'}://{headers['host']}"
         self._check_origin(scope, headers, outside)
         session = self._session(scope, headers, key)
         if session is None or not self._is_known(scope, session):
@@ -221,11 +221,6 @@ class PortProxy:
         scheme, _, token = authorization.partition(" ")
         return scheme.lower() == "bearer" and self._credentials.find(token.strip()) is not None
 
-    def _scheme(self, scope: Scope) -> str:
-        if self._settings.public_url is not None:
-            return urlsplit(self._settings.public_url).scheme
-        return "https" if scope["scheme"] in ("https", "wss") else "http"
-
     def _told(
         self, headers: Headers, key: PortKey, status: int, code: str, detail: str, *, again: bool = False
     ) -> Response:
@@ -233,7 +228,9 @@ class PortProxy:
         page = self._settings.public_url
         if page is None and self._settings.loopback:
             port = urlsplit(f"//{headers['host']}").port
-            page = "http://localhost" + (f":{port}" if port is not None else "")
+            page = f"{'https' if self._settings.has_tls else 'http'}://localhost" + (
+                f":{port}" if port is not None else ""
+            )
         link = (f"{page.rstrip('/')}/ui/jobs/{key.job_id}", "The page of the job") if page is not None else None
         return told(headers, status, code, detail, link=link, again=again)
 

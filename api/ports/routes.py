@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
@@ -60,8 +59,7 @@ def _link(request: Request, key: PortKey) -> PortLink:
     if JobStatus(job.status).terminal:
         raise ConflictError(f"job {key.job_id} has ended: nothing listens on its ports any more")
     settings = settings_of(request)
-    scheme = urlsplit(settings.public_url).scheme if settings.public_url is not None else request.url.scheme
-    origin = origin_of(key, service=request.headers["host"], scheme=scheme, domain=settings.ports_domain)
+    origin = origin_of(key, service=request.headers["host"], scheme=request.url.scheme, domain=settings.ports_domain)
     if origin is None:
         raise NoOriginError(
             f"there is no address for ports of jobs: the operator can set ports_domain; until then "

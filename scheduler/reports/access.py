@@ -28,6 +28,9 @@ class ReportAccess:
     """Of the service, as its workers reach it; None: they can't, and don't report."""
     interval_s: float
     checkpoint_interval_s: float
+    certificate: str | None = None
+    """Base64 of its DER: the only one that workers trust at a URL with https. None: they ask the authorities that their
+    image knows."""
 
     def token(self, job_id: str) -> str:
         signature = hmac.new(self.secret, job_id.encode(), hashlib.sha256).hexdigest()[:40]
@@ -51,6 +54,8 @@ class ReportAccess:
             env["SCHEDULEARN_REPORT_URL"] = self.url.rstrip("/") + PATH
             env["SCHEDULEARN_REPORT_INTERVAL"] = f"{self.interval_s:g}"
             env["SCHEDULEARN_JOB_TOKEN"] = self.token(job_id)
+            if self.certificate is not None and self.url.lower().startswith("https:"):
+                env["SCHEDULEARN_REPORT_CERTIFICATE"] = self.certificate
         return env
 
 

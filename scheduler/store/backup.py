@@ -1,5 +1,5 @@
-"""Backups of a data folder: one tar file with the database, the token, the key of secrets, the logs and the code of
-jobs. Made while the service runs or not.
+"""Backups of a data folder: one tar file with the database, the token, the key of secrets, the service's own
+certificate, the logs and the code of jobs. Made while the service runs or not.
 
 Checkpoints stay where they are, on the hosts; copies of them, local tasks and the SDK are no part of it.
 """
@@ -21,6 +21,9 @@ from typing import IO
 from schedulearn.scheduler.errors import StoreError
 
 DATABASE, TOKEN, SECRETS_KEY, LOGS, CODE = "schedulearn.db", "token", "secrets.key", "logs", "code"
+TLS = "tls"
+CERTIFICATE = (f"{TLS}/cert.pem", f"{TLS}/key.pem")
+"""Its own one, by which clients know the service. Whoever restores it stays known to them."""
 _ARCHIVE = re.compile(rf"{CODE}/[0-9a-f]{{64}}\.tar")
 
 
@@ -55,7 +58,8 @@ def _private(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _files(data_dir: Path) -> Iterator[tuple[str, bytes]]:
     """Those beside the database. Logs grow and go meanwhile: each is as it was when it was read."""
-    for path in [data_dir / TOKEN, data_dir / SECRETS_KEY, *sorted((data_dir / LOGS).rglob("*"))]:
+    single = (data_dir / name for name in (TOKEN, SECRETS_KEY, *CERTIFICATE))
+    for path in [*single, *sorted((data_dir / LOGS).rglob("*"))]:
         try:
             if path.is_file() and not path.is_symlink():
                 yield str(path.relative_to(data_dir)), path.read_bytes()
@@ -77,7 +81,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
         except (tarfile.TarError, OSError, EOFError) as error:
             raise StoreError(f"this is no backup of Schedulearn, or a part of one: {error}") from error
         _check(folder / DATABASE)
-        for path in (folder / name for name in (LOGS, CODE, TOKEN, SECRETS_KEY, DATABASE)):
+        for path in (folder / name for name in (LOGS, CODE, TLS, TOKEN, SECRETS_KEY, DATABASE)):
             target = data_dir / path.name
             if not path.exists():
                 continue
@@ -89,7 +93,7 @@ def read_backup(source: IO[bytes], data_dir: Path) -> None:
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     """A file that a backup has, and nothing else: it may come from anywhere."""
     path = PurePosixPath(member.name)
-    single = member.name in (DATABASE, TOKEN, SECRETS_KEY) or _ARCHIVE.fullmatch(member.name) is not None
+    single = member.name in (DATABASE, TOKEN, SECRETS_KEY, *CERTIFICATE) or _ARCHIVE.fullmatch(member.name) is not None
     known = single or (path.parts[:1] == (LOGS,) and ".." not in path.parts)
     content = tar.extractfile(member) if known and member.isfile() else None
     if content is None:

@@ -27,6 +27,9 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
     service, file, copy = start_service(), tmp_path / "backup.tar.gz", tmp_path / "copy"
     (service.data / "token").write_text("for another start")
     (service.data / "secrets.key").write_text("what secrets are encrypted with")
+    (service.data / "tls").mkdir()
+    for name in ("cert.pem", "key.pem"):
+        (service.data / "tls" / name).write_text(name)
     done = service.submit_shell("echo from before")
     service.wait(done, "succeeded")
     batch = [{"name": "j", "type": "x", "container_image": "nope", "command": "true", "required_gpus": 4}] * 10
@@ -41,7 +44,9 @@ def test_a_backup_made_while_jobs_come_in_brings_all_back_that_was_acknowledged(
     assert ids(copy / "schedulearn.db") == acknowledged
     assert (copy / "token").read_text() == (service.data / "token").read_text()
     assert (copy / "secrets.key").read_text() == "what secrets are encrypted with", "without it no secret can be read"
-    assert {(copy / name).stat().st_mode & 0o077 for name in ("token", "secrets.key", "schedulearn.db")} == {0}
+    assert [(copy / "tls" / name).read_text() for name in ("cert.pem", "key.pem")] == ["cert.pem", "key.pem"]
+    private = ("token", "secrets.key", "schedulearn.db", "tls", "tls/key.pem")
+    assert {(copy / name).stat().st_mode & 0o077 for name in private} == {0}
     for job in service.http.request("GET", "/api/v1/jobs?limit=1000").json()["items"]:
         service.http.request("POST", f"/api/v1/jobs/{job['id']}/cancel")
     service.stop()

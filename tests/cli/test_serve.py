@@ -67,7 +67,8 @@ def test_the_first_start_on_an_open_address_prints_a_link_that_logs_in_once(tmp_
     options = ["--data", str(tmp_path), "--port", "0", "--runtime", "process", "--simulate-gpus", "1"]
     links = []
     for _ in range(2):
-        serving = subprocess.Popen([COMMAND, "serve", "--host", "0.0.0.0", *options], stdout=subprocess.PIPE, text=True)
+        command = [COMMAND, "serve", "--host", "0.0.0.0", "--tls", "off", *options]
+        serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert serving.stdout is not None
         said = [serving.stdout.readline() for _ in range(4)]
         port = int(said[0].split("/ui/")[0].rpartition(":")[2])
@@ -204,7 +205,7 @@ def test_a_folder_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tmp_path: Path) -> None:
-    service = start_service("--host", "0.0.0.0")
+    service = start_service("--host", "0.0.0.0", "--tls", "off")
     token_file = service.data / "token"
     assert token_file.stat().st_mode & 0o077 == 0
     token = token_file.read_text().strip()
@@ -236,11 +237,9 @@ def test_beyond_loopback_every_route_asks_for_the_token(start_service: Start, tm
 def test_the_token_is_kept_and_how_to_use_it_is_said(tmp_path: Path) -> None:
     tokens = set()
     for _ in range(2):
-        serving = subprocess.Popen(
-            [COMMAND, "serve", "--host", "0.0.0.0", "--data", str(tmp_path), "--port", "0", "--runtime", "process"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        options = ["--tls", "off", "--data", str(tmp_path), "--port", "0", "--runtime", "process"]
+        command = [COMMAND, "serve", "--host", "0.0.0.0", *options]
+        serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert serving.stdout is not None
         lines = [serving.stdout.readline() for _ in range(3)]
         serving.terminate()

@@ -19,7 +19,7 @@ from gpu_probes.memory import FakeProbe
 from starlette.routing import WebSocketRoute
 
 from schedulearn.api.app import create_app
-from schedulearn.api.edge.connections import bounded, limits_for
+from schedulearn.api.edge.connections import Connections, bounded, limits_for
 from schedulearn.api.routes import legacy
 from schedulearn.api.settings import load_settings
 from schedulearn.api.terminals import routes as terminals
@@ -109,7 +109,7 @@ def serve_api(
         make_runtime=make_runtime,
     )
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(bounded(config, limits_for(2048)))
+    server = uvicorn.Server(bounded(config, Connections(limits_for(2048))))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started, what="the server")

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ from typing import Any
 import httpx
 from clusters import wait_for
 from terminals import on_terminal, terminal_window
+
+from schedulearn.api.client.trust import trusted_context
 
 COMMAND = str(Path(sys.executable).with_name("schedulearn"))
 IMAGE = "plain"
@@ -90,6 +93,8 @@ class Service:
         self._stderr.touch()
         self._began_at = 0
         self._is_ready = False
+        self.tls: ssl.SSLContext | None = None
+        """Trusts the service, where that has TLS."""
         self.http = httpx.Client(timeout=10, trust_env=False)
         if token:
             self.use_token(token)
@@ -127,10 +132,17 @@ class Service:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the service ended:\n{self.log()}"
-        self.url = json.loads(line)["url"]
+        told = json.loads(line)
+        self.url = told["url"]
         if "SCHEDULEARN_PUBLIC_URL" in self.env:  # it tells that one; `port` was set before
             self.url = f"http://127.0.0.1:{self.port}"
         self.port = int(self.url.rpartition(":")[2])
+        if "certificate" in told:
+            self.env["SCHEDULEARN_CA"] = told["certificate"]
+            headers = self.http.headers
+            self.http.close()
+            self.tls = trusted_context(told["certificate"])
+            self.http = httpx.Client(timeout=10, trust_env=False, headers=headers, verify=self.tls)
         self.http.base_url = httpx.URL(self.url)
         self._is_ready = True
 
@@ -234,7 +246,8 @@ class Service:
 
     def run(self, *arguments: str, stdin: str = "", code: int = 0) -> Result:
         """One command in a pipe; it must end with `code`."""
-        return run(*arguments, stdin=stdin, code=code, url=self.url)
+        known = {name: self.env[name] for name in ("SCHEDULEARN_TOKEN", "SCHEDULEARN_CA") if name in self.env}
+        return run(*arguments, stdin=stdin, code=code, url=self.url, **known)
 
     @contextmanager
     def begin(self, *arguments: str) -> Iterator[Any]:

@@ -33,6 +33,8 @@ class Environment:
     """This and what follows: from the job's own keys, which win over the script; None: the script's."""
     max_batch_size: int | None = None
     epochs: int | None = None
+    report_certificate: str | None = None
+    """The only one to trust at `report_url`, as base64 of its DER; None: those of authorities, by name."""
 
     @classmethod
     def read(cls, env: Mapping[str, str] | None = None) -> Environment | None:
@@ -58,6 +60,7 @@ class Environment:
             batch_size=_count(env.get("SCHEDULEARN_BATCH_SIZE")),
             max_batch_size=_count(env.get("SCHEDULEARN_MAX_BATCH_SIZE")),
             epochs=_count(env.get("SCHEDULEARN_EPOCHS")),
+            report_certificate=env.get("SCHEDULEARN_REPORT_CERTIFICATE"),
         )
 
     def bounds(self, script: BatchBounds) -> BatchBounds:

@@ -23,6 +23,7 @@ from typing import Any, Callable
 from urllib.parse import urlsplit
 
 from schedulearn.worker.environment import Environment
+from schedulearn.worker.reporter import opener_for
 
 HOLD_S = 10.0  # that the service may wait with its answer, until it has news
 RETRY_S = 1.0
@@ -58,7 +59,7 @@ class Membership:
         self._forming = False
         self._closing = False
         self._lock = threading.Lock()
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = opener_for(env)
 
     @property
     def leads(self) -> bool:

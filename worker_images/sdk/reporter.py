@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import threading
@@ -33,8 +34,7 @@ class Reporter:
         self._rest_s = 0.0
         """So long the service does not want to hear of us."""
         self._closing = threading.Event()
-        # No proxy of the environment: the service is near, and its token is not for others.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = opener_for(env)
         self._thread = threading.Thread(target=self._run, name="schedulearn-reports", daemon=True)
 
     def start(self) -> None:
@@ -79,6 +79,19 @@ class Reporter:
             pass
         self._failed()
         return False
+
+
+def opener_for(env: Environment) -> urllib.request.OpenerDirector:
+    """How the service is asked. Not by a proxy of the environment: it is near, and its token is not for others."""
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if env.report_certificate is not None:
+        import ssl  # which an image need not have
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False  # whatever its address: nobody else has the key of this one certificate
+        context.load_verify_locations(cadata=base64.b64decode(env.report_certificate))
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    return urllib.request.build_opener(*handlers)
 
 
 def _seconds(text: str | None) -> float:

@@ -35,7 +35,7 @@ def run_in_job(session: Session, job_id: str, command: tuple[str, ...], rank: in
     """Its exit code."""
     size = own_size() if terminal else None
     try:
-        with RemoteCommand(job_id, command, rank=rank, size=size, url=session.url) as remote:
+        with RemoteCommand(job_id, command, rank=rank, size=size, url=session.url, ca=session.ca) as remote:
             return attach(remote, terminal=terminal and is_terminal())
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -56,7 +56,7 @@ def forwarded(
     where that is taken. Raises ClientError where there is no such job, or it does not run."""
     session.client.processes(job_id, rank)  # tells at once what can't be
     listener = _listen(port if local is None else local, any_other=local is None)
-    doors = _Doors(lambda: RemoteCommand(job_id, (), rank=rank, port=port, url=session.url))
+    doors = _Doors(lambda: RemoteCommand(job_id, (), rank=rank, port=port, url=session.url, ca=session.ca))
     thread = threading.Thread(target=doors.serve, args=(listener,), daemon=True)
     thread.start()
     try:
@@ -152,7 +152,7 @@ def _listen(port: int, *, any_other: bool) -> socket.socket:
 
 def _name_here(session: Session) -> str:
     """A name of this machine that is not the service's own, so that no browser sends the service's cookie there."""
-    host = urlsplit(base_url(connection(session.url, None, 1.0)[0])).hostname
+    host = urlsplit(base_url(connection(session.url, None, 1.0, session.ca)[0])).hostname
     return "127.0.0.1" if host == "localhost" else "localhost"
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from schedulearn.api.access.credentials import own_account
 from schedulearn.api.settings import Settings
-
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+from schedulearn.api.tls.certificates import Certificate
 
 
 @dataclass(frozen=True)
@@ -19,27 +18,35 @@ class Announcement:
     """The service made its token itself."""
     login: str | None = None
     """What opens one session of an admin; None: this is not the first start with a token of the service's own."""
+    certificate: Certificate | None = None
+    """None: the service speaks plain HTTP."""
 
     def as_json(self, runtime: str) -> str:
         url = self._url()
         told = {"url": url, "page": f"{url}/ui/", "data": str(self.settings.data), "pid": os.getpid()}
+        if self.certificate is not None:
+            told["certificate"] = self.certificate.fingerprint
         return json.dumps({**told, "runtime": runtime, "account": own_account()})
 
     def lines(self, machine: str, runtime: str) -> list[str]:
         """`machine`: its host name."""
         settings = self.settings
         url, told = self._url(), settings.public_url is not None
-        everywhere = settings.host in _WILDCARDS
+        everywhere = settings.everywhere
         also = f" (and at every other address of {machine})" if everywhere and not told else ""
         lines = [f"Schedulearn is ready: {url}/ui/{also}"]
+        own = self.certificate if self.certificate is not None and self.certificate.own else None
+        if own is not None:
+            lines.append(f"Its certificate is its own, so browsers ask whether to trust it: {own.fingerprint}")
         if self.made_token:
             path = settings.data / "token"
             show = settings.token_command or f"cat {path}"
             place = f"`{show}` shows it" if settings.token_command else f"it is in {path}"
-            reach = f"http://{machine}:{settings.port}" if everywhere and not told else url
+            reach = self._of(machine) if everywhere and not told and not self._named else url
+            trust = f" SCHEDULEARN_CA={own.fingerprint}" if own is not None else ""
             lines += [
                 f"Clients need its token: {place}, and the page asks for it. For the command line:",
-                f"  export SCHEDULEARN_URL={reach} SCHEDULEARN_TOKEN=$({show})",
+                f"  export SCHEDULEARN_URL={reach}{trust} SCHEDULEARN_TOKEN=$({show})",
             ]
             if self.login is not None:
                 lines.append(f"Log in as admin, once and within an hour: {reach}/ui/#login={self.login}")
@@ -50,9 +57,21 @@ class Announcement:
         settings = self.settings
         if settings.public_url is not None:
             return settings.public_url.rstrip("/")
+        if self._named is not None:
+            return self._of(self._named)
         host = settings.host
-        shown = "127.0.0.1" if host in _WILDCARDS else f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{settings.port}"
+        return self._of("127.0.0.1" if settings.everywhere else f"[{host}]" if ":" in host else host)
+
+    def _of(self, host: str) -> str:
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.settings.port}"
+
+    @property
+    def _named(self) -> str | None:
+        """What an authority calls this machine: by another name or address nobody would trust it. On loopback the
+        service answers by no name."""
+        if self.certificate is None or self.certificate.own or self.settings.loopback:
+            return None
+        return self.certificate.name
 
 
 def _what_runs_jobs(settings: Settings, runtime: str) -> str:

@@ -34,6 +34,17 @@ from schedulearn.api.cli.common import Session, pass_session
     "--token", help="Token that every client must send; SCHEDULEARN_TOKEN keeps it out of the list of processes."
 )
 @click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Certificate, in PEM. Without one, any address but loopback has one that the service makes.",
+)
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, where FILE of --tls-cert has it not."
+)
+@click.option(
+    "--tls", type=click.Choice(["auto", "off"]), help="off: plain HTTP, also on an open address.  [default: auto]"
+)
+@click.option(
     "--interval", type=float, metavar="SECONDS", help="Between decisions when nothing happens.  [default: 60]"
 )
 @click.option(
@@ -50,7 +61,8 @@ def serve(session: Session, /, config: Path | None, verbose: bool, **flags: obje
     Examples:
       schedulearn serve
       schedulearn serve --data ~/cluster --simulate-gpus 8 --runtime process
-      schedulearn serve --host 0.0.0.0        (makes a token and says where it is)
+      schedulearn serve --host 0.0.0.0        (makes a token and a certificate, and says how clients know them)
+      schedulearn serve --host 0.0.0.0 --tls-cert gpu1.pem --tls-key gpu1.key
     """
     # Our matrices are tiny: threads for them would only spin, and a decision is one of many things on this machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -22,10 +22,13 @@ from schedulearn.api.access.credentials import Credentials
 from schedulearn.api.app import create_app
 from schedulearn.api.auth import stored_token
 from schedulearn.api.cli.service.announcement import Announcement
-from schedulearn.api.edge.connections import bounded, limits_for, raise_file_limit
+from schedulearn.api.edge.connections import Connections, bounded, limits_for, raise_file_limit
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
+from schedulearn.api.tls.certificates import Certificate, certificate_for
+from schedulearn.api.tls.doorway import open_doorways
+from schedulearn.api.tls.plain import OnlyReports
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.private_files import restrict_umask
@@ -60,6 +63,7 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
         is_first = made_token and not (settings.data / "token").exists()
         if made_token:
             settings = settings.model_copy(update={"token": stored_token(settings.data)})
+        certificate = certificate_for(settings)
         listener = _bind(settings.host, settings.port)
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     except (SchedulearnError, OSError) as error:
@@ -68,10 +72,12 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     sys.setswitchinterval(0.0005)
     listeners = [listener, *_bridge_listener(settings)]
     pulse, credentials = Pulse(), Credentials(settings.token)
-    app = _Startup(create_app(settings, pulse=pulse, credentials=credentials))
+    for_workers = certificate.for_workers if certificate is not None else None
+    made = create_app(settings, pulse=pulse, credentials=credentials, report_certificate=for_workers)
+    app = _Startup(made if certificate is None else OnlyReports(made))
     login = credentials.login_link() if is_first else None
-    announcement = Announcement(settings, made_token=made_token, login=login)
-    server = _Server(app, pulse, announcement, verbose=verbose, as_json=as_json)
+    announcement = Announcement(settings, made_token=made_token, login=login, certificate=certificate)
+    server = _Server(app, pulse, announcement, certificate, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
@@ -134,6 +140,7 @@ class _Server(uvicorn.Server):
         app: _Startup,
         pulse: Pulse,
         announcement: Announcement,
+        certificate: Certificate | None,
         *,
         verbose: bool,
         as_json: bool,
@@ -149,7 +156,9 @@ class _Server(uvicorn.Server):
             proxy_headers=False,
             timeout_graceful_shutdown=_DRAIN_S,
         )
-        super().__init__(bounded(config, limits_for(raise_file_limit())))
+        self._bounds = Connections(limits_for(raise_file_limit()))
+        super().__init__(bounded(config, self._bounds))
+        self._certificate = certificate
         self._pulse = pulse
         self._announcement = announcement
         self._as_json = as_json
@@ -161,7 +170,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         with _level_restored():
             _LOG.setLevel(logging.CRITICAL)  # what goes wrong is told in one line
-            await super().startup(sockets)
+            if self._certificate is None:
+                await super().startup(sockets)
+            else:
+                await super().startup([])
+                open_doorways(self, sockets or [], self._certificate, self._bounds)
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)  # a decision makes and drops thousands of values, hardly any in cycles

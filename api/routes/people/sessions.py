@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.auth import COOKIE, cookie_of
+from schedulearn.api.auth import COOKIE, SECURE_COOKIE, cookie_of, is_secure
 from schedulearn.api.problems import problem_response
 from schedulearn.api.state import cluster_of, credentials_of
 
@@ -49,19 +49,22 @@ async def log_in(request: Request) -> Response:
         return problem_response(401, "unauthorized", "that is no token of this service")
     cookie, seconds = session
     response = Answer(SessionOut(status="ok"), headers={"cache-control": "no-store"})
-    secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure, max_age=int(seconds))
+    secure = is_secure(request.scope)
+    name = SECURE_COOKIE if secure else COOKIE
+    response.set_cookie(name, cookie, httponly=True, samesite="strict", secure=secure, max_age=int(seconds))
     return response
 
 
 @router.delete("/session", status_code=204)
 async def log_out(request: Request) -> Response:
     """Ends the session of the cookie; its streams end."""
-    cookie = cookie_of(request.headers)
+    secure = is_secure(request.scope)
+    cookie = cookie_of(request.headers, secure=secure)
     if cookie is not None:
         await asyncio.to_thread(credentials_of(request).log_out, cluster_of(request).db, cookie)
     response = Response(status_code=204)
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    name = SECURE_COOKIE if secure else COOKIE
+    response.delete_cookie(name, httponly=True, samesite="strict", secure=secure)
     return response
 
 

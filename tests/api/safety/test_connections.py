@@ -16,7 +16,7 @@ from clusters import wait_for
 from services import Service
 from websockets.sync.client import connect
 
-from schedulearn.api.edge.connections import ConnectionLimits, bounded
+from schedulearn.api.edge.connections import ConnectionLimits, Connections, bounded
 
 FEW_FILES = ("sh", "-c", 'ulimit -n 256; exec "$0" "$@"')
 HALF_A_HEAD = b"GET /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Rest: "
@@ -73,7 +73,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 def serving(**limits: Any) -> Iterator[int]:
     config = uvicorn.Config(application, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     chosen = ConnectionLimits(**{"connections": 100, "of_a_peer": 100, **limits})
-    server = uvicorn.Server(bounded(config, chosen))
+    server = uvicorn.Server(bounded(config, Connections(chosen)))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started, what="the server")

@@ -57,7 +57,8 @@ def link_to(service: Service, job: str, name: str = "notebook") -> str:
 def at_origin(service: Service, address: str, **headers: str) -> Iterator[httpx.Client]:
     """A client at the origin of an address, which knows nobody."""
     host = {"host": urlsplit(address).netloc, **headers}
-    with httpx.Client(base_url=service.url, headers=host, timeout=30, trust_env=False) as client:
+    trust = {"verify": service.tls} if service.tls is not None else {}
+    with httpx.Client(base_url=service.url, headers=host, timeout=30, trust_env=False, **trust) as client:
         yield client
 
 
@@ -85,4 +86,6 @@ def socket_to(service: Service, there: str, cookie: str, **options: Any) -> Clie
     here = socket.create_connection(("127.0.0.1", service.port))
     headers = {"cookie": cookie} if cookie else {}
     address = there.replace("http", "ws", 1) + "/socket"
+    if service.tls is not None:
+        options["ssl"] = service.tls
     return connect(address, sock=here, additional_headers=headers, proxy=None, **options)

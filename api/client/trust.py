@@ -1,0 +1,81 @@
+"""Whose certificate the client trusts: that of a service whose fingerprint it was told, of those in a file, or of any
+that the authorities of this machine vouch for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import ssl
+from typing import Any
+
+VARIABLE = "SCHEDULEARN_CA"
+_FINGERPRINT = re.compile(r"sha-?256[:=]?", re.IGNORECASE)
+
+
+def trusted_context(ca: str | None) -> ssl.SSLContext:
+    """`ca`: a file in PEM, or `sha256:...`; None: what SCHEDULEARN_CA says. Raises ValueError."""
+    given = ca or os.environ.get(VARIABLE)
+    if not given:
+        return ssl.create_default_context()
+    if prefix := _FINGERPRINT.match(given):
+        return _Pinned.to(given[prefix.end() :])
+    try:
+        context = ssl.create_default_context(cafile=given)
+    except OSError as error:  # also what ssl raises
+        raise ValueError(f"the certificate {given!r} can't be read: {error.strerror or error}") from error
+    if not context.get_ca_certs():  # it holds the service's own certificate: whatever the name, nobody else has its key
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def is_distrust(error: BaseException | None) -> bool:
+    """Whether a connection came to nothing because of the certificate."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+class _Pinned(ssl.SSLContext):
+    """Trusts one certificate, whoever signed it and whatever the name: nobody else has its key."""
+
+    digest: bytes
+
+    @classmethod
+    def to(cls, fingerprint: str) -> _Pinned:
+        try:
+            digest = bytes.fromhex(fingerprint.replace(":", ""))
+        except ValueError:
+            digest = b""
+        if len(digest) != hashlib.sha256().digest_size:
+            raise ValueError(
+                f"'sha256:{fingerprint}' is no fingerprint: it has 64 digits from 0 to f, as the service's start shows"
+            )
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # the handshake ends with our own look at it
+        context.digest = digest
+        context.sslsocket_class = _PinnedSocket
+        context.sslobject_class = _PinnedObject
+        return context
+
+
+class _PinnedSocket(ssl.SSLSocket):
+    def do_handshake(self, block: bool = False) -> None:
+        super().do_handshake(block)
+        _check(self)
+
+
+class _PinnedObject(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        _check(self)
+
+
+def _check(connection: Any) -> None:
+    certificate = connection.getpeercert(binary_form=True)
+    if hashlib.sha256(certificate or b"").digest() != connection.context.digest:
+        raise ssl.SSLCertVerificationError(1, "its certificate is not the one with the fingerprint that is known")

@@ -1,0 +1,1 @@
+"""TLS: the certificate of the service, and connections with it and without."""

@@ -1,0 +1,170 @@
+"""Listens, and tells by the first byte of each connection whether it begins with TLS.
+
+Both kinds come to one port: links, and reports of jobs that began before there was TLS, lead to the same address. Who
+has not said the first byte, or has not finished the handshake, is counted and bounded as any connection that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import uvicorn
+
+from schedulearn.api.edge.connections import BoundedHttp, Connections
+from schedulearn.api.tls.certificates import Certificate
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE = b"\x16"
+_AT_ONCE = 100
+"""Connections that are accepted before others have their turn."""
+_REST_S = 1.0
+"""After a failure to accept, as where files of the process run out."""
+_SHUTDOWN_S = 5.0
+"""In which the other side must agree to the end of a connection."""
+
+
+def open_doorways(
+    server: uvicorn.Server, listeners: Iterable[socket.socket], certificate: Certificate, bounds: Connections
+) -> None:
+    """In place of the listeners that uvicorn would have. `server` has started, without any of its own."""
+    make = cast(Callable[..., BoundedHttp], server.config.http_protocol_class)
+
+    def make_protocol() -> BoundedHttp:
+        return make(config=server.config, server_state=server.server_state, app_state=server.lifespan.state)
+
+    for listener in listeners:
+        doorway = Doorway(listener, certificate, bounds, make_protocol)
+        server.servers.append(cast(asyncio.Server, doorway))
+        doorway.open(server.config.backlog)
+
+
+class Doorway:
+    """One listening socket. It has what uvicorn asks of its servers. All calls are from the event loop."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        certificate: Certificate,
+        bounds: Connections,
+        make_protocol: Callable[[], BoundedHttp],
+    ) -> None:
+        self.certificate = certificate
+        self.bounds = bounds
+        self.make_protocol = make_protocol
+        self.loop = asyncio.get_running_loop()
+        self.knocks: set[Knock] = set()
+        self._listener = listener
+        self._rest: asyncio.TimerHandle | None = None
+
+    def open(self, backlog: int) -> None:
+        self._listener.setblocking(False)
+        self._listener.listen(backlog)
+        self._listen()
+
+    def close(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+        if self._listener.fileno() >= 0:
+            self.loop.remove_reader(self._listener.fileno())
+        for knock in list(self.knocks):
+            knock.abort()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*(knock.task for knock in self.knocks if knock.task is not None), return_exceptions=True)
+
+    def _listen(self) -> None:
+        self._rest = None
+        self.loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("no connection can be accepted for a second: %s", error)
+                self.loop.remove_reader(self._listener.fileno())
+                self._rest = self.loop.call_later(_REST_S, self._listen)
+                return
+            Knock(self, connection, address).begin()
+
+
+class Knock:
+    """A connection that is no HTTP yet. To its bounds it is a transport that can only be ended."""
+
+    def __init__(self, doorway: Doorway, connection: socket.socket, address: tuple[Any, ...]) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._doorway = doorway
+        self._connection = connection
+        self._address = address
+        self._ended = False
+
+    def begin(self) -> None:
+        self._connection.setblocking(False)
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self._doorway.bounds.enter(self):
+            self._connection.close()
+            return
+        self._doorway.knocks.add(self)
+        self._doorway.loop.add_reader(self._connection.fileno(), self._first_byte)
+
+    def _first_byte(self) -> None:
+        try:
+            first = self._connection.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        if not first:
+            self.abort()
+            return
+        self._doorway.loop.remove_reader(self._connection.fileno())
+        self.task = self._doorway.loop.create_task(self._open(with_tls=first == _HANDSHAKE))
+
+    async def _open(self, *, with_tls: bool) -> None:
+        protocol = self._doorway.make_protocol()
+        protocol.before_open = self._leave
+        timeout = self._doorway.bounds.limits.receive_s
+        tls: dict[str, Any] = {}
+        if with_tls:
+            context = self._doorway.certificate.context()
+            tls = {"ssl": context, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": _SHUTDOWN_S}
+        try:
+            await self._doorway.loop.connect_accepted_socket(lambda: protocol, self._connection, **tls)
+        except (OSError, asyncio.CancelledError) as error:  # it left, speaks no TLS that we do, or was cut
+            log.debug("no connection came of %s: %s", self._address, error)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """It is open, or gone."""
+        self._ended = True
+        self._doorway.bounds.leave(self)
+        self._doorway.knocks.discard(self)
+
+    # --- what bounds ask of a transport ---
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._address if name == "peername" else default
+
+    def write(self, data: bytes) -> None:
+        """It would be no TLS, so nobody could read it."""
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        if self._ended:
+            return
+        if self.task is not None:
+            self.task.cancel()
+            return
+        self._leave()
+        self._doorway.loop.remove_reader(self._connection.fileno())
+        self._connection.close()

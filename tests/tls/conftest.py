@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from authorities import Authority
+from servers.authorities import Authority
 from services import Service
 
 TOKEN = "correct-horse-battery"

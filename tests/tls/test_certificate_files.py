@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from authorities import Authority
+from servers.authorities import Authority
 from services import Service, run
 
 from schedulearn.api.cli.service.announcement import Announcement

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import uvicorn
-from authorities import Authority
 from clusters import wait_for
+from servers.authorities import Authority
 from services import Service
 
 from schedulearn.api.edge.connections import ConnectionLimits, Connections, bounded

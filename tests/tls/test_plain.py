@@ -13,7 +13,7 @@ from urllib.request import OpenerDirector
 
 import httpx
 import pytest
-from authorities import Authority
+from servers.authorities import Authority
 from servers.ports import free_port
 from services import Service
 from websockets.exceptions import InvalidStatus

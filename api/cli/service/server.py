@@ -26,7 +26,7 @@ from schedulearn.api.edge.connections import Connections, bounded, limits_for, r
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
-from schedulearn.api.tls.certificates import Certificate, certificate_for
+from schedulearn.api.tls.certificates import certificate_for
 from schedulearn.api.tls.doorway import open_doorways
 from schedulearn.api.tls.plain import OnlyReports
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
@@ -77,7 +77,7 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     app = _Startup(made if certificate is None else OnlyReports(made))
     login = credentials.login_link() if is_first else None
     announcement = Announcement(settings, made_token=made_token, login=login, certificate=certificate)
-    server = _Server(app, pulse, announcement, certificate, verbose=verbose, as_json=as_json)
+    server = _Server(app, pulse, announcement, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
@@ -140,7 +140,6 @@ class _Server(uvicorn.Server):
         app: _Startup,
         pulse: Pulse,
         announcement: Announcement,
-        certificate: Certificate | None,
         *,
         verbose: bool,
         as_json: bool,
@@ -158,7 +157,6 @@ class _Server(uvicorn.Server):
         )
         self._bounds = Connections(limits_for(raise_file_limit()))
         super().__init__(bounded(config, self._bounds))
-        self._certificate = certificate
         self._pulse = pulse
         self._announcement = announcement
         self._as_json = as_json
@@ -170,11 +168,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         with _level_restored():
             _LOG.setLevel(logging.CRITICAL)  # what goes wrong is told in one line
-            if self._certificate is None:
+            certificate = self._announcement.certificate
+            if certificate is None:
                 await super().startup(sockets)
             else:
                 await super().startup([])
-                open_doorways(self, sockets or [], self._certificate, self._bounds)
+                open_doorways(self, sockets or [], certificate, self._bounds)
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)  # a decision makes and drops thousands of values, hardly any in cycles

@@ -11,10 +11,11 @@ import pytest
 from browsing import ARGUMENTS, CHROMIUM, Watch, assert_clean, visit
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from services import Service
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=15_000)  # ms; a service on a busy machine takes its time
 TOKEN = "correct horse"
 
 
@@ -28,15 +29,18 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def browser(service: Service) -> Iterator[Browser]:
-    """Its own: what it trusts is an argument of the whole browser."""
+def page(service: Service) -> Iterator[Page]:
+    """Of a browser of its own: what it trusts is an argument of all of it."""
     certificate = x509.load_pem_x509_certificate((service.data / "tls" / "cert.pem").read_bytes())
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     trusted = base64.b64encode(hashlib.sha256(key).digest()).decode()
     arguments = [*ARGUMENTS, f"--ignore-certificate-errors-spki-list={trusted}"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield browser
+        with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+            page = context.new_page()
+            page.set_default_timeout(60_000)
+            yield page
         browser.close()
 
 

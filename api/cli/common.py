@@ -147,6 +147,10 @@ def _shared_options() -> list[click.Parameter]:
     ]
 
 
+SHARED = tuple(str(option.name) for option in _shared_options())
+"""Their names: a command made of the options of another has them already."""
+
+
 class Command(click.Command):
     """A command that also takes the shared options."""
 

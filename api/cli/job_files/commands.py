@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from schedulearn.api.cli.common import Command, Group, Session, clean, key_and_value, pass_session, print_json
+from schedulearn.api.cli.common import SHARED, Command, Group, Session, clean, key_and_value, pass_session, print_json
 from schedulearn.api.cli.job_files.slurm import from_sbatch
 from schedulearn.api.cli.job_files.template import commented
 from schedulearn.api.cli.job_files.writing import as_yaml
@@ -116,7 +116,7 @@ def _ask(given: Json) -> None:
         given["required_gpus"] = click.prompt("GPUs (0: none)", default=1, type=click.IntRange(0))
 
 
-_NOT_HERE = ("file", "detach", "env_from", "refuse_late", "as_json", "url")
+_NOT_HERE = ("file", "detach", "env_from", "refuse_late", *SHARED)
 init = _Init(
     "init",
     callback=_init,

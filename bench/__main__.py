@@ -13,6 +13,7 @@ MODULES = {
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
+    "first_job": "training",
 }  # fmt: skip
 
 

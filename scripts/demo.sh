@@ -5,12 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 schedulearn=$1
 shift
-port=8000
-for word in "$@"; do case $word in --port=*) port=${word#*=} ;; esac; done
-export SCHEDULEARN_URL=http://127.0.0.1:$port
-
 submit_examples() {
-  until "$schedulearn" ls >/dev/null 2>&1; do sleep 0.3; done
   # It trains at once, also on a fresh machine: nothing has to be built for it.
   "$schedulearn" run -d --code scripts/demo --name "a circle" --image python:3.11-slim -- python3 train.py >/dev/null
   for epochs in 5 20 40; do
@@ -21,5 +16,18 @@ submit_examples() {
     -- python examples/digits/train.py >/dev/null
   echo "Submitted five example jobs. The first trains at once; the others wait while schedulearn/horovod-cpu is built at its first use: some minutes, shown on the page."
 }
-submit_examples &
-exec "$schedulearn" serve "$@"
+
+pass_on() { # what the service says, which tells where it is
+  local line
+  trap '' INT # Ctrl-C is for the service, which may have a last word
+  while IFS= read -r line; do
+    printf '%s\n' "$line"
+    case $line in
+      "Schedulearn is ready: "*)
+        export SCHEDULEARN_URL=${line#*: }
+        submit_examples &
+        ;;
+    esac
+  done
+}
+exec "$schedulearn" serve "$@" > >(pass_on)

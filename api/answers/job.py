@@ -274,6 +274,9 @@ _AS_STORED = (
 
 class JobDetail(JobOut):
     tasks: list[TaskOut] = Field(description="every container that the job had, oldest first")
+    removed: bool = Field(
+        description="it has ended, no host shows a container of it, and an event has told of files that went with them"
+    )
 
 
 class JobPage(AnswerModel):

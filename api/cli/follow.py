@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _LOOK_S = 0.5
+_REMOVAL_S = 10.0  # of its containers; what they lose is told before
+_NAMED = 5
 
 
 def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False) -> int:
@@ -43,7 +47,26 @@ def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False
     code = exit_code(job)
     if not quiet or code:
         watch.say(f"job {job['id']} {job['state']} after {job_time(job)}: {job['message']}")
+    if not quiet:
+        for sentence in _left_behind(session, job["id"]):
+            watch.say(sentence)
     return code
+
+
+def _left_behind(session: Session, job_id: str) -> Iterator[str]:
+    """Where to find what it wrote, and what of it is lost. Nothing of this is worth a failure."""
+    try:
+        found = session.client.files(job_id, "outputs")["items"]
+        if found:
+            names = ", ".join(item["name"] for item in found[:_NAMED]) + (", ..." if len(found) > _NAMED else "")
+            yield f"its outputs are {names}: `schedulearn cp {job_id}:/outputs .` brings them here"
+        end = time.monotonic() + _REMOVAL_S
+        while not session.client.job(job_id)["removed"] and time.monotonic() < end:
+            time.sleep(_LOOK_S / 5)
+        events = session.client.job_events(job_id)["items"]
+        yield from (event["message"] for event in events if event["kind"] == "job.stray_files")
+    except ClientError:
+        return
 
 
 def write_log(text: str) -> None:

@@ -321,9 +321,9 @@ def _detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobD
     job = repository.get_job(db, job_id)
     [now] = standing_of(cluster, db, [job])
     [values] = values_of([job])
-    return JobDetail.of(
-        seen_by(actor, values), now, tasks=[TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
-    )
+    tasks = [TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
+    removed = JobStatus(job.status).terminal and not cluster.shows(job_id)
+    return JobDetail.of(seen_by(actor, values), now, tasks=tasks, removed=removed)
 
 
 def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor: Actor) -> list[JobOut]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,17 @@ def test_a_folder_runs_as_it_is_and_is_sent_once(service: Service, project: Path
     write(project, {"train.sh": "echo better"})
     edited = service.run(*RUN, "--", "sh", "train.sh")
     assert (edited.out, "sending" in edited.err) == ("better\n", True)
+
+
+def test_at_the_end_it_says_where_the_model_is_and_what_was_lost(service: Service, project: Path) -> None:
+    write(project, {"train.sh": "head -c 2000000 /dev/zero > model.pt; echo 1 > $SCHEDULEARN_OUTPUT_DIR/best.pt"})
+    told = service.run(*RUN, "--", "sh", "train.sh").err
+    [job] = re.findall(r"job (\w+) succeeded", told)
+    assert f"its outputs are best.pt: `schedulearn cp {job}:/outputs .` brings them here" in told
+    assert re.search(r"model\.pt \(2\.0 MB\) was written to the job's own folder, which goes with it", told)
+    assert "outputs" not in service.run(*RUN, "--", "true").err
+    assert service.run("cp", f"{job}:/outputs", ".").code == 0
+    assert (project / "outputs" / "best.pt").read_text() == "1\n"
 
 
 def test_its_exit_code_is_that_of_the_job(service: Service, project: Path) -> None:

@@ -3267,6 +3267,11 @@ export interface components {
              */
             reason: string;
             /**
+             * Removed
+             * @description it has ended, no host shows a container of it, and an event has told of files that went with them
+             */
+            removed: boolean;
+            /**
              * Required Gpus
              * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
              */

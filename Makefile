@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup run demo test test-hosts test-training test-schema test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
+.PHONY: help setup run demo test test-hosts test-training test-schema test-faults test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -12,7 +12,8 @@ help:
 	@echo "make test    set up what is missing and run all checks and tests"
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
 	@echo "make test-training  real training, resized and killed, in each framework; 20 minutes, and 15 more the first time"
-	@echo "make test-schema  20,000 requests by the description of the API, without a token and with it; half an hour"
+	@echo "make test-schema  more than 20,000 requests by the description of the API, without a token and in each role; 10 minutes"
+	@echo "make test-faults  60 runs with faults over real engines, kills at every side effect, two soaks of half an hour"
 	@echo "make test-page  five minutes of live updates in one page, whose memory must not grow"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
 	@echo "make gpu-check  all that only a real GPU can show, as a table; docs/gpu.md"
@@ -55,7 +56,10 @@ test-hosts: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_HOSTS=1 scripts/test.sh $(BIN) -n 0 tests/hosts $(ARGS)
 
 test-schema: setup $(VENV)/.dev
-	@SCHEDULEARN_TEST_SCHEMA=450 scripts/test.sh $(BIN) -n 0 tests/api/safety/test_schema.py $(ARGS)
+	@SCHEDULEARN_TEST_SCHEMA=40 scripts/test.sh $(BIN) -n 0 tests/api/safety/test_schema.py $(ARGS)
+
+test-faults: setup $(VENV)/.dev
+	@SCHEDULEARN_TEST_FAULTS=1 scripts/test.sh $(BIN) tests/faults/real $(ARGS)
 
 test-page: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_PAGE=1 scripts/test.sh $(BIN) -n 0 tests/browser/test_memory.py $(ARGS)

@@ -9,7 +9,8 @@ import os
 import sys
 
 MODULES = {
-    "footprint": "service", "decisions": "policies", "submissions": "service", "load": "service",
+    "footprint": "service", "decisions": "policies", "submissions": "service", "burst": "service",
+    "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "advisor": "training", "run": "service", "deadlines": "policies",

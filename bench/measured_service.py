@@ -110,20 +110,29 @@ def service(
             process.wait(timeout=30)
 
 
-def raw(method: str, path: str, body: Any = None) -> bytes:
+def raw(method: str, path: str, body: Any = None, token: str = "") -> bytes:
     """One HTTP/1.1 request with keep-alive, as bytes."""
     payload = json.dumps(body).encode() if body is not None else b""
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    if token:
+        head += f"Authorization: Bearer {token}\r\n"
     return f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
     """(status, body) of one request on an open connection."""
+    status, _, body = await ask_whole(reader, writer, request)
+    return status, body
+
+
+async def ask_whole(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    """The same with the headers."""
     writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    status = int(head[9:12])
-    length = next(int(line[16:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: "))
-    return status, await reader.readexactly(length)
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").rstrip("\r\n").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return int(first[9:12]), headers, await reader.readexactly(int(headers["content-length"]))
 
 
 def verdict(what: str, measured: str, budget: str, ok: bool) -> bool:

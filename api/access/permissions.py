@@ -79,6 +79,7 @@ ways."""
 
 _OWNED = re.compile(r"/(?:api/v1/)?(job|sweep)s/([^/]+)(?:/.*)?", re.DOTALL)
 _READS = ("GET", "HEAD", "OPTIONS")
+_METHODS = frozenset({*_READS, "POST", "PUT", "PATCH", "DELETE", "WS"})
 
 
 def _as_pattern(route: str) -> re.Pattern[str]:
@@ -88,15 +89,22 @@ def _as_pattern(route: str) -> re.Pattern[str]:
 
 _EXACT = {route: need for route, need in TABLE.items() if "{" not in route}
 _PATTERNS = [(_as_pattern(route), need) for route, need in TABLE.items() if "{" in route]
+_PUBLIC = [_as_pattern(route.partition(" ")[2]) for route, need in TABLE.items() if need is Need.NOTHING]
 
 
 @lru_cache(1024)
 def rule_of(method: str, path: str) -> Rule:
-    """What `method` on `path` asks for; a path that is no route asks for what one with its method would."""
+    """What `method` on `path` asks for; a path that is no route asks for what one with its method would. A method that
+    no route has, or none of a path that is for everybody, asks for nothing: there is nothing behind it, and the router
+    says so."""
+    if method not in _METHODS:
+        return Rule(Need.NOTHING)
     path = path.removesuffix("\n")  # as the router does, whose patterns end with `$`
     asked = f"{'GET' if method == 'HEAD' else method} {path}"
     need = _EXACT.get(asked) or next((need for pattern, need in _PATTERNS if pattern.fullmatch(asked)), None)
     owned = _OWNED.fullmatch(path)
+    if need is None and any(pattern.fullmatch(path) for pattern in _PUBLIC):
+        need = Need.NOTHING
     if need is None:
         need = Need.VIEWER if method in _READS else Need.OWN if owned else Need.ADMIN
     return Rule(need, (owned[1], owned[2]) if owned else None)

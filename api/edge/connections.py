@@ -74,19 +74,20 @@ class Connections:
         """Without a complete request -> since when, longest first."""
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def enter(self, transport: Bounded) -> bool:
-        """Whether there is room for a new connection, if need be that of one which only waits."""
+    def enter(self, transport: Bounded) -> int:
+        """Takes a new connection, if need be in the room of one which only waits. 0, or the status with which it is
+        refused: 429 where this peer has too many, 503 where all together have."""
         peername = transport.get_extra_info("peername")
         peer = str(peername[0]) if peername else ""
         own_limit = self._counts[peer] >= self.limits.of_a_peer
         if (own_limit or len(self._peers) >= self.limits.connections) and not self._cut_one(
             peer if own_limit else None
         ):
-            return False
+            return 429 if own_limit else 503
         self._peers[transport] = peer
         self._counts[peer] += 1
         self.waits(transport)
-        return True
+        return 0
 
     def waits(self, transport: Bounded) -> None:
         """It has no complete request, and has just sent something of one."""
@@ -153,8 +154,10 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         if self.before_open is not None:
             self.before_open()
-        if not self._bounds.enter(transport):
-            response = problem_response(503, "too_many_connections", "too many connections are open: try again later")
+        if status := self._bounds.enter(transport):
+            response = problem_response(
+                status, "too_many_connections", "too many connections are open: try again later"
+            )
             response.headers["retry-after"] = "1"
             refuse(transport, response)
 

@@ -43,9 +43,12 @@ async def make_link(request: Request, job_id: str, name: Name) -> Response:
     return Answer(_link(request, PortKey(job_id, name)), 201, headers={"cache-control": "no-store"})
 
 
-@router.get("/jobs/{job_id}/ports/{name}", include_in_schema=False)
-async def open_port(request: Request, job_id: str, name: str) -> Response:
-    """The same for a link on the page: it leads there."""
+@router.get(
+    "/jobs/{job_id}/ports/{name}", status_code=303, response_class=RedirectResponse,
+    responses=problems(403, 404, 409, 422),
+)  # fmt: skip
+async def open_port(request: Request, job_id: str, name: Name) -> Response:
+    """Leads to a port of a job in a browser, for its user and admins: what a link on the page names."""
     link = _link(request, PortKey(job_id, name))
     return RedirectResponse(link.url, 303, {"cache-control": "no-store"})
 

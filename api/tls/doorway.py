@@ -108,7 +108,7 @@ class Knock:
     def begin(self) -> None:
         self._connection.setblocking(False)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not self._doorway.bounds.enter(self):
+        if self._doorway.bounds.enter(self):  # no room; nothing can be told before the handshake
             self._connection.close()
             return
         self._doorway.knocks.add(self)

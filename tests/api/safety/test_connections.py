@@ -181,13 +181,18 @@ def test_those_that_work_are_kept_and_those_that_only_wait_make_room() -> None:
         log.ping().wait(10)
 
 
-def test_where_all_work_a_newcomer_is_told_to_come_back() -> None:
-    with serving(connections=20, of_a_peer=2) as port, ExitStack() as held:
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [({"connections": 20, "of_a_peer": 2}, 429), ({"connections": 2, "of_a_peer": 20}, 503)],
+    ids=["of a peer", "of all"],
+)
+def test_where_all_work_a_newcomer_is_told_to_come_back(limits: dict[str, int], status: int) -> None:
+    with serving(**limits) as port, ExitStack() as held:
         client = held.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20))
         streams = [held.enter_context(client.stream("GET", "/stream")).iter_bytes() for _ in range(2)]
         assert [next(stream) for stream in streams] == [b"begun ", b"begun "]
         answer = ask(port, get())
-        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
         assert b"retry-after: 1" in answer.lower()
         held.close()
         wait_for(lambda: b"200 OK" in ask(port, get()), what="room")

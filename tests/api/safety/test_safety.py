@@ -42,6 +42,17 @@ def test_every_route_needs_the_token(guarded: Api, headers: dict[str, str]) -> N
         assert stranger.get("/healthz").status_code == 200
 
 
+def test_a_method_that_no_route_has_is_said_to_be_none_whoever_asks(guarded: Api) -> None:
+    with httpx.Client(base_url=guarded.http.base_url) as stranger:
+        for path in {path for _, path in described_routes()}:
+            answer = stranger.request("TRACE", path)
+            assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed"), path
+            assert answer.headers["allow"]
+        assert stranger.request("TRACE", "/no/such/route").status_code == 404
+        for method, path in (("PUT", "/healthz"), ("GET", "/api/v1/session"), ("POST", "/ui/"), ("DELETE", "/")):
+            assert stranger.request(method, path).status_code == 405, path
+
+
 def test_the_token_opens_rest_streams_and_sockets(guarded: Api) -> None:
     job = guarded.submit()
     with guarded.http.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as response:

@@ -11,7 +11,9 @@ import schemathesis
 DATABASE = os.environ["SCHEDULEARN_TEST_DATABASE"]
 STORED = {
     "job": "id, priority, status IN ('cancelled', 'stopping')", "webhook": "id, active", "policy": "id",
-    "host": "id, state = 'active'",
+    "host": "id, state = 'active'", "sweep": "id, name, status IN ('cancelled', 'stopping')",
+    "account": "name, role", "api_token": "id, name, owner, role, expires_at", "quota": "*", "secret": "*",
+    "login_session": "hash, expires_at", "data_version": "name, version, digest",
 }  # fmt: skip
 """What requests store, and hosts and the loop leave alone while no job ends. Columns that they change are not here."""
 BEYOND_THE_SCHEMA = {"value_error", "invalid", "unknown_policy", "string_too_short"}

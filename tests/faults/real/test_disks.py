@@ -1,0 +1,116 @@
+"""What a service does whose database or disk gives up under it, and how it comes back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from clusters import wait_for
+from real_faults.disks import SmallDisk, can_mount, locked, small_disk
+from services import Service, Stopped, run
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    if not can_mount(tmp_path / "data"):
+        pytest.skip("NOT tested here: a disk that is full or read-only. Only root can mount a small one")
+    with small_disk(tmp_path / "data") as made:
+        yield made
+
+
+def refused_to_start(service: Service) -> Stopped:
+    """How a service ended that could not begin."""
+    service.start(wait=False)
+    assert service.process is not None
+    service.process.wait(60)
+    return service.stop()
+
+
+def submit(service: Service) -> httpx.Response:
+    body = {"name": "j", "type": "t", "container_image": "plain", "command": "true", "required_gpus": 1}
+    return service.http.post("/jobs", json={**body, "launcher": "none"})
+
+
+def test_a_full_disk_refuses_jobs_and_reads_go_on(disk: SmallDisk) -> None:
+    with Service(disk.folder) as service:
+        first = service.submit("true")
+        service.wait(first, "succeeded")
+        disk.fill()
+        answers = [submit(service)]
+        wait_for(lambda: answers.append(submit(service)) or answers[-1].status_code != 201, what="a full disk")
+        refused = answers[-1]
+        assert (refused.status_code, refused.json()["code"]) == (503, "store"), refused.text
+        assert "full" in refused.json()["detail"], "it says what is wrong"
+        assert service.job(first)["state"] == "succeeded"
+        disk.empty()
+        wait_for(lambda: submit(service).status_code == 201, what="the disk to be free again")
+        wait_for(lambda: not service.unfinished(), what="the end of all jobs")
+        accepted = [answer for answer in answers if answer.status_code == 201]
+        assert service.rows("SELECT count(*) FROM job")[0][0] == 1 + len(accepted) + 1
+
+
+def test_a_data_folder_that_can_not_be_written_is_refused_with_its_reason(disk: SmallDisk) -> None:
+    with Service(disk.folder) as service:
+        job = service.submit("true")
+        service.wait(job, "succeeded")
+        service.stop()
+        disk.make_read_only()
+        ended = refused_to_start(service)
+        assert ended.code == 1
+        assert "read-only" in ended.errors.lower(), ended.errors
+        assert "Traceback" not in ended.errors
+        disk.make_writable()
+        service.start()
+        assert service.job(job)["state"] == "succeeded"
+
+
+def test_a_database_that_somebody_else_holds_is_waited_for_and_then_told(tmp_path: Path) -> None:
+    with Service(tmp_path / "data") as service:
+        with locked(service.data / "schedulearn.db"):
+            answer = submit(service)
+            assert (answer.status_code, answer.json()["code"]) == (503, "store"), answer.text
+            assert "locked" in answer.json()["detail"]
+            assert service.http.get("/api/v1/jobs").status_code == 200
+        wait_for(lambda: submit(service).status_code == 201, what="the database to be free again")
+        wait_for(lambda: not service.unfinished(), what="the end of all jobs")
+
+
+def _damage(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'")
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with database.open("r+b") as raw:
+        raw.seek((page - 1) * size)
+        raw.write(b"\xff" * size)
+
+
+def _cut_off(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else what is lost is still in there
+    with database.open("r+b") as raw:
+        raw.truncate(1000)
+
+
+@pytest.mark.parametrize("harm", [_damage, _cut_off])
+def test_a_damaged_database_is_refused_and_a_backup_brings_it_back(
+    harm: Callable[[Path], None], tmp_path: Path
+) -> None:
+    with Service(tmp_path / "data") as service:
+        job = service.submit("true")
+        service.wait(job, "succeeded")
+        service.run("backup", str(tmp_path / "backup.tar.gz"), "--data", str(service.data))
+        service.kill()
+        harm(service.data / "schedulearn.db")
+        ended = refused_to_start(service)
+        assert ended.code == 1
+        assert "schedulearn restore" in ended.errors, ended.errors
+        assert "Traceback" not in ended.errors
+        service.data.rename(tmp_path / "damaged")
+        run("restore", str(tmp_path / "backup.tar.gz"), "--data", str(service.data))
+        service.start()
+        assert service.job(job)["state"] == "succeeded"

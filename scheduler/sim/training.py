@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -352,15 +352,6 @@ class Training:
     @property
     def _speed(self) -> float:
         return self.conditions.speeds.get(self.gpu_type, 1.0)
-
-
-def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
-    """The job as its workers would run it under `conditions`."""
-    application = job.application
-    if application.times is None or application.bounds.alone_passes == conditions.alone_passes:
-        return job
-    bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
-    return replace(job, application=replace(application, bounds=bounds))
 
 
 def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:

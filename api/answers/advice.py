@@ -1,4 +1,5 @@
-"""Advice: configurations of a job, with what each is predicted to take and to reach."""
+"""Advice: configurations of a job, with what each is predicted to take and to reach. And predictions of lengths, beside
+what came."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from schedulearn.api.answers.model import AnswerModel
+from schedulearn.api.answers.model import AnswerModel, At
+from schedulearn.scheduler.core.planning.length_prediction import CONFIDENCE
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.advisor.advice import Estimate, Option
     from schedulearn.scheduler.control.experiments.advisor import Advice
+    from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
 
 
 class EstimateOut(AnswerModel):
@@ -79,3 +82,39 @@ class AdviceOut(AnswerModel):
             time_models=[ScoreOut(**score._asdict()) for score in found.time_scores],
             metric_models=[ScoreOut(**score._asdict()) for score in found.metric_scores],
         )
+
+
+class LengthPredictionOut(AnswerModel):
+    job: str
+    family: str
+    predicted_at: At
+    rests_on: int = Field(description="jobs of the family that had ended well by then")
+    gpu_seconds: float = Field(description="in all, as predicted")
+    low: float = Field(description="bounds of an interval that nine jobs of ten are to lie in")
+    high: float
+    ended_at: At | None
+    actual: float | None = Field(description="GPU-seconds that it took; null: it has not ended, or not well")
+
+    @classmethod
+    def of(cls, row: LengthPrediction) -> Self:
+        return cls.model_validate(
+            {
+                "job": row.job_id,
+                "family": row.family,
+                "predicted_at": row.predicted_at,
+                "rests_on": row.jobs,
+                "gpu_seconds": row.value,
+                "low": row.low,
+                "high": row.high,
+                "ended_at": row.ended_at,
+                "actual": row.actual,
+            }
+        )
+
+
+class PredictionsOut(AnswerModel):
+    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
+    compared: int = Field(description="predictions whose jobs have ended well")
+    held: int = Field(description="of these, how many lie in their interval")
+    median_factor: float | None = Field(description="half of them were off by at most so much, either way")
+    items: list[LengthPredictionOut] = Field(description="the newest first")

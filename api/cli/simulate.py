@@ -38,6 +38,7 @@ SECONDS = click.FloatRange(0, 1e6)
     help="As this service works, or as OSDI 2021 simulated: 60 s ticks, 30 s restarts, nothing known of a new job.",
 )  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0.1, 1e6), metavar="SECONDS", help="Between decisions.")
+@click.option("--gap", type=SECONDS, metavar="SECONDS", help="Between two decisions at least.  [default: 0]")
 @click.option("--events/--ticks", "on_events", default=None, help="Whether arrivals and ends also cause a decision.")
 @click.option("--restart", type=SECONDS, metavar="SECONDS", help="Sets the three below at once.")
 @click.option("--cold-start", type=SECONDS, metavar="SECONDS", help="From the first GPUs to the first step.")

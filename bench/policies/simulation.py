@@ -1,4 +1,4 @@
-"""The simulator: a trace of 160 jobs on 64 GPUs under one policy. Budget: 20 s."""
+"""The simulator: a trace of 160 jobs on 64 GPUs under one policy. Budget: 4 s of the processor, on a quiet core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulearn.scheduler.sim.comparison import Comparison
 from schedulearn.scheduler.sim.conditions import Conditions
 
 TRACE = Path(__file__).parents[1] / "data" / "workloads" / "workload-1.csv"
-BUDGET_S = 20.0
+BUDGET_S = 4.0
 
 
 def main() -> bool:
@@ -24,5 +24,5 @@ def main() -> bool:
         busy = time.process_time() - began
         what = f"{contender.label}, {len(jobs)} jobs on 64 GPUs, {played.summary.decisions} decisions"
         took = f"{played.seconds:.1f} s, {busy:.1f} s of them computing"
-        results.append(verdict(what, took, f"<= {BUDGET_S:.0f} s", played.seconds <= BUDGET_S))
+        results.append(verdict(what, took, f"<= {BUDGET_S:.0f} s", busy <= BUDGET_S))
     return all(results)

@@ -4,7 +4,8 @@ size that makes it best. NumPy only, and Python 3.8 syntax: training scripts imp
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 
 _COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
+_COARSE_GRID, _FINE_GRID = np.linspace(0.0, 1.0, _COARSE), np.linspace(-1.0, 1.0, _FINE)
 _AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
+_MOST_ROWS = 4  # of tables that each job's goodput keeps
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
 SAFE_EFFICIENCY = 0.9  # of a batch that a live job may grow to: its epochs become longer by no more than a ninth
 
@@ -88,6 +91,8 @@ class Goodput:
     use_efficiency: bool = True
     min_efficiency: float = 0.0
     """No batch is chosen at which a sample is worth less than so much of one at M0, unless the GPUs need it."""
+    _rows: dict[object, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Rows of tables that were asked for before: a job's goodput changes less often than decisions are made."""
 
     def __post_init__(self) -> None:
         if not self.models:
@@ -120,13 +125,31 @@ class Goodput:
         keep_factor: float = KEEP_FACTOR,
     ) -> tuple[int, int]:  # fmt: skip
         """(atomic batch, accumulation) to go on with: the present one unless the best is better by `keep_factor`."""
-        choice = self.best(num_nodes, num_gpus, gpu_type)
-        now = 0.0
+        phi, now = np.array([self.phi]), (atomic_batch, accumulation)
+        return self.keep_or_change_at(phi, num_nodes, num_gpus, *now, gpu_type, keep_factor)[0]
+
+    def keep_or_change_at(
+        self, phis: Floats, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int,
+        gpu_type: str | None = None, keep_factor: float = KEEP_FACTOR,
+    ) -> list[tuple[int, int]]:  # fmt: skip
+        """The same for each of several noise scales, in little more time than for one."""
+        noise = np.asarray(phis, dtype=float)
+        search = _Search([self], np.array([num_nodes]), np.array([num_gpus]), gpu_type, noise)
+        goodput, atomic, steps, _ = (found[:, 0] for found in search.run())
+        now = np.zeros_like(goodput)
         if atomic_batch >= 1:
-            now = float(self.at(num_nodes, num_gpus, atomic_batch, accumulation, gpu_type))
-        if float(choice.goodput) > keep_factor * now:
-            return int(choice.atomic_batch), int(choice.accumulation)
-        return atomic_batch, accumulation
+            model, factor = self._model(gpu_type)
+            samples = num_gpus * atomic_batch * (accumulation + 1)
+            speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
+            now = speed * (efficiency(noise, self.bounds.init_batch, samples) if self.use_efficiency else 1.0)
+        changes = (goodput > keep_factor * now).tolist()
+        found = zip(changes, atomic.tolist(), steps.tolist())
+        return [(local, more) if change else (atomic_batch, accumulation) for change, local, more in found]
+
+    def _remember(self, asked: object, row: Floats) -> None:
+        for oldest in list(self._rows)[: 1 - _MOST_ROWS]:  # decisions and forecasts are made in several threads
+            self._rows.pop(oldest, None)
+        self._rows[asked] = row.copy()
 
     def _model(self, gpu_type: str | None) -> tuple[StepTimeModel, float]:
         """The model for a type, and by what its throughput is to be multiplied."""
@@ -139,13 +162,6 @@ class Goodput:
     def without_efficiency(self) -> Goodput:
         """The same job judged by its throughput alone."""
         return replace(self, use_efficiency=False)
-
-    @property
-    def efficient_batch(self) -> float:
-        """The largest batch that `min_efficiency` allows."""
-        if self.min_efficiency <= 0:
-            return float("inf")
-        return (self.phi + self.bounds.init_batch) / self.min_efficiency - self.phi
 
     def _efficiency(self, batch: npt.NDArray[np.float64]) -> Floats:
         return efficiency(self.phi, self.bounds.init_batch, batch) if self.use_efficiency else np.ones_like(batch)
@@ -163,51 +179,71 @@ def goodput_table(
     together, and types that a job was not profiled on are scaled from the one that it was: a fraction of the time of
     calling each.
     """
-    nodes, gpus = np.asarray(num_nodes), np.asarray(num_gpus)
-    kinds = list(gpu_types) if gpu_types is not None else [None] * len(gpus)
+    nodes, gpus = np.asarray(num_nodes, dtype=np.int64), np.asarray(num_gpus, dtype=np.int64)
+    kinds = tuple(gpu_types) if gpu_types is not None else (None,) * len(gpus)
     table = np.zeros((len(functions), len(gpus)))
-    ours = [(row, function) for row, function in enumerate(functions) if isinstance(function, Goodput)]
-    shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
-    for begin in range(0, len(ours), _AT_ONCE):
-        rows = [row for row, _ in ours[begin : begin + _AT_ONCE]]
-        jobs = [function for _, function in ours[begin : begin + _AT_ONCE]]
-        base = _Search(jobs, shapes[0], shapes[1], None).run()[0][:, column.reshape(-1)]
-        for kind in dict.fromkeys(kinds):
-            mine = np.array([other == kind for other in kinds])
-            factor = np.array([job._model(kind)[1] for job in jobs])
-            table[np.ix_(np.array(rows), mine)] = base[:, mine] * factor[:, None]
-            known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
-            if known:
-                better = _Search([jobs[i] for i in known], nodes[mine], gpus[mine], kind).run()[0]
-                table[np.ix_(np.array([rows[i] for i in known]), mine)] = better
+    asked = (nodes.tobytes(), gpus.tobytes(), kinds)
+    unknown = []
     for row, function in enumerate(functions):
-        if function is not None and not isinstance(function, Goodput):
+        if isinstance(function, Goodput):
+            found = function._rows.get(asked)
+            if found is None:
+                unknown.append((row, function))
+            else:
+                table[row] = found
+        elif function is not None:
             for kind in dict.fromkeys(kinds):
                 mine = np.array([other == kind for other in kinds])
                 table[row, mine] = function(nodes[mine], gpus[mine], kind)
+    for begin in range(0, len(unknown), _AT_ONCE):
+        some = unknown[begin : begin + _AT_ONCE]
+        rows = _table([function for _, function in some], nodes, gpus, kinds)
+        for (row, function), values in zip(some, rows):
+            table[row] = values
+            function._remember(asked, values)
     return table
+
+
+def _table(
+    jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]
+) -> Floats:
+    shapes, column = _distinct(nodes.tobytes(), gpus.tobytes())
+    base = _Search(jobs, shapes[0], shapes[1], None).run()[0][:, column]
+    table = np.empty_like(base)
+    for kind in dict.fromkeys(kinds):
+        mine = np.array([other == kind for other in kinds])
+        factor = np.array([job._model(kind)[1] for job in jobs])
+        table[:, mine] = base[:, mine] * factor[:, None]
+        known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
+        if known:
+            better = _Search([jobs[i] for i in known], nodes[mine], gpus[mine], kind).run()[0]
+            table[np.ix_(np.array(known), mine)] = better
+    return table
+
+
+@lru_cache(maxsize=100)
+def _distinct(nodes: bytes, gpus: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The allocations without repetition (2, any), and which of these each is. Decisions ask for the same ones."""
+    both = np.stack([np.frombuffer(each, dtype=np.int64) for each in (nodes, gpus)])
+    shapes, column = np.unique(both, axis=1, return_inverse=True)
+    return shapes, column.reshape(-1)
 
 
 class _Search:
     """The best batches of J jobs on C allocations: on a coarse geometric grid first, then around the best of it, each
     with as little accumulation as lets it fit. Arrays have the axes (job, allocation, candidate)."""
 
-    def __init__(self, jobs: Sequence[Goodput], nodes: Floats, gpus: Floats, gpu_type: str | None) -> None:
-        picked = [job._model(gpu_type) for job in jobs]
-
-        def column(values: Iterable[float]) -> Floats:
-            return np.array(list(values), dtype=float).reshape(-1, 1, 1)
-
-        params = np.array([_parameters(model) for model, _ in picked])
-        self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma = (p[:, None, None] for p in params.T)
-        self.factor = column(factor for _, factor in picked)
-        self.phi = column(job.phi for job in jobs)
-        self.use_efficiency = column(job.use_efficiency for job in jobs)
-        self.init = column(job.bounds.init_batch for job in jobs)
-        self.min_local = column(job.bounds.min_local for job in jobs)
-        self.max_local = column(np.inf if job.bounds.max_local is None else job.bounds.max_local for job in jobs)
-        self.may_accumulate = column(job.bounds.accumulate for job in jobs)
-        self.alone_steps = column(job.bounds.alone_passes - 1 for job in jobs)
+    def __init__(
+        self, jobs: Sequence[Goodput], nodes: Floats, gpus: Floats, gpu_type: str | None, phis: Floats | None = None
+    ) -> None:
+        """`phis`: of one job, the noise scales at which to look; the first axis is then theirs."""
+        params = np.array([_parameters(job, gpu_type) for job in jobs]).T[:, :, None, None]
+        self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma, self.factor = params[:8]
+        self.phi, self.use_efficiency, self.init, self.min_local, self.max_local = params[8:13]
+        self.may_accumulate, self.alone_steps, max_batch, min_efficiency = params[13:]
+        if phis is not None:
+            assert len(jobs) == 1
+            self.phi = phis[:, None, None]
         self.some = np.asarray(gpus >= 1).reshape(1, -1)
         self.k = np.maximum(np.asarray(gpus, dtype=float), 1).reshape(1, -1, 1)
         further = np.maximum(self.k - 2, 0)
@@ -215,24 +251,26 @@ class _Search:
         self.sync = np.where(one_node, alpha_l + beta_l * further, alpha_n + beta_n * further) * (self.k > 1)
         self.low = np.maximum(self.init, self.k * self.min_local)
         # What so many GPUs can't do without is allowed, however little a sample is worth then.
-        efficient = np.maximum(self.low, column(job.efficient_batch for job in jobs))
-        self.most = np.minimum(column(job.bounds.max_batch for job in jobs), efficient)
+        least = np.where(min_efficiency > 0, min_efficiency, 1.0)
+        efficient = np.where(min_efficiency > 0, (self.phi + self.init) / least - self.phi, np.inf)
+        self.most = np.minimum(max_batch, np.maximum(self.low, efficient))
         self.high = np.maximum(self.low, self.most)
 
     def run(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
         """(goodput, atomic batch, accumulation, throughput), each of shape (J, C)."""
-        grid = self.low * (self.high / self.low) ** np.linspace(0.0, 1.0, _COARSE)
+        grid = self.low * (self.high / self.low) ** _COARSE_GRID
         # Beyond what fits in one pass, batches that fill every pass are local optima.
         full = self.k * np.where(np.isfinite(self.max_local), self.max_local, self.high)
         passes = np.rint(grid / full)
-        best = self._best_of(np.where(passes >= 1, np.clip(passes * full, self.low, self.high), grid))
+        filled = np.minimum(np.maximum(passes * full, self.low), self.high)
+        best = self._best_of(np.where(passes >= 1, filled, grid))
         step = (self.high / self.low) ** (1.0 / (_COARSE - 1))
         centre = self.k * best[1][..., None] * (best[2][..., None] + 1)
-        fine = centre * step ** np.linspace(-1.0, 1.0, _FINE)
+        fine = centre * step**_FINE_GRID
         if np.any(full < self.high):
             near = np.concatenate([np.floor(fine[..., ::3] / full), np.ceil(centre / full)], axis=2)
             fine = np.concatenate([fine, near * full], axis=2)
-        fine = np.clip(fine, self.low, self.high)
+        fine = np.minimum(np.maximum(fine, self.low), self.high)
         again = self._best_of(fine)
         better = again[0] > best[0]
         goodput, atomic, steps, speed = (np.where(better, new, old) for new, old in zip(again, best))
@@ -266,16 +304,20 @@ class _Search:
         gain = np.where(self.use_efficiency > 0, (self.phi + self.init) / (self.phi + samples), 1.0)
         value = np.where(allowed, speed * gain, 0.0)
         pick = np.argmax(value, axis=2)
-        row, at = np.ogrid[: value.shape[0], : value.shape[1]]
-        where = (row, at, pick)
-        return value[where], atomic[where], steps[where], speed[where]
+        where = np.arange(pick.size).reshape(pick.shape) * value.shape[2] + pick
+        atomic, steps, speed = (np.broadcast_to(found, value.shape).take(where) for found in (atomic, steps, speed))
+        return value.take(where), atomic, steps, speed
 
 
-def _parameters(model: StepTimeModel) -> tuple[float, ...]:
+def _parameters(job: Goodput, gpu_type: str | None) -> tuple[float, ...]:
     # dataclasses.astuple copies deeply, which takes most of the time of a table
+    model, factor = job._model(gpu_type)
+    bounds = job.bounds
     return (
         model.alpha_grad, model.beta_grad, model.alpha_local, model.beta_local, model.alpha_node, model.beta_node,
-        model.gamma,
+        model.gamma, factor, job.phi, job.use_efficiency, bounds.init_batch, bounds.min_local,
+        np.inf if bounds.max_local is None else bounds.max_local, bounds.accumulate, bounds.alone_passes - 1,
+        bounds.max_batch, job.min_efficiency,
     )  # fmt: skip
 
 

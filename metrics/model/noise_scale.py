@@ -21,14 +21,15 @@ SURE = 2.0  # standard errors between an estimate and what is taken for sure
 SURE_SAMPLES = 20.0  # measurements that the average must stand for before anything counts as sure
 
 
-def efficiency(phi: float, init_batch: float, batch: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def efficiency(phi: npt.ArrayLike, init_batch: float, batch: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Progress a sample at `batch`, against that at `init_batch`; in (0, 1] for batches of at least `init_batch`.
 
-    Any shape. Raises ValueError unless `phi` is finite and >= 0 and `init_batch` > 0.
+    Shapes that broadcast. Raises ValueError unless each `phi` is finite and >= 0 and `init_batch` > 0.
     """
-    if not np.isfinite(phi) or phi < 0 or not init_batch > 0:
-        raise ValueError(f"not a noise scale and initial batch: {phi}, {init_batch}")
-    return np.asarray((phi + init_batch) / (phi + np.asarray(batch, dtype=float)))
+    noise = np.asarray(phi, dtype=float)
+    if not np.isfinite(noise).all() or (noise < 0).any() or not init_batch > 0:
+        raise ValueError(f"not a noise scale and initial batch: {noise}, {init_batch}")
+    return np.asarray((noise + init_batch) / (noise + np.asarray(batch, dtype=float)))
 
 
 _AVERAGES = ("sqr_mean", "var_mean", "weight", "sqr_square", "var_square", "product", "weight_square")

@@ -209,11 +209,12 @@ def _descended(start: Floats, lower: Floats, upper: Floats, seen: StepTimes, wei
     that hangs on the last digit of the measurements, and takes five times as long."""
     free = lower < upper
     low, high = np.log(lower[free]), np.log(upper[free])
+    loss_of = _Loss(seen, weights)
 
     def look(logs: Floats) -> tuple[float, Floats, Floats]:
         x = start.copy()
         x[free] = np.exp(logs)
-        loss, slope, curvature = _loss(x, seen, weights)
+        loss, slope, curvature = loss_of(x)
         return loss, slope[free] * x[free], curvature[np.ix_(free, free)] * np.outer(x[free], x[free])
 
     at, damping = np.log(start[free]), 1e-2
@@ -275,54 +276,66 @@ def _released(x: Floats, seen: StepTimes, used: npt.NDArray[np.bool_]) -> StepTi
     return StepTimeModel(*(float(v) for v in x))
 
 
-def _loss(x: Floats, seen: StepTimes, weights: Floats) -> tuple[float, Floats, Floats]:
-    """Loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton: that of a loss which
-    touches this one here and is nowhere below it. `weights` sum to 1."""
-    alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x
-    batch = seen.atomic_batch
-    further = np.maximum(seen.num_replicas - 2, 0)
-    alone, local = seen.num_replicas <= 1, (seen.num_nodes <= 1) & (seen.num_replicas > 1)
-    remote = ~alone & ~local
-    grad = alpha_grad + beta_grad * batch
-    sync = np.where(local, alpha_local + beta_local * further, np.where(remote, alpha_node + beta_node * further, 0.0))
+class _Loss:
+    """The loss of a fit to `seen` with `weights`, which sum to 1. What the parameters do not change is made once."""
 
-    larger = np.maximum(grad, sync)
-    p, q = (grad / larger) ** gamma, (sync / larger) ** gamma
-    total = p + q
-    log_iter = np.log(larger) + np.log(total) / gamma
-    # d log T_iter by T_grad, T_sync and gamma
-    by_grad = p / total / grad
-    by_sync = np.where(sync > 0, q / total / np.where(sync > 0, sync, 1.0), 0.0)
-    log_p = np.log(grad / larger)
-    log_q = np.log(np.where(sync > 0, sync, larger) / larger)
-    by_gamma = (p * log_p + q * log_q) / (total * gamma) - np.log(total) / gamma**2
-
-    none = np.zeros_like(grad)
-    by_local, by_remote = by_sync * local, by_sync * remote
-    of_grad = np.stack([1 / grad, batch / grad, none, none, none, none, none])  # d log T_grad by the parameters
-    of_iter = np.stack(
-        [by_grad, by_grad * batch, by_local, by_local * further, by_remote, by_remote * further, by_gamma]
-    )
-    loss, gradient, curvature = 0.0, np.zeros(7), np.zeros((7, 7))
-    for error, slopes in (
-        (np.log(grad) - np.log(seen.grad_time), of_grad),
-        (log_iter - np.log(seen.iter_time), of_iter),
-    ):
-        rms = float(np.sqrt(np.sum(weights * error**2) + _TINY))
-        weighted = slopes * (weights / rms)
-        loss += rms
-        gradient += weighted @ error
-        curvature += weighted @ slopes.T
-
-    loss += 1e-3 * float(gamma - 1) ** 2
-    gradient[6] += 2e-3 * (gamma - 1)
-    curvature[6, 6] += 2e-3
-    for (alpha, beta), rows in (((2, 3), local), ((4, 5), remote)):
+    def __init__(self, seen: StepTimes, weights: Floats) -> None:
+        self.weights, self.batch = weights, seen.atomic_batch
+        self.further = np.maximum(seen.num_replicas - 2, 0)
+        alone = seen.num_replicas <= 1
+        self.local = (seen.num_nodes <= 1) & (seen.num_replicas > 1)
+        self.remote = ~alone & ~self.local
+        self.log_grad, self.log_iter = np.log(seen.grad_time), np.log(seen.iter_time)
         # Only where synchronising was seen: frozen parameters would add a constant, and a large one.
-        if rows.any():
+        held_back = (((2, 3), self.local), ((4, 5), self.remote))
+        self.held_back = [pair for pair, rows in held_back if rows.any()]
+        self.of_grad = np.zeros((7, len(seen)))
+        self.of_iter = np.zeros((7, len(seen)))
+
+    def __call__(self, x: Floats) -> tuple[float, Floats, Floats]:
+        """Loss, its gradient by the seven parameters, and its curvature (7, 7) by Gauss and Newton: that of a loss
+        which touches this one here and is nowhere below it."""
+        gamma = x[6]
+        grad, iter_ = self._logs(x)
+        loss, gradient, curvature = 0.0, np.zeros(7), np.zeros((7, 7))
+        for error, slopes in ((grad - self.log_grad, self.of_grad), (iter_ - self.log_iter, self.of_iter)):
+            rms = float(np.sqrt(np.sum(self.weights * error**2) + _TINY))
+            weighted = slopes * (self.weights / rms)
+            loss += rms
+            gradient += weighted @ error
+            curvature += weighted @ slopes.T
+        loss += 1e-3 * float(gamma - 1) ** 2
+        gradient[6] += 2e-3 * (gamma - 1)
+        curvature[6, 6] += 2e-3
+        for alpha, beta in self.held_back:
             ratio = x[beta] / x[alpha]
             slope = np.array([-ratio, 1.0]) / x[alpha]  # of the ratio, by alpha and beta
             loss += 1e-2 * float(ratio) ** 2
             gradient[[alpha, beta]] += 2e-2 * ratio * slope
             curvature[np.ix_([alpha, beta], [alpha, beta])] += 2e-2 * np.outer(slope, slope)
-    return loss, gradient, curvature
+        return loss, gradient, curvature
+
+    def _logs(self, x: Floats) -> tuple[Floats, Floats]:
+        """log T_grad and log T_iter; what they change by with each parameter goes into `of_grad` and `of_iter`."""
+        alpha_grad, beta_grad, alpha_local, beta_local, alpha_node, beta_node, gamma = x
+        batch, further = self.batch, self.further
+        grad = alpha_grad + beta_grad * batch
+        remote = np.where(self.remote, alpha_node + beta_node * further, 0.0)
+        sync = np.where(self.local, alpha_local + beta_local * further, remote)
+        larger = np.maximum(grad, sync)
+        part_grad, part_sync = grad / larger, sync / larger
+        p, q = part_grad**gamma, part_sync**gamma
+        total = p + q
+        log_total = np.log(total)
+        positive = sync > 0
+        some_sync = np.where(positive, sync, 1.0)
+        by_grad = p / total / grad  # d log T_iter by T_grad, T_sync and gamma
+        by_sync = np.where(positive, q / total / some_sync, 0.0)
+        log_q = np.log(np.where(positive, sync, larger) / larger)
+        by_gamma = (p * np.log(part_grad) + q * log_q) / (total * gamma) - log_total / gamma**2
+        by_local, by_remote = by_sync * self.local, by_sync * self.remote
+        self.of_grad[0], self.of_grad[1] = 1 / grad, batch / grad
+        rows = (by_grad, by_grad * batch, by_local, by_local * further, by_remote, by_remote * further, by_gamma)
+        for at, row in enumerate(rows):
+            self.of_iter[at] = row
+        return np.log(grad), np.log(larger) + log_total / gamma

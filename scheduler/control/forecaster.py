@@ -16,6 +16,7 @@ from schedulearn.scheduler.core.cluster_state import ClusterState
 from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
+from schedulearn.scheduler.core.planning.length_prediction import Given
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
@@ -139,7 +140,9 @@ class Forecaster:
             return Eta(now, None, None, None, Basis.GUESS), now
         policy = self._policy()
         snapshot, facts = self._look(policy, self._state())
-        length = by_family(self._profiles.read_work(spec.family or ""), 0.0)
+        given = Given(spec.command, spec.required_gpus, spec.batch_size, spec.epochs, sorted(spec.data))
+        predicted = self._profiles.length_of_new(spec.family or "", given)
+        length = by_family(predicted.value if predicted is not None else None, 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
         view = JobView(
             id=_UNBORN,
@@ -155,7 +158,10 @@ class Forecaster:
             basis=length.basis if length else None,
         )
         image_in = self._image_in(spec, ())
-        about = Facts(name=spec.name, max_gpus=most, max_duration=spec.max_duration, image_in=image_in)
+        spread = predicted.spread if predicted is not None else None
+        about = Facts(
+            name=spec.name, max_gpus=most, max_duration=spec.max_duration, image_in=image_in, length_spread=spread
+        )
         try:
             found = forecast(
                 policy,
@@ -197,8 +203,16 @@ class Forecaster:
                 profiled_gpus=profile.max_profiled if profile else 0,
                 max_duration=job.max_duration,
                 image_in=0.0 if view.allocation else self._image_in(job, job.fetch_hosts),
+                length_spread=self._length_spread(view),
             )
         return snapshot, facts
+
+    def _length_spread(self, view: JobView) -> float | None:
+        """Of what is left of it, by the far end of the interval of its length."""
+        predicted = self._profiles.length_of(view.id)
+        if predicted is None or view.basis is not Basis.FAMILY or not view.remaining:
+            return None
+        return max(1.0, (predicted.high - view.attained_gpu_seconds) / view.remaining)
 
     def _snapshot(self, policy: Policy, state: ClusterState, at: float) -> Snapshot:
         return build_snapshot(
@@ -209,7 +223,7 @@ class Forecaster:
             self._profiles.get,
             policy.resizes,
             settled=True,
-            work_of=self._profiles.work_of,
+            length_of=self._profiles.length_of,
         )
 
     def _run(self) -> float:

@@ -187,7 +187,7 @@ class SchedulerLoop:
             policy.resizes,
             awaited=awaited,
             resting=resting.keys(),
-            work_of=self.profiles.work_of,
+            length_of=self.profiles.length_of,
         )
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}

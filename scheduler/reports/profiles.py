@@ -1,4 +1,5 @@
-"""What is known of each job's speed: fits of what it measured, made anew for each report, but never in a decision."""
+"""What is known of each job's speed and length: fits of what it measured, made anew for each report, and predictions by
+its family, made anew whenever one of it ends; neither ever in a decision."""
 
 from __future__ import annotations
 
@@ -12,13 +13,30 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core import cluster_state as records
+from schedulearn.scheduler.core.planning.length_prediction import (
+    Features,
+    Given,
+    LengthModel,
+    Prediction,
+    features_of,
+)
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
-from schedulearn.scheduler.reports.relatives import load_history, load_relative, mean_gpu_seconds
+from schedulearn.scheduler.reports.relatives import load_history, load_relative
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.experiments.lengths import (
+    ended_jobs,
+    ended_since,
+    given_of,
+    remember,
+    scores_of,
+    settle,
+    without_prediction,
+)
 from schedulearn.scheduler.store.models import Job, Profile
 
 AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
+MOST_AGAIN = 1000  # jobs whose lengths are predicted anew when one of their family has ended
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +46,14 @@ class Profiles:
     after each."""
 
     def __init__(
-        self, db: Database, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
+        self,
+        db: Database,
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._monotonic = monotonic
+        self._clock = clock
         self._db = db
         self._on_change = on_change
         self._found: dict[str, JobProfile] = {}
@@ -38,10 +61,13 @@ class Profiles:
         """Raised by every new fit."""
         self._families: dict[str, str] = {}
         """job id -> family, of all unfinished jobs."""
-        self._work: dict[str, float | None] = {}
-        """family -> GPU-seconds that its jobs took on average."""
-        self._ended_in: set[str] = set()
-        """Families of which a job has ended, or that are new."""
+        self._features: dict[str, Features] = {}
+        """job id -> what its length hangs on, of unfinished jobs."""
+        self._lengths: dict[str, Prediction] = {}
+        self._models: dict[str, LengthModel | None] = {}
+        """By family; None: none of it has ended well."""
+        self._changed: dict[str, bool] = {}
+        """Families of which a job has come, and whether one has ended."""
         self._awaited: dict[str, float] = {}
         """New job -> until when a decision on it waits for what is known of its family."""
         self._touched: dict[str, None] = {}
@@ -68,16 +94,19 @@ class Profiles:
     def get(self, job_id: str) -> JobProfile | None:
         return self._found.get(job_id)
 
-    def work_of(self, family: str) -> float | None:
-        """GPU-seconds that the last jobs of a family took on average; None if none has ended well."""
-        return self._work.get(family)
+    def length_of(self, job_id: str) -> Prediction | None:
+        """How long a job will take, by its family; None if none of it has ended well."""
+        return self._lengths.get(job_id)
 
-    def read_work(self, family: str) -> float | None:
-        """The same of a family that no job of today has: read now."""
-        if family in self._work or not family:
-            return self.work_of(family)
+    def length_of_new(self, family: str, given: Given) -> Prediction | None:
+        """The same of a job that is not there yet."""
+        model = self._length_model(family)
+        return None if model is None else model.predict(features_of(given))
+
+    def knows_lengths(self, family: str) -> bool:
+        """Whether a job of the family has ended well."""
         with self._db.read() as conn:
-            return mean_gpu_seconds(conn, family)
+            return bool(family) and bool(ended_jobs(conn, family))
 
     def follow(self, jobs: Mapping[str, records.Job]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
@@ -89,16 +118,17 @@ class Profiles:
             for job_id in self._found.keys() - jobs.keys():
                 del self._found[job_id]
             for job_id in gone:
-                self._ended_in.add(self._families.pop(job_id))
+                self._changed[self._families.pop(job_id)] = True
                 self._awaited.pop(job_id, None)
+                self._features.pop(job_id, None)
+                self._lengths.pop(job_id, None)
             for job_id in new:
-                family = self._families[job_id] = jobs[job_id].family
-                if family not in self._work:
-                    self._ended_in.add(family)
+                self._families[job_id] = jobs[job_id].family
+                self._changed.setdefault(jobs[job_id].family, False)
                 if jobs[job_id].elastic and job_id not in self._found:
                     self._touched.setdefault(job_id)
                     self._awaited[job_id] = self._monotonic() + AWAIT_S
-            self._ended_in.discard("")
+            self._changed.pop("", None)
         self._thread.wake()
 
     def awaited(self) -> frozenset[str]:
@@ -109,15 +139,21 @@ class Profiles:
             return frozenset(job_id for job_id, until in self._awaited.items() if now < until)
 
     def _run(self) -> float | None:
-        family = job_id = ""
+        family, job_id, ended = "", "", False
         with self._lock:
-            if self._ended_in:
-                family = self._ended_in.pop()
+            if self._changed:
+                family = next(iter(self._changed))
+                ended = self._changed.pop(family)
             elif self._touched:
                 job_id = next(iter(self._touched))
                 del self._touched[job_id]
         if family:
-            self._load_work(family)
+            try:
+                self._predict_lengths(family, ended)
+            except Exception:
+                with self._lock:
+                    self._changed[family] = True  # it is tried again, after the others
+                raise
         elif job_id:
             self._renew(job_id)
         else:
@@ -145,12 +181,45 @@ class Profiles:
             relatives = [other for other, of in self._families.items() if of == family]  # they may begin with it
             self._touched |= {other: None for other in relatives if other not in self._found}
 
-    def _load_work(self, family: str) -> None:
-        with self._db.read() as conn:
-            found = mean_gpu_seconds(conn, family)
+    def _predict_lengths(self, family: str, ended: bool) -> None:
+        """Of the jobs of a family that are new, and if one has `ended` of the others again, by what it tells."""
+        if ended:
+            self._models.pop(family, None)
         with self._lock:
-            before, self._work[family] = self._work.get(family), found
-            self.version += before != found
+            jobs = [job_id for job_id, of in self._families.items() if of == family]
+            known = {job_id: self._features[job_id] for job_id in jobs if job_id in self._features}
+        with self._db.read() as conn:
+            features = given_of(conn, [job_id for job_id in jobs if job_id not in known])
+            some = {job_id: features_of(given) for job_id, given in features.items()}
+            settled = ended_since(conn, family) if ended else []
+        if settled:
+            self._db.write(lambda conn: settle(conn, settled))
+        with self._lock:
+            self._features |= {job_id: each for job_id, each in some.items() if job_id in self._families}
+        if not jobs:
+            self._models.pop(family, None)
+            return
+        if family not in self._models:
+            self._models[family] = self._length_model(family)
+            some |= dict(list(known.items())[:MOST_AGAIN])
+        if (model := self._models[family]) is not None:
+            self._keep_lengths(family, {job_id: model.predict(each) for job_id, each in some.items()})
+
+    def _keep_lengths(self, family: str, found: Mapping[str, Prediction]) -> None:
+        with self._lock:
+            there = {job_id: each for job_id, each in found.items() if job_id in self._families}
+            self.version += any(self._lengths.get(job_id) != each for job_id, each in there.items())
+            self._lengths |= there
+        now = self._clock()
+        with self._db.read() as conn:
+            first = {job_id: found[job_id] for job_id in without_prediction(conn, list(found), now)}
+        if first:
+            self._db.write(lambda conn: remember(conn, family, first, now))
+
+    def _length_model(self, family: str) -> LengthModel | None:
+        with self._db.read() as conn:
+            ended, scores = ended_jobs(conn, family), scores_of(conn, family)
+        return LengthModel(ended, scores) if ended else None
 
     def _fit(self, job_id: str) -> JobProfile | None:
         with self._db.read() as conn:

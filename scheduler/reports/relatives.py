@@ -6,12 +6,11 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.reports.records import JobHistory, Relative
 from schedulearn.scheduler.reports.store import NOISE, STALL, observations_of, points_of, profile_of
 from schedulearn.scheduler.store.models import Job, PassMeasurement, Profile
 
-REMEMBERED = 40  # of a family: measurements, and jobs that ended
+REMEMBERED = 40  # measurements of a family
 CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
 
 
@@ -34,14 +33,6 @@ def load_relative(conn: Connection, job_id: str) -> Relative | None:
     resizes = conn.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, relative]))).scalars()
     newest = JobHistory(found.report, found.passes[-REMEMBERED:], found.noise, found.stalls)
     return Relative(newest, resized_alike=len(set(resizes)) == 1)
-
-
-def mean_gpu_seconds(conn: Connection, family: str) -> float | None:
-    """What the last jobs of a family took on average; None if none has ended well."""
-    ended = (col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
-    query = select(col(Job.gpu_seconds)).where(*ended).order_by(col(Job.finished_at).desc()).limit(REMEMBERED)
-    found = list(conn.execute(query).scalars())
-    return sum(found) / len(found) if found else None
 
 
 def _most_telling(conn: Connection, job_id: str) -> str | None:

@@ -50,8 +50,8 @@ class Noise(Protocol):
         """Of each part of the training: the fraction of the progress at which it ends. The last is 1."""
         ...
 
-    def phi(self, part: int, batch: float) -> float:
-        """Samples, of training with `batch` samples a step."""
+    def phis(self, batch: float) -> Floats:
+        """(parts,): samples, of training with `batch` samples a step."""
         ...
 
 
@@ -150,14 +150,20 @@ class NoiseCurve:
     def ends(self) -> Sequence[float]:
         return _EQUAL
 
-    def phi(self, part: int, batch: float) -> float:
-        if not self.points:
-            return 0.0
-        fractions, values = zip(*self.points, strict=True)
-        return float(np.interp((part + 0.5) / SEGMENTS, fractions, values))
+    def phis(self, batch: float) -> Floats:
+        return _curve(self.points)
 
 
 _EQUAL = tuple((part + 1) / SEGMENTS for part in range(SEGMENTS))
+_MIDDLES = (np.arange(SEGMENTS) + 0.5) / SEGMENTS
+
+
+@lru_cache(maxsize=1000)
+def _curve(points: tuple[tuple[float, float], ...]) -> Floats:
+    if not points:
+        return np.zeros(SEGMENTS)
+    fractions, values = zip(*points, strict=True)
+    return np.asarray(np.interp(_MIDDLES, fractions, values))
 
 
 class MeasuredNoise:
@@ -166,12 +172,26 @@ class MeasuredNoise:
     def __init__(self, init_batch: int, ends: Sequence[float], batches: Floats, sqr: Floats, var: Floats) -> None:
         """`sqr`, `var`: (batches, epochs)."""
         self.ends = tuple(ends)
-        self._init_batch, self._batches, self._sqr, self._var = init_batch, batches, sqr.T.copy(), var.T.copy()
+        self._init_batch, self._batches, self._sqr, self._var = init_batch, batches, sqr, var
+        self._found: dict[float, Floats] = {}
 
-    def phi(self, part: int, batch: float) -> float:
-        sqr = float(np.interp(batch, self._batches, self._sqr[part]))
-        var = float(np.interp(batch, self._batches, self._var[part]))
-        return self._init_batch * var / max(sqr, _LEAST_SQUARE * var) if var > 0 else 0.0
+    def phis(self, batch: float) -> Floats:
+        found = self._found.get(batch)
+        if found is None:
+            sqr, var = self._at(batch, self._sqr), self._at(batch, self._var)
+            there = var > 0
+            least = np.where(there, np.maximum(sqr, _LEAST_SQUARE * var), 1.0)
+            found = self._found[batch] = np.where(there, self._init_batch * var / least, 0.0)
+        return found
+
+    def _at(self, batch: float, values: Floats) -> Floats:
+        """(parts,): `values` at a batch size, for all parts at once; beyond those measured as at the last."""
+        sizes = self._batches
+        above = int(np.searchsorted(sizes, batch, side="right"))
+        if above == 0 or above == len(sizes) or batch == sizes[above - 1]:
+            return np.asarray(values[max(0, above - 1)])
+        slope = (values[above] - values[above - 1]) / (sizes[above] - sizes[above - 1])
+        return np.asarray(slope * (batch - sizes[above - 1]) + values[above - 1])
 
 
 @dataclass(frozen=True)
@@ -210,7 +230,7 @@ class Application:
 
     def phi(self, part: int, batch: float | None = None) -> float:
         """Noise scale in samples when training with `batch`; None: with the initial one."""
-        return self.noise.phi(part, self.bounds.init_batch if batch is None else batch)
+        return float(self.noise.phis(self.bounds.init_batch if batch is None else batch)[part])
 
     def chosen_by_user(self, gpus: int) -> tuple[int, int] | None:
         """(samples a pass, passes before the one that synchronises) of the fixed batch."""
@@ -229,12 +249,22 @@ class Application:
 
     def rate(self, part: int, placement: Placement, batch: tuple[int, int], speed: float = 1.0) -> float:
         """Steps of progress a second: M0 samples with the gain of each step."""
+        samples, seconds = self._step(placement, batch, speed)
+        phi = self.phi(part, samples)
+        return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds
+
+    def rates(self, placement: Placement, batch: tuple[int, int], speed: float = 1.0) -> Floats:
+        """(parts,): the same in each part of the training."""
+        samples, seconds = self._step(placement, batch, speed)
+        phi = self.noise.phis(samples)
+        return np.asarray(samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / seconds)
+
+    def _step(self, placement: Placement, batch: tuple[int, int], speed: float) -> tuple[int, float]:
+        """Samples and seconds of one."""
         assert self.times is not None
         local, steps = batch
         grad, whole = self.times.passes(placement, local, speed)
-        samples = sum(placement) * local * (steps + 1)
-        phi = self.phi(part, samples)
-        return samples / (phi + samples) * (phi / self.bounds.init_batch + 1) / (steps * grad + whole)
+        return sum(placement) * local * (steps + 1), steps * grad + whole
 
     def fastest(self, placement: Placement) -> Floats:
         """(parts,): the best rate in each part of the training, over the batch sizes that it may have."""
@@ -243,9 +273,7 @@ class Application:
         high = max(low, bounds.max_batch)
         sizes = np.geomspace(low, high, _CANDIDATES) if self.fixed_batch is None else np.array([self.fixed_batch])
         batches = sorted({self.split(round(size), gpus) for size in sizes.tolist()})
-        parts = range(self.last_part + 1)
-        rates: Floats = np.array([[self.rate(part, placement, batch) for part in parts] for batch in batches])
-        return np.asarray(rates.max(axis=0))
+        return np.asarray(np.array([self.rates(placement, batch) for batch in batches]).max(axis=0))
 
 
 def packed(gpus: int, width: int) -> Placement:

@@ -42,6 +42,8 @@ class Facts:
     max_duration: float | None = None
     image_in: float = 0.0
     """Seconds until its image is there; infinite: it is being fetched, and nobody knows how long that takes."""
+    length_spread: float | None = None
+    """By which factor its length may be off, either way, where its family tells; None: as is usual."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,9 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str,
         if math.isinf(facts[job_id].image_in):
             etas[job_id] = Eta(None, None, None, None, basis, awaits_image=True)
             continue
-        spread = max(spread, basis.spread)
-        factor = basis.spread if job_id in running else spread
+        own = facts[job_id].length_spread or basis.spread
+        spread = max(spread, own)
+        factor = own if job_id in running else spread
         start: float | None = outcome.started_at
         if job_id in running:
             start = facts[job_id].started_at or snapshot.now  # those that hold GPUs and are not running yet soon are

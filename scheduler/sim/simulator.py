@@ -24,7 +24,6 @@ from schedulearn.scheduler.sim.training import (
     JobEvent,
     Memory,
     Training,
-    as_worked,
     paces,
 )
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -102,7 +101,7 @@ class Simulation:
         self._stopped = False
         self._serial = itertools.count()
         self._events: list[_Due] = []
-        jobs = [as_worked(job, self.conditions) for job in jobs]
+        jobs = [job.with_passes(self.conditions.alone_passes) for job in jobs]
         self._arrivals = sorted(jobs, key=lambda job: (job.arrives_at, job.id), reverse=True)
         self._total = len(jobs)
         self._errors = length_errors(jobs, self.conditions)

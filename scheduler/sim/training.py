@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
-from schedulearn.scheduler.sim.application import Application, Placement
+from schedulearn.scheduler.sim.application import Application, Floats, Placement
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
@@ -61,6 +61,8 @@ class Memory:
     lengths: list[float] = field(default_factory=list)
     """Total steps of jobs that ended."""
     limit: int = 40
+    largest: int = 0
+    """GPUs of the largest shape seen."""
     _models: dict[str, StepTimeModel] | None = None
     _before: dict[str, StepTimeModel] = field(default_factory=dict)
 
@@ -71,11 +73,7 @@ class Memory:
         self.shapes[shape] = times
         if len(self.shapes) > self.limit:
             del self.shapes[next(iter(self.shapes))]
-
-    @property
-    def largest(self) -> int:
-        """GPUs of the largest shape seen."""
-        return max((gpus for _, _, gpus, _ in self.shapes), default=0)
+        self.largest = max(gpus for _, _, gpus, _ in self.shapes)
 
     def models(self) -> dict[str, StepTimeModel]:
         """GPU type -> model fitted to what was seen on it; the type seen first comes first."""
@@ -339,23 +337,21 @@ class Training:
         if believed is None:
             return self.batch if self.batch[0] else application.split(application.bounds.init_batch, gpus)
         models, speeds = tuple(believed.models.items()), tuple(self.conditions.speeds.items())
-        return _next_batch(
-            models, believed.phi, application.bounds, speeds, self.use_efficiency, len(self.allocation), gpus,
-            self.batch, self.gpu_type, self.conditions.keep_factor,
+        by_noise = _next_batches(
+            models, application.bounds, speeds, self.use_efficiency, len(self.allocation), gpus, self.batch,
+            self.gpu_type, self.conditions.keep_factor,
         )  # fmt: skip
+        return by_noise.get(believed.phi) or by_noise.learn(believed.phi, self._noise_ahead())
+
+    def _noise_ahead(self) -> Floats:
+        """What it may see of its noise if it goes on with the present batch."""
+        if not self.batch[0]:
+            return np.empty(0)
+        return self.application.noise.phis(self.gpus * self.batch[0] * (self.batch[1] + 1))
 
     @property
     def _speed(self) -> float:
         return self.conditions.speeds.get(self.gpu_type, 1.0)
-
-
-def as_worked(job: TraceJob, conditions: Conditions) -> TraceJob:
-    """The job as its workers would run it under `conditions`."""
-    application = job.application
-    if application.times is None or application.bounds.alone_passes == conditions.alone_passes:
-        return job
-    bounds = replace(application.bounds, alone_passes=conditions.alone_passes)
-    return replace(job, application=replace(application, bounds=bounds))
 
 
 def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:
@@ -379,12 +375,25 @@ def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], condition
     return found
 
 
-@lru_cache(maxsize=100_000)
-def _next_batch(
-    models: tuple[tuple[str, StepTimeModel], ...], phi: float, bounds: BatchBounds,
-    speeds: tuple[tuple[str, float], ...], use_efficiency: bool, nodes: int, gpus: int, batch: tuple[int, int],
-    gpu_type: str, keep_factor: float,
-) -> tuple[int, int]:  # fmt: skip
-    """What a worker would go on with. Jobs of one application at one point of their training choose alike."""
-    known = Goodput(dict(models), phi, bounds, dict(speeds), use_efficiency)
-    return known.keep_or_change(nodes, gpus, *batch, gpu_type, keep_factor)
+class _NextBatches(dict[float, tuple[int, int]]):
+    """What a worker would go on with, by the noise scale that it sees."""
+
+    def __init__(self, choose: Callable[[Floats], list[tuple[int, int]]]) -> None:
+        super().__init__()
+        self._choose = choose
+
+    def learn(self, phi: float, ahead: Floats) -> tuple[int, int]:
+        """For `phi`, and at once, since that takes hardly longer, for all that comes if it is one of `ahead`."""
+        phis = ahead if phi in ahead else np.array([phi])
+        self.update(zip(phis.tolist(), self._choose(phis), strict=True))
+        return self[phi]
+
+
+@lru_cache(maxsize=10_000)
+def _next_batches(
+    models: tuple[tuple[str, StepTimeModel], ...], bounds: BatchBounds, speeds: tuple[tuple[str, float], ...],
+    use_efficiency: bool, nodes: int, gpus: int, batch: tuple[int, int], gpu_type: str, keep_factor: float,
+) -> _NextBatches:  # fmt: skip
+    """Jobs of one application at one point of their training choose alike."""
+    known = Goodput(dict(models), 0.0, bounds, dict(speeds), use_efficiency)
+    return _NextBatches(lambda phis: known.keep_or_change_at(phis, nodes, gpus, *batch, gpu_type, keep_factor))

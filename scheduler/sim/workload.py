@@ -74,6 +74,14 @@ class TraceJob:
         useful = self.application.max_gpus
         return max(self.min_gpus, useful if self.max_gpus is None else min(self.max_gpus, useful))
 
+    def with_passes(self, alone: int) -> TraceJob:
+        """The job as workers would run it that make so many passes of a large batch on a single GPU, at least."""
+        application = self.application
+        if application.times is None or application.bounds.alone_passes == alone:
+            return self
+        bounds = replace(application.bounds, alone_passes=alone)
+        return replace(self, application=replace(application, bounds=bounds))
+
 
 @dataclass(frozen=True)
 class Running:

@@ -200,6 +200,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("GET", "/api/v1/experiments/{sweep_id}"): [Ask(), Ask(path="/api/v1/experiments/{measured}")],
     ("GET", "/api/v1/experiments/{sweep_id}/analysis"): [Ask(path="/api/v1/experiments/{measured}/analysis")],
     ("POST", "/api/v1/advise"): [Ask(ADVICE)],
+    ("GET", "/api/v1/predictions"): [Ask(), Ask(query={"family": "none", "limit": 1})],
     ("GET", "/api/v1/data-sets"): [Ask()],
     ("GET", "/api/v1/hosts"): [Ask()],
     ("POST", "/api/v1/hosts"): [Ask({"address": "unix:///nowhere.sock", "name": "far", "simulate_gpus": 1})],

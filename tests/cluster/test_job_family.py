@@ -6,9 +6,11 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
+from schedulearn.scheduler.core.planning.length_prediction import Prediction
 from schedulearn.scheduler.core.planning.remaining_work import Basis, Length, by_family
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.store import ProgressIn, ReportIn, store_report
+from schedulearn.scheduler.store.experiments import lengths
 
 
 @pytest.mark.parametrize(
@@ -104,20 +106,79 @@ def test_a_new_job_starts_with_the_noise_that_its_family_had_at_the_start(tmp_pa
         wait_for(lambda: noise() == pytest.approx(450.0), what="the noise of the family there")
 
 
-def test_lengths_are_the_mean_of_those_of_the_family_that_ended_well(tmp_path: Path) -> None:
+def test_lengths_are_learned_from_jobs_of_the_family_that_ended_well(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
-        [good, bad] = c.submit(spec(family="f"), spec(family="f"))
+        short, long = "train.py --epochs 5", "train.py --epochs 50"
+        [good, bad] = c.submit(spec(family="f", command=short), spec(family="f", command=short))
         for job, code in ((good, 0), (bad, 1)):
             c.wait(job, "running")
             c.runtime.finish(c.task(job), code)
         c.wait(good, "succeeded")
         c.wait(bad, "failed")
         took = c.job(good).gpu_seconds
-        [next_] = c.submit(spec(family="f"))
-        c.wait(next_, "running")
-        assert wait_for(lambda: c.cluster.profiles.work_of("f"), what="the mean") == pytest.approx(took)
-        assert c.cluster.profiles.work_of("g") is None
+        [alike, longer, stranger] = c.submit(
+            spec(family="f", command=short), spec(family="f", command=long), spec(family="g")
+        )
+        lengths = c.cluster.profiles.length_of
+        for job, expected in ((alike, took), (longer, 10 * took)):
+            found = wait_for(lambda job=job: lengths(job), what="its length")
+            assert found.value == pytest.approx(expected)
+            assert found.low < expected < found.high
+        assert lengths(stranger) is None
         c.cluster.forecaster.close()
         c.cluster.forecaster._seen = None
         assert c.cluster.forecaster.update()
-        assert c.cluster.forecaster.etas.jobs[next_].basis is Basis.FAMILY
+        assert c.cluster.forecaster.etas.jobs[longer].basis is Basis.FAMILY
+        preview, _ = c.cluster.forecaster.predict_job(spec(family="f", command=long))
+        assert preview.basis is Basis.FAMILY
+
+
+def test_predictions_are_kept_and_compared_with_what_came(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+
+        def kept() -> list[lengths.LengthPrediction]:
+            with c.cluster.db.read() as db:
+                return lengths.predictions(db, "f", 100)
+
+        [first] = c.submit(spec(family="f"))
+        c.wait(first, "running")
+        c.runtime.finish(c.task(first))
+        c.wait(first, "succeeded")
+        assert kept() == [], "of the first of a family nothing was known"
+        [good, bad, cancelled] = c.submit(*[spec(family="f") for _ in range(3)])
+        wait_for(lambda: len(kept()) == 3, what="what was predicted of each")
+        before = {each.job_id: each for each in kept()}
+        assert all(each.actual is None and each.ended_at is None and each.jobs == 1 for each in before.values())
+        for job, code in ((good, 0), (bad, 1)):
+            c.wait(job, "running")
+            c.runtime.finish(c.task(job), code)
+        c.cluster.service.cancel(cancelled)
+        ends = (c.wait(good, "succeeded"), c.wait(bad, "failed"), c.wait(cancelled, "cancelled"))
+        wait_for(lambda: all(each.ended_at for each in kept()), what="what came of each")
+        for job in ends:
+            [found] = [each for each in kept() if each.job_id == job.id]
+            assert found.ended_at == pytest.approx(job.finished_at)
+            assert found.actual == (job.gpu_seconds if job.id == good else None)
+            assert (found.value, found.predicted_at) == (before[job.id].value, before[job.id].predicted_at)
+        with c.cluster.db.read() as db:
+            known = lengths.calibration(db, "f")
+            assert lengths.calibration(db, None) == known
+            assert lengths.calibration(db, "g") == lengths.Calibration(0, 0, None)
+            assert lengths.scores_of(db, "f")
+        assert known.compared == 1
+
+
+def test_only_early_predictions_are_kept_and_few_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lengths, "MOST_KEPT", 2)
+    with FakeCluster(tmp_path) as c:
+        jobs = c.submit(*[spec(family="f") for _ in range(3)])
+        c.wait(jobs[0], "running")
+        started = c.job(jobs[0]).started_at
+        found = {job: Prediction(10.0, 5.0, 20.0, 3) for job in jobs}
+        with c.cluster.db.read() as db:
+            assert set(lengths.without_prediction(db, jobs, started + lengths.LATE_S - 1)) == set(jobs)
+            assert jobs[0] not in lengths.without_prediction(db, jobs, started + lengths.LATE_S + 1)
+        c.cluster.db.write(lambda db: lengths.remember(db, "f", found, 1.0))
+        with c.cluster.db.read() as db:
+            assert [each.job_id for each in lengths.predictions(db, None, 100)] == [jobs[2], jobs[1]]
+            assert lengths.without_prediction(db, jobs[1:], started) == []

@@ -9,6 +9,7 @@ from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.planning.length_prediction import Ended
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.reports import profiles as profiles_module
@@ -127,16 +128,17 @@ def test_an_error_while_a_family_is_looked_up_does_not_end_the_profiling(
 ) -> None:
     asked: list[str] = []
 
-    def mean(conn: object, family: str) -> float:
+    def ended(conn: object, family: str) -> list[Ended]:
         asked.append(family)
         if len(asked) == 1:
             raise OSError("the disk is away for a moment")
-        return 7.0
+        return [Ended({}, 7.0)]
 
-    monkeypatch.setattr(profiles_module, "mean_gpu_seconds", mean)
+    monkeypatch.setattr(profiles_module, "ended_jobs", ended)
     with FakeCluster(tmp_path) as c:
-        c.submit(spec("first"))
+        [first] = c.submit(spec("first", family="f"))
         wait_for(lambda: asked, what="the error")
-        [job] = c.submit(spec("another", user="somebody"))
-        family = c.job(job).family
-        wait_for(lambda: c.cluster.profiles.work_of(family) == 7.0, what="the work of the next family")
+        [other] = c.submit(spec("another", family="g"))
+        for job in (other, first):
+            wait_for(lambda job=job: c.cluster.profiles.length_of(job), what="a length")
+            assert c.cluster.profiles.length_of(job).value == pytest.approx(7.0)

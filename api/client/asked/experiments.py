@@ -35,6 +35,11 @@ class ExperimentCalls(Asked[J, L, N, T]):
         given = {"response": response, "confidence": confidence}
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
 
+    def predictions(self, family: str | None = None, *, limit: int = 50) -> J:
+        """How long jobs were predicted to take, and took: the newest `limit`, and how often the intervals held."""
+        given = {"family": family, "limit": limit}
+        return self._object("GET", "predictions", params={key: value for key, value in given.items() if value})
+
     def advise(self, spec: Mapping[str, Any]) -> J:
         """With which batch size and how many GPUs a job meets its objective; stores nothing. Takes seconds."""
         return self._object("POST", "advise", json=dict(spec), timeout=_ADVICE_S)

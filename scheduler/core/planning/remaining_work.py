@@ -64,7 +64,7 @@ def by_progress(
 
 
 def by_family(total: float | None, attained_gpu_seconds: float) -> Length | None:
-    """`total`: what jobs of its family took on average, GPU-seconds. One that takes longer than that is taken to be
+    """`total`: what it is predicted to take by its family, GPU-seconds. One that takes longer than that is taken to be
     nearly done. None if no job of the family has ended well."""
     if total is None:
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
+from schedulearn.scheduler.core.planning.length_prediction import Prediction
 from schedulearn.scheduler.core.planning.predecessors import held_back
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.profile import JobProfile
@@ -28,7 +29,7 @@ def build_snapshot(
     awaited: Set[str] = frozenset(),
     resting: Set[str] = frozenset(),
     settled: bool = False,
-    work_of: Callable[[str], float | None] = lambda family: None,
+    length_of: Callable[[str], Prediction | None] = lambda job_id: None,
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others.
@@ -40,7 +41,7 @@ def build_snapshot(
 
     `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
     running ones are left as they are. `resting`: jobs that may not start yet.
-    `work_of`: family -> GPU-seconds that its jobs took on average, None if unknown.
+    `length_of`: job id -> how long it is predicted to take by its family, None if unknown.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
     ending = _ending_tasks(state)
@@ -57,7 +58,9 @@ def build_snapshot(
             continue  # nothing is to be decided of it any more
         profile = profile_of(job.id) if job.elastic else None
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
-        views.append(view.as_job_view(state.progress.get(job.id), work_of(job.family)))
+        predicted = length_of(job.id)
+        work = predicted.value if predicted is not None else None
+        views.append(view.as_job_view(state.progress.get(job.id), work))
     return Snapshot(
         now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
     )

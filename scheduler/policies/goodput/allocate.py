@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import ceil
 
 import numpy as np
@@ -44,7 +45,8 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
         return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
     keeping = frozenset(job.id for job in jobs if objective.keeps(job))
     options = build_options(jobs, snapshot.hosts, objective.use_efficiency, objective.price_floor > 0, keeping)
-    choice = choose(objective, options, snapshot.now)
+    choosing = Choosing(objective, options, snapshot.now)
+    choice = choosing.within(options.capacity)
     wants = {
         job.id: options.want(row, int(column))
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
@@ -59,12 +61,12 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
             [job for job in jobs if job.id not in keeping],
             snapshot.hosts,
             lambda job: goodput_of(job, objective.use_efficiency),
-            dict(zip(speedup, _weights(objective, options, snapshot.now).tolist(), strict=True)),
+            dict(zip(speedup, choosing.weights.tolist(), strict=True)),
             lambda some, speedups: restart_share(objective, some, speedups),
         )
     return Plan(
         allocations,
-        desired_hosts=_desired_hosts(objective, snapshot, options, allocations, choice),
+        desired_hosts=_desired_hosts(choosing, snapshot, allocations, choice),
         utility=_utility(snapshot.hosts, allocations, speedup),
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
         review_at=_review_at(objective, snapshot, allocations),
@@ -79,42 +81,48 @@ def _utility(hosts: Sequence[HostView], allocations: Mapping[str, Allocation], s
     return float(sum(speedup[job_id] for job_id in allocations)) / max(1, sum(usable.values()) + elsewhere)
 
 
-def choose(objective: Objective, options: Options, now: float, capacity: Ints | None = None) -> Ints:
-    """(J,): the column of each job. `base` is what a choice costs by itself, `gpu_seconds` what the price of a GPU is
-    multiplied by: both of a unit of work, or where prices are foreseen of a second."""
-    room = options.capacity if capacity is None else capacity
-    weight = _weights(objective, options, now)[:, None]
-    value = _discount_restarts(objective, options)
-    allowed = value > 0
-    base = np.where(allowed, weight / np.where(allowed, value, 1.0), np.inf)
-    by_worth = objective.foresees
-    size = options.charged if by_worth else options.size.astype(float)
-    gpu_seconds = np.where(allowed, size / np.where(allowed, value, 1.0), 0.0)
-    market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
-    if objective.foresees:
-        worth = worth_of_work(options, weight, market)
-        base, gpu_seconds = np.where(allowed, -worth * value, np.inf), size
-        price = np.full_like(weight, market_price(base, gpu_seconds, options, room, by_worth) * SLACK)
-        held_up = worth + price
-        if len(options.types) > 1 and price.any():
-            taking = base.copy()
-            taking[:, options.wait] = 0.0
-            start = float(price[0, 0]) * options.worth
-            by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
-            gpu_seconds = options.size * by_type[options.pool]
-            price = np.ones_like(weight)
-    else:
-        floor = bounded_floor(objective, options, base, gpu_seconds, market, weight)
-        price = np.maximum(market * SLACK, floor * weight)
-        held_up = weight * (1 + price)
-    cost = base + price * gpu_seconds
-    stays = np.array([not job.elastic or objective.keeps(job) for job in options.jobs])
-    stays &= options.speedup[:, options.stay] > 0
-    cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
-    charge(cost, held_up, lateness(objective, options, now, room), options.wait)
-    pinned = max(PINNED, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
-    cost[stays, options.wait] = pinned
-    return assign(cost, options.gpus, options.pool, room).choice
+class Choosing:
+    """The choices of all jobs, for any number of GPUs. `base` is what a choice costs by itself, `gpu_seconds` what the
+    price of a GPU is multiplied by: both of a unit of work, or where prices are foreseen of a second."""
+
+    def __init__(self, objective: Objective, options: Options, now: float) -> None:
+        self.objective, self.options, self.now = objective, options, now
+        self.weights = _weights(objective, options, now)
+        self._value = value = _discount_restarts(objective, options)
+        self._allowed = allowed = value > 0
+        self._base = np.where(allowed, self.weights[:, None] / np.where(allowed, value, 1.0), np.inf)
+        self._size = options.charged if objective.foresees else options.size.astype(float)
+        self._gpu_seconds = np.where(allowed, self._size / np.where(allowed, value, 1.0), 0.0)
+        self._stays = np.array([not job.elastic or objective.keeps(job) for job in options.jobs])
+        self._stays &= options.speedup[:, options.stay] > 0
+
+    def within(self, room: Ints) -> Ints:
+        """(J,): the column of each job, with so many GPUs of each type."""
+        objective, options, weight, value = self.objective, self.options, self.weights[:, None], self._value
+        base, gpu_seconds, by_worth = self._base, self._gpu_seconds, objective.foresees
+        market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
+        if objective.foresees:
+            worth = worth_of_work(options, weight, market)
+            base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
+            price = np.full_like(weight, market_price(base, gpu_seconds, options, room, by_worth) * SLACK)
+            held_up = worth + price
+            if len(options.types) > 1 and price.any():
+                taking = base.copy()
+                taking[:, options.wait] = 0.0
+                start = float(price[0, 0]) * options.worth
+                by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
+                gpu_seconds = options.size * by_type[options.pool]
+                price = np.ones_like(weight)
+        else:
+            floor = bounded_floor(objective, options, base, gpu_seconds, market, weight)
+            price = np.maximum(market * SLACK, floor * weight)
+            held_up = weight * (1 + price)
+        cost = base + price * gpu_seconds
+        cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
+        charge(cost, held_up, lateness(objective, options, self.now, room), options.wait)
+        pinned = max(PINNED, 2.0 * len(cost) * float(cost[np.isfinite(cost)].max()))
+        cost[self._stays, options.wait] = pinned
+        return assign(cost, options.gpus, options.pool, room).choice
 
 
 def _weights(objective: Objective, options: Options, now: float) -> Floats:
@@ -169,9 +177,8 @@ def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[st
     return snapshot.now + max(LOOK_AGAIN_S, min(soon)) if idle or waiting else None
 
 
-def _desired_hosts(
-    objective: Objective, snapshot: Snapshot, options: Options, allocations: Mapping[str, Allocation], choice: Ints
-) -> int:
+def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[str, Allocation], choice: Ints) -> int:
+    objective, options = choosing.objective, choosing.options
     open_hosts = [host for host in snapshot.hosts if host.open and host.gpus]
     parked = [host for host in snapshot.hosts if host.parked_gpus]
     width = max(1.0, options.total / max(1, len(open_hosts)))
@@ -183,17 +190,18 @@ def _desired_hosts(
         used = len({host for allocation in allocations.values() for host in allocation})
         if parked and open_hosts:
             more = [sum(host.parked_gpus for host in parked if host.gpu_type == kind) for kind in options.types]
-            picked = choose(objective, options, snapshot.now, options.capacity + np.array(more))
+            picked = choosing.within(options.capacity + np.array(more))
             sizes = options.size[np.arange(len(picked)), picked]
             used = max(used, ceil(int(sizes[picked != options.wait].sum()) / width))
         return max(least, used)
 
+    @cache
     def utility(hosts: int) -> float:
         if hosts == len(open_hosts):
             picked = choice
         else:
             share = hosts / max(1, len(open_hosts))
-            picked = choose(objective, options, snapshot.now, np.floor(options.capacity * share).astype(np.int64))
+            picked = choosing.within(np.floor(options.capacity * share).astype(np.int64))
         total = options.total * hosts / max(1, len(open_hosts))
         return float(options.speedup[np.arange(len(picked)), picked].sum() / max(total, 1e-9))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, _bounds, _loss, fit, rms_relative_error
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, _bounds, _Loss, fit, rms_relative_error
 
 APPLICATIONS = json.loads((Path(__file__).with_name("profiles.json")).read_text())
 models = st.builds(
@@ -73,11 +73,12 @@ def test_the_gradient_of_the_loss_is_its_slope(model: StepTimeModel, seed: int) 
     x, _, _ = _bounds(seen, weights > 0)
     x = x * np.exp(0.3 * np.random.default_rng(seed).standard_normal(7))
     x[6] = max(1.01, x[6])
-    _, gradient, _ = _loss(x, seen, weights)
+    loss_of = _Loss(seen, weights)
+    _, gradient, _ = loss_of(x)
     for index in range(7):
         step = np.zeros(7)
         step[index] = 1e-6 * x[index]
-        slope = (_loss(x + step, seen, weights)[0] - _loss(x - step, seen, weights)[0]) / (2 * step[index])
+        slope = (loss_of(x + step)[0] - loss_of(x - step)[0]) / (2 * step[index])
         assert gradient[index] == pytest.approx(slope, rel=1e-3, abs=1e-4 / x[index])
 
 

@@ -66,6 +66,15 @@ def test_a_job_of_unknown_length_runs_as_long_again_and_is_called_a_guess() -> N
     assert old.latest == pytest.approx(1000 + 5000 * 3)
 
 
+def test_an_end_is_as_certain_as_the_length_that_the_family_tells() -> None:
+    jobs = [job("a", allocation={"h1": 1}, remaining=1000.0, basis=Basis.FAMILY)]
+    certain, uncertain, usual = (play(jobs, length_spread=spread).etas["a"] for spread in (1.1, 8.0, None))
+    assert certain.end == uncertain.end == pytest.approx(2000)
+    assert (certain.earliest, certain.latest) == (pytest.approx(1000 + 1000 / 1.1), pytest.approx(2100))
+    assert (uncertain.earliest, uncertain.latest) == (pytest.approx(1125), pytest.approx(9000))
+    assert usual.latest == pytest.approx(2500)
+
+
 def test_a_time_limit_bounds_a_guess() -> None:
     found = play([job("a", allocation={"h1": 1}, run_seconds=5000.0)], max_duration=5100.0)
     assert found.etas["a"].end == pytest.approx(1100)

@@ -1041,6 +1041,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/predictions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Predictions
+         * @description The newest predictions of lengths, made when each job came, with what came; and how often the intervals held, of
+         *     all 10,000 that are kept.
+         */
+        get: operations["predictions_api_v1_predictions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/quotas": {
         parameters: {
             query?: never;
@@ -3946,6 +3967,39 @@ export interface components {
              */
             status: number | null;
         };
+        /** LengthPredictionOut */
+        LengthPredictionOut: {
+            /**
+             * Actual
+             * @description GPU-seconds that it took; null: it has not ended, or not well
+             */
+            actual: number | null;
+            /** Ended At */
+            ended_at: string | null;
+            /** Family */
+            family: string;
+            /**
+             * Gpu Seconds
+             * @description in all, as predicted
+             */
+            gpu_seconds: number;
+            /** High */
+            high: number;
+            /** Job */
+            job: string;
+            /**
+             * Low
+             * @description bounds of an interval that nine jobs of ten are to lie in
+             */
+            low: number;
+            /** Predicted At */
+            predicted_at: string;
+            /**
+             * Rests On
+             * @description jobs of the family that had ended well by then
+             */
+            rests_on: number;
+        };
         /**
          * Levels
          * @description Numbers between two; `levels`: so many of them at equal distances, for the design `grid`.
@@ -4289,6 +4343,35 @@ export interface components {
              * @description samples a second, at the best batch
              */
             throughput: number;
+        };
+        /** PredictionsOut */
+        PredictionsOut: {
+            /**
+             * Compared
+             * @description predictions whose jobs have ended well
+             */
+            compared: number;
+            /**
+             * Held
+             * @description of these, how many lie in their interval
+             */
+            held: number;
+            /**
+             * Interval
+             * @description the share of jobs that an interval is to hold
+             * @default 0.9
+             */
+            interval?: number;
+            /**
+             * Items
+             * @description the newest first
+             */
+            items: components["schemas"]["LengthPredictionOut"][];
+            /**
+             * Median Factor
+             * @description half of them were off by at most so much, either way
+             */
+            median_factor: number | null;
         };
         /**
          * PreviewOut
@@ -8834,6 +8917,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReplayOut"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    predictions_api_v1_predictions_get: {
+        parameters: {
+            query?: {
+                /** @description only jobs of this family */
+                family?: string;
+                /** @description of `items` */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PredictionsOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

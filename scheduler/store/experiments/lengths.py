@@ -1,0 +1,189 @@
+"""How long jobs were predicted to take, and how long they took. Every function takes the connection of its caller's
+transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import Index, Row, Table, bindparam, delete, exists, func, insert, inspect, not_, or_, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import Field, SQLModel, col
+
+from schedulearn.scheduler.core.planning.length_prediction import (
+    REMEMBERED,
+    Ended,
+    Given,
+    Prediction,
+    features_of,
+    score,
+)
+from schedulearn.scheduler.core.states import JobStatus
+from schedulearn.scheduler.store.columns import InstantColumn
+from schedulearn.scheduler.store.models import Job, Profile
+
+MOST_KEPT = 10_000
+LATE_S = 60.0  # what is said later of a job that runs is no prediction
+SCORED = 40  # predictions of a family by which the next ones are widened
+_AT_ONCE = 500  # ids in one query
+
+
+class LengthPrediction(SQLModel, table=True):
+    """What was predicted of one job when it came; it outlives the job."""
+
+    __tablename__ = "length_prediction"
+    __table_args__ = (Index("length_prediction_by_family", "family", "seq"),)
+
+    seq: int | None = Field(default=None, primary_key=True)
+    job_id: str = Field(unique=True)
+    family: str
+    predicted_at: float = Field(sa_type=InstantColumn)
+    jobs: int
+    """On how many that had ended it rests."""
+    value: float
+    """GPU-seconds in all; this and the next two."""
+    low: float
+    high: float
+    ended_at: float | None = Field(default=None, sa_type=InstantColumn)
+    actual: float | None = None
+    """GPU-seconds; None: it has not ended, or not well."""
+
+
+_TABLE = cast(Table, inspect(LengthPrediction).local_table)
+_SETTLE = (
+    update(_TABLE)
+    .where(_TABLE.c.job_id == bindparam("of_job"))
+    .values(ended_at=bindparam("ended"), actual=bindparam("took"))
+)
+
+
+class Calibration(NamedTuple):
+    """Of the predictions whose jobs ended well."""
+
+    compared: int
+    held: int
+    """Jobs that took as long as their interval said."""
+    median_factor: float | None
+    """By which half of the predictions were off at most; None: nothing to compare."""
+
+
+def given_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, Given]:
+    """What jobs that have not ended are given."""
+    found: dict[str, Given] = {}
+    for begin in range(0, len(job_ids), _AT_ONCE):
+        some = job_ids[begin : begin + _AT_ONCE]
+        rows = conn.execute(select(col(Job.id), *_GIVEN).outerjoin(*_REPORTED).where(col(Job.id).in_(some)))
+        found |= {row[0]: _given(row[1:]) for row in rows}
+    return found
+
+
+_GIVEN = (
+    col(Job.command), col(Job.required_gpus), col(Job.batch_size), func.coalesce(col(Job.epochs), col(Profile.epochs)),
+    col(Job.data),
+)  # fmt: skip
+_REPORTED = (Profile, col(Profile.job_id) == col(Job.id))
+
+
+def _given(row: Sequence[Any]) -> Given:
+    command, gpus, batch_size, epochs, data = row
+    return Given(command, gpus, batch_size, epochs, sorted(data or ()))
+
+
+def ended_jobs(conn: Connection, family: str) -> list[Ended]:
+    """The jobs of a family that ended well last."""
+    query = (
+        select(col(Job.gpu_seconds), *_GIVEN)
+        .outerjoin(*_REPORTED)
+        .where(col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
+        .order_by(col(Job.finished_at).desc())
+        .limit(REMEMBERED)
+    )
+    return [Ended(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
+
+
+def scores_of(conn: Connection, family: str) -> list[float]:
+    """How far the last predictions of a family were off."""
+    query = _compared().where(col(LengthPrediction.family) == family).limit(SCORED)
+    return [score(_prediction(row), row.actual) for row in conn.execute(query)]
+
+
+class Settled(NamedTuple):
+    job_id: str
+    ended_at: float
+    actual: float | None
+
+
+def ended_since(conn: Connection, family: str) -> list[Settled]:
+    """The jobs of a family that have ended since their predictions were looked at."""
+    query = (
+        select(col(Job.id), col(Job.status), col(Job.gpu_seconds), col(Job.finished_at))
+        .join(LengthPrediction, col(LengthPrediction.job_id) == col(Job.id))
+        .where(
+            col(LengthPrediction.family) == family,
+            col(LengthPrediction.ended_at).is_(None),
+            col(Job.finished_at).is_not(None),
+        )
+    )
+    return [
+        Settled(row.id, row.finished_at, row.gpu_seconds if row.status == JobStatus.SUCCEEDED else None)
+        for row in conn.execute(query)
+    ]
+
+
+def settle(conn: Connection, settled: Sequence[Settled]) -> None:
+    """Writes down how long jobs took."""
+    conn.execute(
+        _SETTLE, [{"of_job": each.job_id, "ended": each.ended_at, "took": each.actual or None} for each in settled]
+    )
+
+
+def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]:
+    """Those of them that have none yet, and have not run for long."""
+    known = exists().where(col(LengthPrediction.job_id) == col(Job.id))
+    early = or_(col(Job.started_at).is_(None), col(Job.started_at) > now - LATE_S)
+    found: list[str] = []
+    for begin in range(0, len(job_ids), _AT_ONCE):
+        some = col(Job.id).in_(job_ids[begin : begin + _AT_ONCE])
+        found += conn.execute(select(col(Job.id)).where(some, early, not_(known))).scalars()
+    return found
+
+
+def remember(conn: Connection, family: str, found: Mapping[str, Prediction], now: float) -> None:
+    """Keeps the first predictions of jobs, and of all the newest MOST_KEPT."""
+    conn.execute(
+        insert(_TABLE),
+        [{"job_id": job_id, "family": family, "predicted_at": now, **each._asdict()} for job_id, each in found.items()],
+    )
+    newest = conn.execute(select(func.max(_TABLE.c.seq))).scalar() or 0
+    conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MOST_KEPT))
+
+
+def predictions(conn: Connection, family: str | None, limit: int) -> list[LengthPrediction]:
+    """The newest ones."""
+    query = select(LengthPrediction).order_by(col(LengthPrediction.seq).desc()).limit(limit)
+    if family is not None:
+        query = query.where(col(LengthPrediction.family) == family)
+    return [LengthPrediction(**row._mapping) for row in conn.execute(query)]
+
+
+def calibration(conn: Connection, family: str | None) -> Calibration:
+    """Of all that are kept, or of one family's."""
+    query = _compared()
+    if family is not None:
+        query = query.where(col(LengthPrediction.family) == family)
+    factors, held = [], 0
+    for row in conn.execute(query):
+        factors.append(max(row.actual / row.value, row.value / row.actual))
+        held += row.low <= row.actual <= row.high
+    factors.sort()
+    return Calibration(len(factors), held, factors[(len(factors) - 1) // 2] if factors else None)
+
+
+def _compared() -> Any:
+    """Predictions whose jobs ended well, the newest first."""
+    columns = (_TABLE.c.value, _TABLE.c.low, _TABLE.c.high, _TABLE.c.jobs, _TABLE.c.actual)
+    return select(*columns).where(_TABLE.c.actual.is_not(None)).order_by(_TABLE.c.seq.desc())
+
+
+def _prediction(row: Row[Any]) -> Prediction:
+    return Prediction(row.value, row.low, row.high, row.jobs)

@@ -1,0 +1,30 @@
+"""`schedulearn predictions`, from jobs that really ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusters import wait_for
+from services import IMAGE, Service
+
+
+def test_what_was_predicted_is_shown_beside_what_came(tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    given = ("submit", "--image", IMAGE, "--launcher", "none", "--family", "waits")
+    with Service(tmp_path / "data") as service:
+        assert "No job with a prediction has ended well yet." in service.run("predictions").out
+        service.run(*given, "--", "sleep", "0.1")
+        service.run(*given, "-d", "--", "sh", "-c", f"until [ -e {end} ]; do sleep 0.1; done")
+        wait_for(lambda: service.run("predictions", "--json").json["items"], what="the prediction of the second")
+        end.touch()
+        wait_for(lambda: service.run("predictions", "--json").json["compared"], what="what came of it")
+        found = service.run("predictions", "--json").json
+        assert (found["compared"], found["interval"], len(found["items"])) == (1, 0.9, 1)
+        [item] = found["items"]
+        assert item["low"] < item["gpu_seconds"] < item["high"]
+        assert (item["rests_on"], item["family"]) == (1, "waits")
+        assert found["held"] == (item["low"] <= item["actual"] <= item["high"])
+        shown = service.run("predictions", "--family", "waits").out
+        assert item["job"] in shown
+        assert f"{found['held']} of 1 intervals held" in shown
+        assert service.run("predictions", "--family", "other", "--json").json["items"] == []

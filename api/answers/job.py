@@ -274,6 +274,11 @@ _AS_STORED = (
 
 class JobDetail(JobOut):
     tasks: list[TaskOut] = Field(description="every container that the job had, oldest first")
+    energy_kwh: float = Field(description="that its GPUs drew, as far as they measure it")
+    cost: float | None = Field(
+        description="of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known"
+    )
+    currency: str = Field(description="of `cost`: the setting currency")
 
 
 class JobPage(AnswerModel):

@@ -33,7 +33,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
     if not (STATIC / "index.html").is_file():
         pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
-    with Service(tmp_path_factory.mktemp("table")) as service:
+    env = {"SCHEDULEARN_GPU_PRICES": '{"*": 2}', "SCHEDULEARN_CURRENCY": "EUR"}
+    with Service(tmp_path_factory.mktemp("table"), env=env) as service:
         failed = service.submit_shell(SCRIPT, 2, name="breaks", user="ada", labels={"team": "vision"})
         service.wait(failed, "failed")
         holder = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user="zoe")
@@ -179,6 +180,8 @@ def test_jobs_are_compared(cluster: Cluster, page: Page) -> None:
     came = page.get_by_role("region", name="What came of them")
     expect(came.get_by_role("row", name="State")).to_contain_text("failed")
     expect(came.get_by_role("row", name="Last loss")).to_contain_text("0.02174")
+    expect(came.get_by_role("row", name="Energy")).to_contain_text(re.compile(r"[\d.]+ kWh"))
+    expect(came.get_by_role("row", name="Cost")).to_contain_text(re.compile(r"\d\.\d\d EUR"))
     asked = page.get_by_role("region", name="What was asked for")
     expect(asked.get_by_role("row", name="user")).to_contain_text("ada")
     expect(asked.get_by_role("row", name="container_image")).to_have_count(0)

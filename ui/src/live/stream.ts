@@ -17,13 +17,13 @@ export interface StreamOptions {
 const STALE_MS = 10_000;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
-const HIDDEN_MS = 20_000;
+const HIDDEN_MS = 5_000;
 
 /**
  * An EventSource that does not give up. The browser's own stays closed after an HTTP error, which is what a restarting
  * proxy answers with, and else tries at times of its own; this one comes back from its last position as soon as the
- * service can be reached. A page that nobody looks at lets go of its connection: over HTTP/1.1 a browser has six for
- * one origin, for all tabs together.
+ * service can be reached. A page that nobody looks at has no connection, or lets go of it: over HTTP/1.1 a browser
+ * has six for one origin, for all tabs together.
  */
 export class Stream {
   readonly #options: StreamOptions;
@@ -41,7 +41,7 @@ export class Stream {
 
   start() {
     document.addEventListener("visibilitychange", this.#onVisibility);
-    this.#connect();
+    if (!document.hidden) this.#connect();
   }
 
   stop() {

@@ -6,6 +6,8 @@ export interface StreamOptions {
   /** Where to listen; `position` is the id of the last event seen, null before the first. */
   url: (position: string | null) => string;
   /** What to do with the data of each kind of event ("message" is the one without a name). */
+  /** The id of the event after which to begin; null: with those to come. */
+  from?: string | null;
   on: Record<string, (data: string) => void>;
   onState?: (state: LiveState) => void;
   /** The stream is up, for the first time or again. */
@@ -37,6 +39,7 @@ export class Stream {
 
   constructor(options: StreamOptions) {
     this.#options = options;
+    this.#position = options.from ?? null;
   }
 
   start() {

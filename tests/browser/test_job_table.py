@@ -137,6 +137,24 @@ def test_a_failure_is_found_first(cluster: Cluster, page: Page) -> None:
     assert_clean(watch)
 
 
+def test_a_job_that_waits_says_in_the_list_when_it_should_start_and_end(cluster: Cluster, page: Page) -> None:
+    def predicted(route: Route) -> None:
+        found = route.fetch().json()
+        eta = {"start": "2031-01-02T12:00:00Z", "end": "2031-01-02T18:00:00Z", "earliest": None, "latest": None,
+               "basis": "guess", "not_before": None, "awaits_image": False}  # fmt: skip
+        found["items"] = [{**job, "eta": eta if job["id"] == cluster.waiters[0] else None} for job in found["items"]]
+        route.fulfill(json=found)
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.route("**/api/v1/jobs?*", predicted)
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    expected = page.get_by_test_id(f"job-{cluster.waiters[0]}").locator("time")
+    expect(expected).to_have_text([re.compile(r"^\d Jan 2031 \d\d:00$")] * 2)
+    assert faults(page) == []
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)
+
+
 def test_progress_is_in_the_list(cluster: Cluster, page: Page) -> None:
     def halfway(route: Route) -> None:
         found = route.fetch().json()

@@ -52,7 +52,7 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
 
     service.start()
     outage.get_by_role("button", name="Try now").click()
-    expect(page.get_by_test_id("events").get_by_role("link", name=holder).first).to_be_visible()
+    expect(page.get_by_test_id("events").get_by_role("link", name="holder").first).to_be_visible()
     expect(outage).to_have_count(0)
     expect(page.get_by_test_id("live")).to_have_text("live")
     go(page, "Jobs")

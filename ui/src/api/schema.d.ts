@@ -2714,6 +2714,18 @@ export interface components {
              */
             relative_error: number;
         };
+        /** FoundEvents */
+        FoundEvents: {
+            /** Items */
+            items: components["schemas"]["EventOut"][];
+            /**
+             * Names
+             * @description of the jobs that the events are about, by id; deleted ones have none
+             */
+            names: {
+                [key: string]: string;
+            };
+        };
         /** GpuOut */
         GpuOut: {
             /**
@@ -6390,7 +6402,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventPage"];
+                    "application/json": components["schemas"]["FoundEvents"];
                 };
             };
             /** @description Default Response */

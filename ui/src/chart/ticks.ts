@@ -28,7 +28,10 @@ export function timeTicks(min: number, max: number, step: number, wide: number):
     for (let tick = first; tick <= max; tick += step) ticks.push(tick);
   }
   const labels = labelsWithEnds([min, ...ticks, max], step);
-  return withEnds(ticks, min, max, roomFor(labels, max - min, wide));
+  // Seconds that are not told would make two labels of one time.
+  const told = (tick: number) => (step < 60 ? tick : Math.floor(tick / 60));
+  const between = ticks.filter((tick) => told(tick) !== told(min) && told(tick) !== told(max));
+  return withEnds(between, min, max, roomFor(labels, max - min, wide));
 }
 
 /** Round numbers from `min` to `max`, `step` apart, with both ends among them. */

@@ -18,7 +18,10 @@ export class Clock {
   }
 
   /** Epoch milliseconds by the service. */
-  now = () => this.#own() - this.#ahead;
+  now = () => this.at(this.#own());
+
+  /** What the service's clock said when this machine's said `own`. */
+  at = (own: number) => own - this.#ahead;
 
   /** Sends a request, and learns from the time that its answer was written. */
   async watch(send: () => Promise<Response>): Promise<Response> {

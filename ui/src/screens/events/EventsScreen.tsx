@@ -20,6 +20,8 @@ const KINDS = [
   { value: "policy.", label: "policy" },
 ];
 
+type Names = Record<string, string | undefined>;
+
 /** Everything that happened, newest first, and live. */
 export default function EventsScreen() {
   const [address] = useSearchParams();
@@ -33,6 +35,7 @@ export default function EventsScreen() {
   };
   const events = useInfiniteQuery(eventsQuery(filter));
   const rows = events.data?.pages.flatMap((page) => page.items) ?? [];
+  const names = Object.assign({}, ...(events.data?.pages.map((page) => page.names) ?? [])) as Names;
 
   return (
     <Screen title="Events">
@@ -81,8 +84,8 @@ export default function EventsScreen() {
                   </span>
                   <span className={classes.about}>
                     {event.job_id && (
-                      <Link className="mono" to={`/jobs/${event.job_id}`}>
-                        {event.job_id}
+                      <Link to={`/jobs/${event.job_id}`} title={`Job ${event.job_id}`}>
+                        {names[event.job_id] ?? <span className="mono">{event.job_id}</span>}
                       </Link>
                     )}
                     {event.host_id && (

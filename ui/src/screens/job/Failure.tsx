@@ -25,7 +25,12 @@ export function Failure({ job }: { job: JobDetail }) {
             {job.state === "timeout" ? "Out of its time" : "Failed"} <When at={job.finished_at} />
           </strong>
           {places && ` on ${places}`}
-          {ran !== null && ` after ${duration(ran)}`}
+          {ran !== null && (
+            <>
+              {" after "}
+              <span className={classes.whole}>{duration(ran)}</span>
+            </>
+          )}
           {failure.exit_code !== null && `, ${exitMeaning(failure.exit_code)}`}
         </span>
       </p>

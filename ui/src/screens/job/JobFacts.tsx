@@ -5,11 +5,20 @@ import { Elapsed, When } from "../../format/Elapsed";
 import { amount, money } from "../../format/number";
 import { size } from "../../format/size";
 import { duration } from "../../format/time";
+import { useNow } from "../../format/useNow";
 import { GpuTiles } from "../../gpus/GpuTiles";
+import { isOver } from "../../jobs/states";
 import { CopyButton } from "../../shell/CopyButton";
+import { gpuSecondsAt } from "./gpuTime";
 import { Ports } from "./Ports";
 
-export function JobFacts({ job }: { job: JobDetail }) {
+interface Props {
+  job: JobDetail;
+  /** When the service was asked for it, epoch ms. */
+  readAt: number;
+}
+
+export function JobFacts({ job, readAt }: Props) {
   const env = Object.entries(job.env);
   const labels = Object.entries(job.labels);
   return (
@@ -18,7 +27,8 @@ export function JobFacts({ job }: { job: JobDetail }) {
       <Panel title="GPUs">
         <p className={classes.gpuLine}>
           <GpuTiles held={job.gpus.length} wanted={job.required_gpus} />
-          {job.gpus.length} held, {job.required_gpus} required
+          {!isOver(job.state) && `${job.gpus.length} held, `}
+          {job.required_gpus} required
           {job.elastic && ` (elastic, ${job.min_gpus} to ${job.max_gpus})`}
         </p>
         <ul className={classes.list}>
@@ -40,7 +50,9 @@ export function JobFacts({ job }: { job: JobDetail }) {
           <Fact name="Duration">
             <Elapsed start={job.started_at} end={job.finished_at} />
           </Fact>
-          <Fact name="GPU time">{duration(job.gpu_seconds)}</Fact>
+          <Fact name="GPU time">
+            <GpuTime job={job} readAt={readAt} />
+          </Fact>
           {job.energy_kwh > 0 && <Fact name="Energy">{amount(job.energy_kwh)} kWh</Fact>}
           {job.cost !== null && <Fact name="Cost">{money(job.cost, job.currency)}</Fact>}
           {job.exit_code !== null && <Fact name="Exit code">{job.exit_code}</Fact>}
@@ -69,7 +81,7 @@ export function JobFacts({ job }: { job: JobDetail }) {
             </Fact>
           ))}
           {labels.map(([key, value]) => (
-            <Fact key={key} name={key}>
+            <Fact key={key} name={`Label ${key}`}>
               {value}
             </Fact>
           ))}
@@ -85,4 +97,10 @@ export function JobFacts({ job }: { job: JobDetail }) {
       )}
     </div>
   );
+}
+
+/** It goes on while the job holds its GPUs, as the duration beside it does. */
+function GpuTime({ job, readAt }: Props) {
+  const now = useNow();
+  return <>{duration(gpuSecondsAt(job, readAt, now))}</>;
 }

@@ -5,6 +5,7 @@ import { jobQuery, profileQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
+import { clock } from "../../format/clock";
 import { plainSentence } from "../../format/number";
 import { Ends, Starts } from "../../jobs/Expected";
 import { StateBadge } from "../../jobs/StateBadge";
@@ -43,15 +44,19 @@ export default function JobScreen() {
   const query = useQuery(jobQuery(id));
   const job = query.data;
   return (
-    <Screen title={job?.name ?? `Job ${id}`} actions={job && <JobActions job={job} />}>
+    <Screen
+      title={job?.name ?? `Job ${id}`}
+      tab={job && `${job.name} ${job.state}`}
+      actions={job && <JobActions job={job} />}
+    >
       <Loaded query={query} title="The job can't be read">
-        {(found) => <Found job={found} />}
+        {(found) => <Found job={found} readAt={clock.at(query.dataUpdatedAt)} />}
       </Loaded>
     </Screen>
   );
 }
 
-function Found({ job }: { job: JobDetail }) {
+function Found({ job, readAt }: { job: JobDetail; readAt: number }) {
   const [address, setAddress] = useSearchParams();
   const { hash, key } = useLocation();
   const given = address.get("tab") ?? "";
@@ -108,7 +113,7 @@ function Found({ job }: { job: JobDetail }) {
             <Spec job={job} />
           </Tabs.Panel>
         </Tabs>
-        <JobFacts job={job} />
+        <JobFacts job={job} readAt={readAt} />
       </div>
     </>
   );

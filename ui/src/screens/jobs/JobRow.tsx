@@ -54,11 +54,13 @@ export const JobRow = memo(function JobRow(props: Props) {
       <td className={classes.progress}>
         {job.progress !== null && !isOver(job.state) && <Bar share={job.progress} />}
       </td>
-      <td className={classes.time}>{job.started_at ? <When at={job.started_at} /> : "–"}</td>
-      <td className={`${classes.time} ${classes.finished}`}>
-        {job.finished_at ? <When at={job.finished_at} /> : "–"}
+      <td className={classes.time}>
+        {job.started_at ? <When at={job.started_at} /> : <Expected at={job.eta?.start} what="start" />}
       </td>
-      <td className={classes.duration}>
+      <td className={`${classes.time} ${classes.finished}`}>
+        {job.finished_at ? <When at={job.finished_at} /> : <Expected at={job.eta?.end} what="end" />}
+      </td>
+      <td className={classes.duration} data-empty={job.started_at === null}>
         <Elapsed start={job.started_at} end={job.finished_at} />
       </td>
       <td className={classes.why} title={told} data-failed={job.failure !== null} data-again={again}>
@@ -68,14 +70,32 @@ export const JobRow = memo(function JobRow(props: Props) {
   );
 });
 
+/** A time that has not come, pale. */
+function Expected({ at, what }: { at: string | null | undefined; what: string }) {
+  if (!at) return "–";
+  return (
+    <span className={classes.expected} title={`It is expected to ${what} then.`}>
+      ~ <When at={at} />
+    </span>
+  );
+}
+
 /** How many it holds and where, or wants. */
 function Gpus({ job }: { job: Job }) {
   const held = job.gpus.length;
   const hosts = Object.keys(job.allocation);
-  if (held === 0) return job.required_gpus;
+  if (held === 0) {
+    return (
+      <>
+        {job.required_gpus}
+        <span className={classes.unit}> {job.required_gpus === 1 ? "GPU" : "GPUs"}</span>
+      </>
+    );
+  }
   return (
     <span title={hosts.join(", ")}>
-      {held === job.required_gpus ? held : `${held} of ${job.required_gpus}`}{" "}
+      {held === job.required_gpus ? held : `${held} of ${job.required_gpus}`}
+      <span className={classes.unit}> {job.required_gpus === 1 ? "GPU" : "GPUs"}</span>{" "}
       <span className={classes.dim}>
         {hosts[0]}
         {hosts.length > 1 && ` +${hosts.length - 1}`}

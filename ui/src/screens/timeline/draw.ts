@@ -152,7 +152,11 @@ function drawLane(pen: Pen, row: number, first: number, last: number) {
     drawBar(pen, bar, left, shown, y, { begins: row === from, goesOn: row < to });
     ctx.globalAlpha = 1;
     drawn = left + shown;
-    if (shown <= LABELLED_PX || lanePx < 10) continue;
+    if (lanePx < 10) continue;
+    if (shown <= LABELLED_PX) {
+      if (lane.uuid === "") pen.labels.push(besideOf(pen, bar, left, left + shown, y + lanePx / 2));
+      continue;
+    }
     if (row !== Math.max(first, from)) continue;
     const rows = Math.min(last, to) - row + 1;
     if (rows * lanePx < 14) continue;
@@ -245,6 +249,15 @@ function tinted(
   ctx.globalAlpha = alpha;
 }
 
+/** The name of a job that waits, beside a bar that is too short for it: its lane holds nothing else. */
+function besideOf({ ctx, look, scene, names }: Pen, bar: Bar, left: number, right: number, y: number): Label {
+  const [before, after] = [left - names, scene.width - right];
+  const wide = ctx.measureText(bar.name).width;
+  const label = { text: bar.name, y, color: look.text, plate: true };
+  if (after > wide + 16 || after >= before) return { ...label, x: right + 8, room: after - 12 };
+  return { ...label, x: Math.max(names + 4, left - 8 - wide), room: before - 12 };
+}
+
 function labelOf({ look, x, scene }: Pen, bar: Bar, left: number, shown: number, y: number): Label {
   const state = stateOf(bar);
   let [at, room] = [left, shown];
@@ -310,9 +323,11 @@ function drawMarkers({ ctx, scene, look, names, x }: Pen) {
     ctx.moveTo(at, 20);
     ctx.lineTo(at, scene.height);
     ctx.stroke();
-    if (at < free) continue;
-    ctx.fillText(text, at + 4, 26);
-    free = at + ctx.measureText(text).width + 12;
+    const wide = ctx.measureText(text).width;
+    const left = Math.min(at + 4, scene.width - wide - 2); // not beyond the edge
+    if (left < free) continue;
+    ctx.fillText(text, left, 26);
+    free = left + wide + 8;
   }
   ctx.setLineDash([]);
   const now = x(scene.now);

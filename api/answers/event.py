@@ -35,3 +35,7 @@ class EventPage(AnswerModel):
     @classmethod
     def of(cls, rows: Sequence[Row[Any]]) -> Self:
         return cls(items=[event_out(values) for values in values_of(rows)])
+
+
+class FoundEvents(EventPage):
+    names: dict[str, str] = Field(description="of the jobs that the events are about, by id; deleted ones have none")

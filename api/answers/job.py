@@ -277,6 +277,11 @@ class JobDetail(JobOut):
     removed: bool = Field(
         description="it has ended, no host shows a container of it, and an event has told of files that went with them"
     )
+    energy_kwh: float = Field(description="that its GPUs drew, as far as they measure it")
+    cost: float | None = Field(
+        description="of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known"
+    )
+    currency: str = Field(description="of `cost`: the setting currency")
 
 
 class JobPage(AnswerModel):

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from schedulearn.api.answers.event import EventPage
+from schedulearn.api.answers.event import EventPage, FoundEvents
 from schedulearn.api.requests import RowId
 from schedulearn.api.state import cluster_of, pulse_of
 from schedulearn.api.stream import event_stream, last_event_id, sse_response, wants_sse
@@ -41,10 +41,11 @@ def search(
     host: str | None = None,
     before: Annotated[RowId | None, Query(description="only events with a smaller id")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> EventPage:
+) -> FoundEvents:
     """Events that match all of it, newest first. Without `job` the last 100,000 are searched."""
     with cluster_of(request).db.read() as db:
         rows = history.search_events(
             db, before=before, kinds=kind or (), job_id=job, host_id=host, text=q.strip(), limit=limit
         )
-    return EventPage.of(rows)
+        names = history.job_names(db, {row.job_id for row in rows if row.job_id})
+    return FoundEvents(items=EventPage.of(rows).items, names=names)

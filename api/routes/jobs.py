@@ -36,6 +36,7 @@ from schedulearn.api.problems import parse_body, refuse_unknown
 from schedulearn.api.requests import PriorityIn, RowId
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
+from schedulearn.scheduler.advisor.advice import cost_of
 from schedulearn.scheduler.control import service
 from schedulearn.scheduler.control.service import JobRows
 from schedulearn.scheduler.control.submission.sources import is_settled, settled
@@ -48,6 +49,7 @@ from schedulearn.scheduler.specs.env_masking import with_values_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.specs.written import written
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.accounting.usage import usage_of_job
 from schedulearn.scheduler.store.cluster_state import tasks_of
 from schedulearn.scheduler.store.job_list import Sort
 
@@ -322,8 +324,17 @@ def _detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobD
     [now] = standing_of(cluster, db, [job])
     [values] = values_of([job])
     tasks = [TaskOut.model_validate(task) for task in tasks_of(db, [job_id])]
-    removed = JobStatus(job.status).terminal and not cluster.shows(job_id)
-    return JobDetail.of(seen_by(actor, values), now, tasks=tasks, removed=removed)
+    used = usage_of_job(db, job_id, time.time())
+    cost = cost_of(used.hours_of, cluster.settings.gpu_prices)
+    return JobDetail.of(
+        seen_by(actor, values),
+        now,
+        tasks=tasks,
+        removed=JobStatus(job.status).terminal and not cluster.shows(job_id),
+        energy_kwh=round(used.energy_kwh, 6),
+        cost=None if cost is None else round(cost, 4),
+        currency=cluster.settings.currency,
+    )
 
 
 def show_jobs(cluster: Cluster, db: Connection, rows: Sequence[Row[Any]], actor: Actor) -> list[JobOut]:

@@ -17,7 +17,7 @@ from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.instants import epoch
 from schedulearn.api.state import cluster_of
-from schedulearn.scheduler.advisor.advice import ANY_TYPE, price_of
+from schedulearn.scheduler.advisor.advice import ANY_TYPE, cost_of
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.accounting.capacity import capacity
@@ -123,31 +123,19 @@ def _span(since: datetime | None, until: datetime | None, now: float) -> tuple[f
 
 
 def _row(row: Usage, kept: Kept, prices: Mapping[str, float], currency: str) -> UsageOut:
+    cost = cost_of(row.hours_of, prices)
     return UsageOut(
         day=row.day,
         user=row.user,
         label=row.label,
         gpu_hours=round(row.gpu_hours, 6),
         energy_kwh=round(row.energy_kwh, 6),
-        cost=_cost(row, prices),
+        cost=None if cost is None else round(cost, 4),
         currency=currency,
         jobs=row.jobs,
         deadlines=kept.deadlines,
         deadlines_met=kept.met,
     )
-
-
-def _cost(row: Usage, prices: Mapping[str, float]) -> float | None:
-    """None where the price of one of its GPUs is not known."""
-    if not prices:
-        return None
-    cost = 0.0
-    for gpu_type, hours in row.hours_of.items():
-        price = price_of(prices, gpu_type)
-        if price is None:
-            return None
-        cost += price * hours
-    return round(cost, 4)
 
 
 def _harmless(value: object) -> object:

@@ -53,6 +53,17 @@ def price_of(prices: Mapping[str, float], gpu_type: str) -> float | None:
     return prices.get(gpu_type, prices.get(ANY_TYPE))
 
 
+def cost_of(hours_of: Mapping[str, float], prices: Mapping[str, float]) -> float | None:
+    """`hours_of`: GPU-hours by type. None where the price of one of them is not known."""
+    cost = 0.0
+    for gpu_type, hours in hours_of.items():
+        price = price_of(prices, gpu_type)
+        if price is None:
+            return None
+        cost += price * hours
+    return cost if prices else None
+
+
 def option_of(
     configuration: Configuration,
     wait: float,

@@ -3,7 +3,7 @@ by what they say."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, or_, select
@@ -93,6 +93,12 @@ def utility_minutes(db: Connection, since: int, until: int) -> tuple[int, list[R
         .order_by(first)
     )
     return step, list(db.execute(query))
+
+
+def job_names(db: Connection, ids: Collection[str]) -> dict[str, str]:
+    """Those of jobs that are still there, by id."""
+    query = select(col(Job.id), col(Job.name)).where(col(Job.id).in_(ids))
+    return {row.id: row.name for row in db.execute(query)} if ids else {}
 
 
 def search_events(

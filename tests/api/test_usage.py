@@ -108,12 +108,15 @@ def test_each_type_of_gpu_has_the_price_that_is_set(  # type: ignore[no-untyped-
     tmp_path: Path, prices, asked, cost
 ) -> None:
     with serve_api(tmp_path, gpu_prices=prices, currency="EUR") as api:
-        ran(api, 1, 4, user="ben")
+        job = ran(api, 1, 4, user="ben")
         [row] = api.http.get("/api/v1/usage", params={**SPAN, **asked}).json()
         assert (row["cost"], row["currency"]) == (cost, "EUR")
         text = api.http.get("/api/v1/usage", params={**SPAN, **asked, "format": "csv"}).text
         [row] = csv.DictReader(io.StringIO(text))
         assert row["cost"] == ("" if cost is None else str(cost))
+        if not asked:
+            told = api.http.get(f"/api/v1/jobs/{job}").json()
+            assert (told["cost"], told["currency"], told["energy_kwh"]) == (cost, "EUR", 1.0)
 
 
 def test_capacity_is_what_there_was_and_a_gpu_that_jobs_share_is_held_once(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ SCREENS = {
     "overview": "/ui/",
     "past": "/ui/#Utility over time",
     "jobs": "/ui/jobs",
-    "failed": "/ui/jobs?state=failed",
+    "failed": "/ui/jobs?show=failed",
     "job": "/ui/jobs/{reporter}",
     "failure": "/ui/jobs/{failed}",
     "waiting": "/ui/jobs/{waiting}",

@@ -33,7 +33,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
     if not (STATIC / "index.html").is_file():
         pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
-    with Service(tmp_path_factory.mktemp("table")) as service:
+    env = {"SCHEDULEARN_GPU_PRICES": '{"*": 2}', "SCHEDULEARN_CURRENCY": "EUR"}
+    with Service(tmp_path_factory.mktemp("table"), env=env) as service:
         failed = service.submit_shell(SCRIPT, 2, name="breaks", user="ada", labels={"team": "vision"})
         service.wait(failed, "failed")
         holder = service.submit(ENDLESS, name=SCRIPT_IN_NAME, gpus=3, user="zoe")
@@ -136,6 +137,24 @@ def test_a_failure_is_found_first(cluster: Cluster, page: Page) -> None:
     assert_clean(watch)
 
 
+def test_a_job_that_waits_says_in_the_list_when_it_should_start_and_end(cluster: Cluster, page: Page) -> None:
+    def predicted(route: Route) -> None:
+        found = route.fetch().json()
+        eta = {"start": "2031-01-02T12:00:00Z", "end": "2031-01-02T18:00:00Z", "earliest": None, "latest": None,
+               "basis": "guess", "not_before": None, "awaits_image": False}  # fmt: skip
+        found["items"] = [{**job, "eta": eta if job["id"] == cluster.waiters[0] else None} for job in found["items"]]
+        route.fulfill(json=found)
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.route("**/api/v1/jobs?*", predicted)
+    watch = open_page(page, cluster.service, "/ui/jobs")
+    expected = page.get_by_test_id(f"job-{cluster.waiters[0]}").locator("time")
+    expect(expected).to_have_text([re.compile(r"^\d Jan 2031 \d\d:00$")] * 2)
+    assert faults(page) == []
+    page.unroute_all(behavior="ignoreErrors")
+    assert_clean(watch)
+
+
 def test_progress_is_in_the_list(cluster: Cluster, page: Page) -> None:
     def halfway(route: Route) -> None:
         found = route.fetch().json()
@@ -179,6 +198,8 @@ def test_jobs_are_compared(cluster: Cluster, page: Page) -> None:
     came = page.get_by_role("region", name="What came of them")
     expect(came.get_by_role("row", name="State")).to_contain_text("failed")
     expect(came.get_by_role("row", name="Last loss")).to_contain_text("0.02174")
+    expect(came.get_by_role("row", name="Energy")).to_contain_text(re.compile(r"[\d.]+ kWh"))
+    expect(came.get_by_role("row", name="Cost")).to_contain_text(re.compile(r"\d\.\d\d EUR"))
     asked = page.get_by_role("region", name="What was asked for")
     expect(asked.get_by_role("row", name="user")).to_contain_text("ada")
     expect(asked.get_by_role("row", name="container_image")).to_have_count(0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from browsing import ENDLESS, STATIC, faults, open_page, wait_for_code
-from playwright.sync_api import Page, Route, expect
-from services import Service
+from browsing import ENDLESS, STATIC, faults, open_page, visit, wait_for_code
+from playwright.sync_api import Browser, Page, Route, expect
+from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
 
@@ -52,12 +52,68 @@ def test_an_outage_greys_what_is_shown_and_erases_nothing(service: Service, page
 
     service.start()
     outage.get_by_role("button", name="Try now").click()
-    expect(page.get_by_test_id("events").get_by_role("link", name=holder).first).to_be_visible()
+    expect(page.get_by_test_id("events").get_by_role("link", name="holder").first).to_be_visible()
     expect(outage).to_have_count(0)
     expect(page.get_by_test_id("live")).to_have_text("live")
     go(page, "Jobs")
     later = service.submit(ENDLESS, name="after the outage")
     expect(page.get_by_test_id(f"job-{later}")).to_be_visible()
+
+
+KEPT = {
+    "": "holder", "jobs": "holder", "jobs/{job}": "holder", "jobs/{job}?tab=events": "Events",
+    "jobs/{job}?tab=training": "GPUs held over time", "jobs/{job}?tab=spec": "container_image",
+    "compare?jobs={job},{other}": "GPU-hours", "sweeps": "grid", "sweeps/{sweep}": "priority",
+    "timeline": "holder", "hosts": "holder", "policy": "elastic-fifo", "usage?by=user": "ada", "events": "Submitted",
+    "people": "bea", "settings": "laptop",
+}  # fmt: skip
+"""Each screen, and what on it came from the service."""
+TABS = 3
+"""Of one browser: it has six connections to one origin, and each tab that is looked at needs one or two."""
+
+
+def test_each_screen_keeps_what_it_shows_while_the_service_is_away(service: Service, browser: Browser) -> None:
+    job = service.submit(ENDLESS, name="holder", gpus=4, user="ada")
+    other = service.submit(ENDLESS, name="waiter")
+    tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
+    sweep = service.call("POST", "/api/v1/sweeps", {"name": "grid", "job": tried, "grid": {"priority": [1, 2]}})["id"]
+    service.call("POST", "/api/v1/users", {"name": "bea"})
+    service.call("POST", "/api/v1/tokens", {"name": "laptop"})
+    service.wait(job, "running")
+    pages: dict[str, Page] = {}
+    for number, path in enumerate(KEPT):
+        if number % TABS == 0:
+            context = browser.new_context(viewport={"width": 1280, "height": 800})
+        pages[path] = tab = context.new_page()
+        visit(tab, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
+        expect(tab.get_by_role("status", name="Loading")).to_have_count(0)
+        if path == "timeline":
+            find_bar(tab, KEPT[path])
+        else:
+            expect(tab.locator("#main").get_by_text(KEPT[path]).first).to_be_visible()
+        expect(tab.get_by_test_id("live")).to_have_text("live")
+    service.stop()
+    for path, tab in pages.items():
+        tab.bring_to_front()
+        expect(tab.get_by_test_id("outage")).to_be_visible(timeout=60_000)
+        if path == "timeline":
+            find_bar(tab, KEPT[path])
+        else:
+            expect(tab.locator("#main").get_by_text(KEPT[path]).first).to_be_visible()
+        assert tab.get_by_role("alert").count() == 0, f"/ui/{path}: the outage is told once, by the banner"
+    for tab in pages.values():
+        tab.context.close()
+    service.start()
+
+
+def find_bar(page: Page, name: str) -> None:
+    """The keys go to the job on the timeline, which is a drawing."""
+    page.get_by_test_id("timeline").focus()
+    for _ in range(8):
+        page.keyboard.press("ArrowDown")
+        if name in page.get_by_test_id("timeline").get_by_role("tooltip").inner_text():
+            return
+    raise AssertionError(f"{name} is not on the timeline")
 
 
 def test_every_screen_opens_after_the_service_has_stopped(service: Service, page: Page) -> None:
@@ -82,6 +138,20 @@ def test_code_that_is_wanted_during_an_outage_comes_after_it(service: Service, p
     page.unroute_all()
     service.start()
     expect(page.get_by_role("heading", level=1)).to_have_text("Policy", timeout=30_000)
+
+
+def test_a_tab_that_nobody_has_looked_at_holds_no_connection(service: Service, page: Page) -> None:
+    job = service.submit(ENDLESS, name="holder")
+    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => !window.seen });")
+    streams: list[str] = []
+    page.on("request", lambda request: streams.append(request.url) if request.resource_type == "eventsource" else None)
+    open_page(page, service, f"/ui/jobs/{job}")
+    expect(page.get_by_test_id("state")).to_be_visible()
+    expect(page.get_by_role("log")).to_be_visible()
+    assert streams == []
+    page.evaluate("window.seen = true; document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    assert len(streams) == 2, "the service's events, and the log"
 
 
 def documents_of(page: Page) -> list[str]:
@@ -198,7 +268,7 @@ def imported() -> str:
 def test_requests_that_a_change_of_the_network_cuts_off_are_made_again(service: Service, page: Page) -> None:
     job = service.submit(ENDLESS, name="there")
     for what in (entry(), "**/assets/*.css", imported(), "**/assets/JobsScreen-*.js",
-                 "**/api/v1/jobs?*", "**/api/v1/events"):  # fmt: skip
+                 "**/api/v1/jobs?*", "**/api/v1/events?after=*"):  # fmt: skip
         cut = cut_off_twice(page, what)
         open_page(page, service, "/ui/jobs")
         expect(page.locator("body")).to_have_css("background-color", "rgb(245, 244, 239)")  # its style is there

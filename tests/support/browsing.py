@@ -8,6 +8,7 @@ import shutil
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,17 @@ def visit(page: Page, url: str) -> None:
             if "ERR_NETWORK_CHANGED" not in error.message and "chrome-error://" not in error.message:
                 raise
     page.goto(url)
+
+
+def set_clocks(page: Page, at: datetime) -> None:
+    """The page's machine and the service have one clock from now on, as the page sees it; the test moves it."""
+    page.add_init_script("""
+      const get = Headers.prototype.get;
+      Headers.prototype.get = function (name) {
+        return name.toLowerCase() === "date" ? new Date().toUTCString() : get.call(this, name);
+      };
+    """)
+    page.clock.install(time=at)
 
 
 def wait_for_code(page: Page) -> None:

@@ -10,6 +10,7 @@ import { createRoot } from "react-dom/client";
 import { BrowserRouter } from "react-router";
 import { queryClient } from "./api/access";
 import { openSessionByLink } from "./api/session";
+import { takePosition } from "./live/position";
 import { App } from "./shell/App";
 import { begin } from "./shell/screens";
 import { theme, variables } from "./theme";
@@ -18,6 +19,7 @@ const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 
 await openSessionByLink(window.location);
+await takePosition();
 begin(window.location);
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="style-nonce"]')?.content ?? "";

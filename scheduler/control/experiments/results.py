@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.advisor.advice import price_of
+from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import results as store
 from schedulearn.scheduler.store.experiments.results import Ended, Recorded
@@ -77,7 +78,7 @@ class RunResults:
         """None where the price of one of its GPUs is not known."""
         if not self._prices:
             return None
-        types = store.gpu_types(conn, [uuid for task in run.tasks for uuid in task.gpu_uuids])
+        types = gpu_types(conn, [uuid for task in run.tasks for uuid in task.gpu_uuids])
         cost = 0.0
         for task in run.tasks:
             for uuid in task.gpu_uuids:

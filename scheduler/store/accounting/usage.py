@@ -4,7 +4,7 @@ deleted jobs used stays counted."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -72,9 +72,10 @@ def live_service(tasks: Iterable[Any], now: float) -> dict[str, Service]:
     return found
 
 
-def gpu_types(db: Connection) -> dict[str, str]:
-    """UUID -> type of each GPU, also of those that are gone."""
-    return {row.uuid: row.type for row in db.execute(select(col(Gpu.uuid), col(Gpu.type)))}
+def gpu_types(db: Connection, uuids: Collection[str] | None = None) -> dict[str, str]:
+    """UUID -> type of these GPUs or of all, also of those that are gone."""
+    query = select(col(Gpu.uuid), col(Gpu.type))
+    return {row.uuid: row.type for row in db.execute(query if uuids is None else query.where(col(Gpu.uuid).in_(uuids)))}
 
 
 def usage(
@@ -117,6 +118,21 @@ def usage(
     for key, entry in found.items():
         entry.jobs = len(jobs[key])
     return [found[key] for key in sorted(found)]
+
+
+def usage_of_job(db: Connection, job_id: str, now: float) -> Usage:
+    """The same of one job, with its GPUs' types."""
+    found = Usage("", "", "", jobs=1)
+    columns = (col(Task.created_at), col(Task.finished_at), col(Task.gpu_uuids), col(Task.energy_joules))
+    tasks = db.execute(select(*columns).where(col(Task.job_id) == job_id)).all()
+    types = gpu_types(db, {uuid for task in tasks for uuid in task.gpu_uuids})
+    for task in tasks:
+        hours = max(0.0, (task.finished_at or now) - task.created_at) / 3600
+        found.gpu_hours += hours * len(task.gpu_uuids)
+        found.energy_kwh += task.energy_joules / 3.6e6
+        for uuid in task.gpu_uuids:
+            found.hours_of[types.get(uuid, "")] += hours
+    return found
 
 
 def _tasks_between(since: float, until: float) -> Iterator[Any]:

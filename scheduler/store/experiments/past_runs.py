@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.core.states import JobStatus
-from schedulearn.scheduler.store.experiments.results import gpu_types
+from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.models import Job, Metric, Profile, Task
 
 _MOST_STAYS = 20_000

@@ -96,11 +96,6 @@ def record(conn: Connection, recorded: Sequence[Recorded]) -> None:
     )
 
 
-def gpu_types(conn: Connection, uuids: Sequence[str]) -> dict[str, str]:
-    rows = conn.execute(select(col(Gpu.uuid), col(Gpu.type)).where(col(Gpu.uuid).in_(uuids)))
-    return {row.uuid: row.type for row in rows}
-
-
 def mean_utilization(conn: Connection, uuid: str, since: float, until: float) -> float | None:
     """Of the whole minutes of this time, in per cent; None if it was not measured, or the GPU is simulated."""
     measured = select(col(Gpu.uuid)).where(col(Gpu.simulated).is_(False))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browsing import ENDLESS, assert_clean, faults, open_page, visit
+from browsing import ENDLESS, assert_clean, faults, open_page, set_clocks, visit
 from playwright.sync_api import Page, Request, Route, expect
 from services import IMAGE, Service
 
@@ -38,7 +38,7 @@ def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service
                 page.wait_for_timeout(100)
         return False
 
-    page.clock.install(time=now - timedelta(hours=5))
+    set_clocks(page, now - timedelta(hours=5))
     open_page(page, service)
     page.get_by_label("How far back").get_by_text("1 h", exact=True).click()
     expect(page.get_by_label("GPUs in use over the last 1 h")).to_be_visible()
@@ -53,7 +53,7 @@ def test_an_hour_is_an_hour_and_today_is_today_on_a_page_that_stays_open(service
 def test_a_time_names_its_day_unless_it_is_todays(service: Service, page: Page) -> None:
     job = service.submit(ENDLESS, name="holder")
     service.wait(job, "running")
-    page.clock.install(time=datetime.now(UTC))
+    set_clocks(page, datetime.now(UTC))
     watch = open_page(page, service, f"/ui/jobs/{job}?tab=events")
     time = page.get_by_role("region", name="Events").get_by_role("time").first
     expect(time).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
@@ -63,6 +63,28 @@ def test_a_time_names_its_day_unless_it_is_todays(service: Service, page: Page) 
     page.clock.fast_forward("24:00:00")
     expect(time).to_have_text(re.compile(r"^\d+ \w{3} \d\d:\d\d:\d\d$"))
     watch.forget("ERR_")
+    assert_clean(watch)
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+def test_times_are_those_of_the_service_where_the_machines_clock_is_wrong(
+    service: Service, page: Page, hours: int
+) -> None:
+    job = service.submit(ENDLESS, name="holder")
+    service.wait(job, "running")
+    page.clock.install(time=datetime.now(UTC) + timedelta(hours=hours))
+    watch = open_page(page, service, f"/ui/jobs/{job}")
+    page.clock.fast_forward("00:02")  # what is drawn each second
+    facts = page.get_by_role("region", name="Facts")
+    expect(facts).to_contain_text(re.compile(r"Duration(\d m )?\d+ s"))
+    page.get_by_role("tab", name="Attempts and events").click()
+    time = page.get_by_role("region", name="Events").get_by_role("time").first
+    expect(time).to_have_attribute("title", re.compile(r"^(just now|\d+ s ago|\d m ago), "))
+    with page.expect_request("**/api/v1/timeline?*") as asked:
+        visit(page, f"{service.url}/ui/")
+        page.clock.fast_forward("00:02")
+    [since] = parse_qs(urlsplit(asked.value.url).query)["since"]
+    assert abs(datetime.fromisoformat(since) - datetime.now(UTC) + timedelta(hours=24)) < timedelta(minutes=10)
     assert_clean(watch)
 
 

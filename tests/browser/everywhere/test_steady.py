@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browsing import ENDLESS, assert_clean, open_page, visit
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 from services import IMAGE, Service
 
 pytestmark = pytest.mark.browser
@@ -50,6 +52,26 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
         shifts = page.evaluate("window.shifts")
         total = sum(value for value, _ in shifts)
         assert total < MOST_SHIFT, f"/ui/{path} shifts by {total:.3f}: {shifts}"
+
+
+def test_nothing_is_fetched_twice(service: Service, page: Page) -> None:
+    service.wait(service.submit("sleep 0", name="done"), "succeeded")
+    for path in ("", "jobs", "policy", "usage", "settings"):
+        asked: list[str] = []
+
+        def note(request: Request, asked: list[str] = asked) -> None:
+            if "/api/" in request.url and request.resource_type == "fetch":
+                asked.append(request.url)
+
+        page.on("request", note)
+        with page.expect_response("**/api/v1/events?after=*"):
+            visit(page, f"{service.url}/ui/{path}")
+        expect(page.get_by_test_id("live")).to_have_text("live")
+        page.wait_for_timeout(4_000)  # nothing tells that nothing more comes
+        page.remove_listener("request", note)
+        polled = "/api/v1/hosts|/api/v1/cluster|/api/v1/telemetry"
+        twice = {url for url in asked if asked.count(url) > 1 and not re.search(polled, url)}
+        assert not twice, f"/ui/{path} asks again for {twice}"
 
 
 def test_the_names_of_the_screens_stay_where_they_are(service: Service, page: Page) -> None:

@@ -179,6 +179,49 @@ def test_a_line_is_hidden_by_its_name(trained: tuple[Service, str], page: Page) 
     assert_clean(watch)
 
 
+NOTE_LABELS = """
+  const [clear, fill] = [CanvasRenderingContext2D.prototype.clearRect, CanvasRenderingContext2D.prototype.fillText];
+  CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+    this.canvas.labels = [];
+    return clear.apply(this, box);
+  };
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    const [wide, { e, f }] = [this.measureText(text).width, this.getTransform()];
+    const left = x + e - (this.textAlign === "center" ? wide / 2 : this.textAlign === "right" ? wide : 0);
+    this.canvas.labels?.push({ text, left, right: left + wide, y: Math.round(y + f) });
+    return fill.call(this, text, x, y);
+  };
+"""
+COLLISIONS = """() => [...document.querySelectorAll(".uplot canvas")].flatMap((canvas) => {
+  const labels = (canvas.labels ?? []).toSorted((a, b) => a.left - b.left);
+  const found = labels.length < 4 ? ["only " + labels.length] : [];
+  for (const [index, one] of labels.entries()) {
+    if (one.left < -1 || one.right > canvas.width + 1) found.push(one.text + " is cut off");
+    for (const next of labels.slice(index + 1))
+      if (next.y === one.y && next.left - one.right < 4) found.push(one.text + " touches " + next.text);
+  }
+  return found;
+})"""
+
+
+def test_labels_never_touch_at_any_width(trained: tuple[Service, str], page: Page) -> None:
+    service, job = trained
+    page.add_init_script(NOTE_LABELS)
+    watch = open_page(page, service, f"/ui/jobs/{job}?tab=training")
+    for path, name in ((f"jobs/{job}?tab=training", "^loss by step"), ("", "^GPUs in use"), ("usage", "GPU-hours")):
+        visit(page, f"{service.url}/ui/{path}")
+        expect(chart(page, name).first.locator("canvas")).to_be_visible()
+        for width in (320, 390, 500, 640, 768, 900, 1024, 1280, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(
+                """() => [...document.querySelectorAll(".uplot")].every((plot) =>
+                  plot.offsetWidth === plot.parentElement.clientWidth)"""
+            )
+            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+            assert page.evaluate(COLLISIONS) == [], f"/ui/{path} at {width} px"
+    assert_clean(watch)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_shut_nobody_out(trained: tuple[Service, str], browser: Browser, scheme: str) -> None:
     service, job = trained

@@ -1,4 +1,5 @@
 import createClient from "openapi-fetch";
+import { clock } from "../format/clock";
 import { patientFetch } from "./connection";
 import type { paths } from "./schema";
 import { connection } from "./service";
@@ -6,7 +7,7 @@ import type { Problem } from "./types";
 
 export const client = createClient<paths, "application/json">({
   baseUrl: window.location.origin,
-  fetch: patientFetch(connection),
+  fetch: patientFetch(connection, (request) => clock.watch(() => fetch(request))),
 });
 
 /** What the service answered instead of what was asked for; status 0 when it did not answer at all. */

@@ -1,7 +1,8 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { fileAddress } from "../job/fileKind";
+import { clock } from "../format/clock";
 import type { JobsFilter } from "../jobs/filters";
 import { client, problemToError, unwrap } from "./client";
+import { fileAddress } from "./fileKind";
 import { keys } from "./keys";
 import { sharedById } from "./sharing";
 import type { Job, JobState } from "./types";
@@ -184,7 +185,7 @@ export const clusterQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
 });
 
-const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
+const ago = (seconds: number) => new Date(clock.now() - seconds * 1000).toISOString();
 
 /** Who had which GPU between two times (epoch ms); null: until now. */
 export function timelineQuery(since: number, until: number | null) {

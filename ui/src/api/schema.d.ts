@@ -2739,6 +2739,18 @@ export interface components {
              */
             relative_error: number;
         };
+        /** FoundEvents */
+        FoundEvents: {
+            /** Items */
+            items: components["schemas"]["EventOut"][];
+            /**
+             * Names
+             * @description of the jobs that the events are about, by id; deleted ones have none
+             */
+            names: {
+                [key: string]: string;
+            };
+        };
         /** GpuOut */
         GpuOut: {
             /**
@@ -3107,10 +3119,20 @@ export interface components {
              */
             container_image: string;
             /**
+             * Cost
+             * @description of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known
+             */
+            cost: number | null;
+            /**
              * Cpus
              * @description processors at most; default: no bound, and a weight by its GPUs
              */
             cpus: number | null;
+            /**
+             * Currency
+             * @description of `cost`: the setting currency
+             */
+            currency: string;
             /**
              * Data
              * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
@@ -3125,6 +3147,11 @@ export interface components {
              * @description the script can be stopped and resumed on another number of GPUs
              */
             elastic: boolean;
+            /**
+             * Energy Kwh
+             * @description that its GPUs drew, as far as they measure it
+             */
+            energy_kwh: number;
             /**
              * Env
              * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
@@ -6467,7 +6494,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EventPage"];
+                    "application/json": components["schemas"]["FoundEvents"];
                 };
             };
             /** @description Default Response */

@@ -1,3 +1,4 @@
+import { clock } from "../format/clock";
 import { Connection } from "./connection";
 
 const PROBE_MS = 5_000;
@@ -9,7 +10,7 @@ async function probe(): Promise<boolean> {
 }
 
 /** The page's one connection. */
-export const connection = new Connection({ probe });
+export const connection = new Connection({ probe, now: clock.now });
 
 // After these a try may succeed at once.
 window.addEventListener("online", connection.retryNow);

@@ -1,3 +1,4 @@
+import { clock } from "../format/clock";
 import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme } from "@mantine/core";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
@@ -223,7 +224,7 @@ function rowsAt(props: Props, at: number, hidden: ReadonlySet<number>) {
 function xLabel(x: number | undefined, { time, xName = "", bins }: Props): string {
   if (x === undefined) return "";
   if (bins) return bins[x]?.text ?? "";
-  return time ? when(x * 1000, Date.now(), true) : `${xName} ${plainNumber(x)}`.trim();
+  return time ? when(x * 1000, clock.now(), true) : `${xName} ${plainNumber(x)}`.trim();
 }
 
 /** Beside the crosshair, on the side that has room; where the crosshair is another chart's, at the top. */

@@ -6,6 +6,9 @@ export type Axis = "step" | "time" | "epoch";
 /** [step, value, seconds since the epoch] of each time that a metric was logged. */
 type Points = readonly (readonly number[])[];
 
+/** More lines than these can't be told apart in one chart. */
+export const MOST_CURVES = 6;
+
 /** The metric that says at which step which epoch was reached: it is an axis of the others. */
 export const EPOCH = "epoch";
 

@@ -4,7 +4,7 @@ import type { ChartProps, Marker, Series, View } from "./Chart";
 import type { Range } from "./group";
 import { paintOf } from "./look";
 import { logBounds, logTicks, roundScale, ticksOf, withEnds } from "./scale";
-import { labelsWithEnds, timeTicks } from "./ticks";
+import { labelsWithEnds, multiples, numberLabel, numberTicks, roomFor, timeTicks, widthOf } from "./ticks";
 
 /** What may change without a new drawing: read while it draws. */
 export interface Live {
@@ -33,7 +33,8 @@ type Shape = Required<Pick<ChartProps, "time" | "fromZero" | "whole">> & {
 };
 
 const Y_STEP_PX = 28;
-const X_LABEL_PX = 58;
+const X_SPACE_PX = 76;
+const X_GAP_PX = 9;
 const LEAST_DRAG_PX = 4;
 /** Of the room that a bar has. */
 const BAR_SHARE = 0.8;
@@ -65,7 +66,13 @@ export function optionsOf(
   return {
     width,
     height,
-    padding: [10, 30, 0, 0],
+    // Half of the last label stands beyond the axis.
+    padding: [
+      10,
+      (plot) => Math.max(30, widthOf(lastLabelOf(plot, live.current, { time, asBars })) / 2),
+      0,
+      0,
+    ],
     legend: { show: false },
     cursor: {
       y: false,
@@ -98,19 +105,22 @@ export function optionsOf(
     axes: [
       {
         ...axis,
-        space: 76,
+        space: X_SPACE_PX,
+        gap: X_GAP_PX,
         ...(asBars && { incrs: WHOLE_STEPS }),
         // A label of two lines is no wider than the others, and not cut off at the edge.
-        size: (_, values) => (values?.some((each) => each.includes("\n")) ? 44 : 30),
+        size: (_, values) => (values?.some((each) => each.includes("\n")) ? 48 : 34),
         splits: (plot, _, min, max, step) => {
-          const room = ((max - min) * X_LABEL_PX) / Math.max(1, plot.bbox.width / devicePixelRatio);
-          if (time) return timeTicks(min, max, step, room);
-          const ends = asBars ? ([Math.ceil(min), Math.floor(max)] as const) : ([min, max] as const);
-          return withEnds(multiples(...ends, step), ...ends, room);
+          const wide = Math.max(1, plot.bbox.width / devicePixelRatio);
+          if (time) return timeTicks(min, max, step, wide);
+          if (!asBars) return numberTicks(min, max, step, wide);
+          const ends = [Math.ceil(min), Math.floor(max)] as const;
+          const labels = (live.current.bins ?? []).map(({ tick }) => tick);
+          return withEnds(multiples(...ends, step), ...ends, roomFor(labels, max - min, wide));
         },
         values: (_, ticks, __, ___, step) => {
           if (asBars) return ticks.map((tick) => live.current.bins?.[tick]?.tick ?? "");
-          return time ? labelsWithEnds(ticks, step) : ticks.map((tick) => labelOf(tick, step));
+          return time ? labelsWithEnds(ticks, step) : ticks.map((tick) => numberLabel(tick, step));
         },
       },
       {
@@ -144,19 +154,15 @@ export function optionsOf(
 
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200];
 
+/** What stands below the right end of the axis, as long as it may get. */
+function lastLabelOf(plot: uPlot, { bins, zoom }: Live, { time, asBars }: Pick<Shape, "time" | "asBars">) {
+  if (time) return "00:00:00";
+  const [x = []] = (plot.data ?? []) as number[][]; // before its first data it is asked too
+  const [, max] = endsOf(x, zoom, asBars);
+  return asBars ? (bins?.[Math.floor(max)]?.tick ?? "") : numberLabel(max, Math.max(1, max / 100));
+}
+
 const isMove = (type: string) => type === "mousemove" || type === "mouseleave";
-
-function multiples(min: number, max: number, step: number): number[] {
-  const first = Math.ceil(min / step);
-  const count = Math.max(0, Math.floor(max / step) - first + 1);
-  return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
-}
-
-/** To a digit more than the steps of its axis: the ends may lie between them. */
-function labelOf(tick: number, step: number): string {
-  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step))));
-  return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
-}
 
 function lineOf(each: Series, color: string): uPlot.Series {
   return {

@@ -58,9 +58,14 @@ export function logTicks(min: number, max: number, most: number): number[] {
   return [...ticks, 10 ** to].map((tick) => Number(tick.toPrecision(12)));
 }
 
-/** Ticks with the ends of the axis among them: those between make room for the labels of the ends. */
+/** Ticks with the ends of the axis among them, at least `room` apart: those between make room for the ends, and where
+ * there is none for both ends, the last stays. */
 export function withEnds(ticks: readonly number[], min: number, max: number, room: number): number[] {
   if (max <= min) return [min];
-  const between = ticks.filter((tick) => tick - min >= room && max - tick >= room);
-  return [min, ...between, max];
+  if (max - min < room) return [max];
+  const kept = [min];
+  for (const tick of ticks) {
+    if (tick - (kept.at(-1) ?? min) >= room * (1 - 1e-9) && max - tick >= room) kept.push(tick);
+  }
+  return [...kept, max];
 }

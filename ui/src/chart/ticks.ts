@@ -3,8 +3,19 @@ import { withEnds } from "./scale";
 
 const DAY_S = 86_400;
 
+/** Of letters in charts, the widest of common fonts; and what lies at least between two labels. */
+const [LETTER_PX, APART_PX] = [7.7, 14];
+
+/** The pixels that a label takes at most, of one line or more. */
+export const widthOf = (label: string) =>
+  LETTER_PX * Math.max(...label.split("\n").map((line) => line.length));
+
+/** How far labels must lie apart on an axis of this length that is so many pixels wide. */
+export const roomFor = (labels: readonly string[], length: number, wide: number) =>
+  ((Math.max(0, ...labels.map(widthOf)) + APART_PX) * length) / wide;
+
 /** Round times (epoch seconds) from `min` to `max`, `step` apart, by the local clock; with both ends among them. */
-export function timeTicks(min: number, max: number, step: number, room: number): number[] {
+export function timeTicks(min: number, max: number, step: number, wide: number): number[] {
   const ticks: number[] = [];
   if (step >= DAY_S) {
     const days = Math.round(step / DAY_S);
@@ -16,7 +27,30 @@ export function timeTicks(min: number, max: number, step: number, room: number):
     const first = Math.ceil((min - offset) / step) * step + offset;
     for (let tick = first; tick <= max; tick += step) ticks.push(tick);
   }
-  return withEnds(ticks, min, max, room);
+  const labels = labelsWithEnds([min, ...ticks, max], step);
+  // Seconds that are not told would make two labels of one time.
+  const told = (tick: number) => (step < 60 ? tick : Math.floor(tick / 60));
+  const between = ticks.filter((tick) => told(tick) !== told(min) && told(tick) !== told(max));
+  return withEnds(between, min, max, roomFor(labels, max - min, wide));
+}
+
+/** Round numbers from `min` to `max`, `step` apart, with both ends among them. */
+export function numberTicks(min: number, max: number, step: number, wide: number): number[] {
+  const ticks = multiples(min, max, step);
+  const labels = [min, ...ticks, max].map((tick) => numberLabel(tick, step));
+  return withEnds(ticks, min, max, roomFor(labels, max - min, wide));
+}
+
+export function multiples(min: number, max: number, step: number): number[] {
+  const first = Math.ceil(min / step);
+  const count = Math.max(0, Math.floor(max / step) - first + 1);
+  return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+}
+
+/** To a digit more than the steps of its axis: the ends may lie between them. */
+export function numberLabel(tick: number, step: number): string {
+  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step))));
+  return tick.toLocaleString("en", { maximumFractionDigits: Number.isInteger(tick) ? 0 : digits });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { clock } from "./clock";
 import { ago, duration, elapsed, relative, utc, when } from "./time";
 import { useNow } from "./useNow";
 
@@ -26,7 +27,7 @@ export function When({ at, seconds = false }: { at: string; seconds?: boolean })
   // "yesterday" becomes wrong at midnight: a look a minute is enough, and many stand on one screen.
   const now = useNow(MINUTE_MS);
   return (
-    <time dateTime={at} title={`${relative(Date.parse(at), Date.now())}, ${utc(at)}`}>
+    <time dateTime={at} title={`${relative(Date.parse(at), clock.now())}, ${utc(at)}`}>
       {when(at, now, seconds)}
     </time>
   );

@@ -2,12 +2,17 @@ import type { Eta } from "../api/types";
 import { duration, relative, utc, when } from "../format/time";
 import { useNow } from "../format/useNow";
 
+/** "in 9 m" stays on one line. */
+const WHOLE = { whiteSpace: "nowrap" } as const;
+
 /** When a job that waits is expected to start; nothing where that is not known. */
 export function Starts({ eta, verb = "start" }: { eta: Eta | null; verb?: "start" | "starts" }) {
   const now = useNow();
   if (!eta?.start) return null;
   return (
-    <time dateTime={eta.start} title={exactly(eta.start, now)}>{`${verb} ${until(eta.start, now)}`}</time>
+    <time dateTime={eta.start} title={exactly(eta.start, now)} style={WHOLE}>
+      {`${verb} ${until(eta.start, now)}`}
+    </time>
   );
 }
 

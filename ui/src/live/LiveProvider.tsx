@@ -2,6 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { keys } from "../api/keys";
 import type { ServiceEvent } from "../api/types";
+import { position } from "./position";
 import { Collector, type QueryKey, slowlyStaleAfter, staleAfter } from "./stale";
 import { type LiveState, Stream } from "./stream";
 
@@ -21,10 +22,12 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     }
     const collector = new Collector(invalidate, REFETCH_MS);
     const history = new Collector(invalidate, HISTORY_MS);
+    const from = position();
     let opened = false;
     let settling: ReturnType<typeof setTimeout> | undefined;
     const stream = new Stream({
       url: (position) => `/api/v1/events${position ? `?after=${position}` : ""}`,
+      from,
       on: {
         message: (data) => {
           const event = JSON.parse(data) as ServiceEvent;
@@ -34,9 +37,13 @@ export function LiveProvider({ children }: { children: ReactNode }) {
       },
       onState: setState,
       onOpen: () => {
-        // What was fetched before the stream was up may have missed an event. The first time that is what the page has
-        // just begun with: it is drawn before it is asked for again.
+        // What was fetched before the stream was up may have missed an event, unless the stream begins before it. The
+        // first time that is what the page has just begun with: it is drawn before it is asked for again.
         clearTimeout(settling);
+        if (!opened && from !== null) {
+          opened = true;
+          return;
+        }
         settling = setTimeout(
           () => collector.add(Object.values(keys).map((key) => [key])),
           opened ? 0 : SETTLE_MS,

@@ -6,6 +6,8 @@ export interface StreamOptions {
   /** Where to listen; `position` is the id of the last event seen, null before the first. */
   url: (position: string | null) => string;
   /** What to do with the data of each kind of event ("message" is the one without a name). */
+  /** The id of the event after which to begin; null: with those to come. */
+  from?: string | null;
   on: Record<string, (data: string) => void>;
   onState?: (state: LiveState) => void;
   /** The stream is up, for the first time or again. */
@@ -17,13 +19,13 @@ export interface StreamOptions {
 const STALE_MS = 10_000;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
-const HIDDEN_MS = 20_000;
+const HIDDEN_MS = 5_000;
 
 /**
  * An EventSource that does not give up. The browser's own stays closed after an HTTP error, which is what a restarting
  * proxy answers with, and else tries at times of its own; this one comes back from its last position as soon as the
- * service can be reached. A page that nobody looks at lets go of its connection: over HTTP/1.1 a browser has six for
- * one origin, for all tabs together.
+ * service can be reached. A page that nobody looks at has no connection, or lets go of it: over HTTP/1.1 a browser
+ * has six for one origin, for all tabs together.
  */
 export class Stream {
   readonly #options: StreamOptions;
@@ -37,11 +39,12 @@ export class Stream {
 
   constructor(options: StreamOptions) {
     this.#options = options;
+    this.#position = options.from ?? null;
   }
 
   start() {
     document.addEventListener("visibilitychange", this.#onVisibility);
-    this.#connect();
+    if (!document.hidden) this.#connect();
   }
 
   stop() {

@@ -1,4 +1,5 @@
 import type { Task } from "../api/types";
+import { clock } from "../format/clock";
 import { plural } from "../format/number";
 import { dayOf, when } from "../format/time";
 import classes from "./LogView.module.css";
@@ -22,7 +23,7 @@ function nameOf({ attempt, rank, second }: Divider, tasks: readonly Task[]): str
   return [
     `Attempt ${attempt}`,
     together.length > 1 && `rank ${rank}`,
-    began !== null && when(began, Date.now()),
+    began !== null && when(began, clock.now()),
     task && `${gpus}on ${task.host}`,
   ]
     .filter(Boolean)

@@ -1,5 +1,6 @@
 import { notifications } from "@mantine/notifications";
 import { memo, type ReactNode } from "react";
+import { clock } from "../format/clock";
 import { timeOfDay, utc, when } from "../format/time";
 import { copyText } from "../shell/CopyButton";
 import { spansOf } from "./ansi";
@@ -68,7 +69,7 @@ function Time({ second }: { second: number }) {
     <time
       className={classes.time}
       dateTime={new Date(at).toISOString()}
-      title={`${when(at, Date.now(), true)}, ${utc(at)}`}
+      title={`${when(at, clock.now(), true)}, ${utc(at)}`}
     >
       {timeOfDay(new Date(at), true)}
     </time>

@@ -2,7 +2,7 @@ import { useEffect, useSyncExternalStore } from "react";
 import { Route, Routes, useLocation } from "react-router";
 import { access } from "../api/access";
 import { LiveProvider } from "../live/LiveProvider";
-import OverviewScreen from "../overview/OverviewScreen";
+import OverviewScreen from "../screens/overview/OverviewScreen";
 import { Loading } from "./Loading";
 import { Missing } from "./Missing";
 import { Part } from "./Part";

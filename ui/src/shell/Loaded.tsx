@@ -47,6 +47,25 @@ export function LoadedAll<T extends unknown[]>({ queries, title, children }: All
   );
 }
 
+interface SomeProps<T> {
+  queries: readonly Query<T>[];
+  title: string;
+  /** Undefined where one failed. */
+  children: (data: (T | undefined)[]) => ReactNode;
+}
+
+/** What those of several queries found that did not fail, once each has ended. */
+export function LoadedSome<T>({ queries, title, children }: SomeProps<T>) {
+  const pending = queries.some(({ data, error }) => data === undefined && error === null);
+  const found = queries.map(({ data }) => data);
+  return (
+    <>
+      <ReadError queries={queries} title={title} />
+      {pending ? <Loading /> : found.some((each) => each !== undefined) && children(found)}
+    </>
+  );
+}
+
 interface Props<T> {
   query: Query<T>;
   title: string;

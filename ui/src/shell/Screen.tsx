@@ -4,16 +4,18 @@ import classes from "./Screen.module.css";
 
 interface Props {
   title: string;
+  /** What the browser's tab says in its place. */
+  tab?: string | undefined;
   /** Beside the title: what can be done here. */
   actions?: ReactNode;
   children: ReactNode;
 }
 
-/** A screen's frame; its title is the document's too. */
-export function Screen({ title, actions, children }: Props) {
+/** A screen's frame; its title is the document's too, unless it has one for that. */
+export function Screen({ title, tab = title, actions, children }: Props) {
   useEffect(() => {
-    document.title = `${title} · Schedulearn`;
-  }, [title]);
+    document.title = `${tab} · Schedulearn`;
+  }, [tab]);
   const { key, state } = useLocation();
   const byKey = (state as { byKey?: boolean } | null)?.byKey === true;
   // biome-ignore lint/correctness/useExhaustiveDependencies: another key is another visit.

@@ -6,19 +6,19 @@ import { Code } from "./code";
 
 /** The code of each screen but the first. */
 export const screens = {
-  jobs: new Code("jobs", () => import("../jobs/JobsScreen")),
-  job: new Code("job", () => import("../job/JobScreen")),
-  sweeps: new Code("sweeps", () => import("../sweeps/SweepsScreen")),
-  sweep: new Code("sweep", () => import("../sweeps/SweepScreen")),
-  compare: new Code("compare", () => import("../compare/CompareScreen")),
-  submit: new Code("submit", () => import("../submit/SubmitScreen")),
-  timeline: new Code("timeline", () => import("../timeline/TimelineScreen")),
-  hosts: new Code("hosts", () => import("../hosts/HostsScreen")),
-  policy: new Code("policy", () => import("../policy/PolicyScreen")),
-  usage: new Code("usage", () => import("../usage/UsageScreen")),
-  events: new Code("events", () => import("../events/EventsScreen")),
-  people: new Code("people", () => import("../people/PeopleScreen")),
-  settings: new Code("settings", () => import("../settings/SettingsScreen")),
+  jobs: new Code("jobs", () => import("../screens/jobs/JobsScreen")),
+  job: new Code("job", () => import("../screens/job/JobScreen")),
+  sweeps: new Code("sweeps", () => import("../screens/sweeps/SweepsScreen")),
+  sweep: new Code("sweep", () => import("../screens/sweeps/SweepScreen")),
+  compare: new Code("compare", () => import("../screens/compare/CompareScreen")),
+  submit: new Code("submit", () => import("../screens/submit/SubmitScreen")),
+  timeline: new Code("timeline", () => import("../screens/timeline/TimelineScreen")),
+  hosts: new Code("hosts", () => import("../screens/hosts/HostsScreen")),
+  policy: new Code("policy", () => import("../screens/policy/PolicyScreen")),
+  usage: new Code("usage", () => import("../screens/usage/UsageScreen")),
+  events: new Code("events", () => import("../screens/events/EventsScreen")),
+  people: new Code("people", () => import("../screens/people/PeopleScreen")),
+  settings: new Code("settings", () => import("../screens/settings/SettingsScreen")),
 };
 
 /** The code of what screens show only sometimes, or after the rest. */
@@ -27,11 +27,11 @@ export const parts = {
   palette: new Code("palette", () => import("./Palette")),
   plot: new Code("plot", () => import("../chart/Plot")),
   wholeWindow: new Code("whole window", () => import("../chart/WholeWindow")),
-  pastCharts: new Code("past charts", () => import("../overview/PastCharts")),
-  training: new Code("training", () => import("../job/Training")),
-  files: new Code("files", () => import("../job/Files")),
+  pastCharts: new Code("past charts", () => import("../screens/overview/PastCharts")),
+  training: new Code("training", () => import("../screens/job/Training")),
+  files: new Code("files", () => import("../screens/job/Files")),
   terminal: new Code("terminal", () => import("../terminal/TerminalTab")),
-  hostHistory: new Code("host history", () => import("../hosts/HostHistory")),
+  hostHistory: new Code("host history", () => import("../screens/hosts/HostHistory")),
 };
 
 const isScreen = (name: string): name is keyof typeof screens => name in screens;

@@ -1,0 +1,143 @@
+import { Button, VisuallyHidden } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { returnGpu } from "../../api/commands";
+import { hostTelemetryQuery } from "../../api/queries";
+import type { Gpu, Host } from "../../api/types";
+import { clock } from "../../format/clock";
+import { jobColor } from "../../format/color";
+import { size } from "../../format/size";
+import { lookOf } from "../../gpus/gpuLook";
+import { Sparkline } from "../../gpus/Sparkline";
+import { binned, type Metric } from "../../gpus/telemetry";
+import classes from "./GpuRows.module.css";
+import { useAfterChange } from "./useAfterChange";
+
+const [SECONDS, BINS] = [600, 60];
+const [COOL, HOT] = [20, 95];
+
+interface Props {
+  host: Host;
+  names: Record<string, string>;
+  dark: boolean;
+  /** Whether it is in view: what its GPUs did is asked for only then. */
+  seen: boolean;
+}
+
+/** A line a GPU: who has it, and its load, memory, temperature and power with their limits, now and over the last ten minutes.
+ * Of the temperature it is the one from which on the GPU lowers its clocks. */
+export function GpuRows({ host, names, dark, seen }: Props) {
+  const { data } = useQuery({ ...hostTelemetryQuery(host.id, SECONDS), enabled: seen && host.reachable });
+  const until = clock.now() / 1000;
+  const most = Math.max(1, ...host.gpus.map((gpu) => gpu.reading?.power_w ?? 0));
+  const values = (gpu: Gpu, metric: Metric) =>
+    data ? binned(data, gpu.index, metric, until, SECONDS, BINS) : [];
+  const fault = host.gpus.some((gpu) => gpu.fault);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: whatever scrolls must be reachable by keyboard.
+    <section className={classes.frame} tabIndex={0} aria-label={`GPUs of ${host.id}`}>
+      <table className={classes.table}>
+        <thead>
+          <tr>
+            <th scope="col">GPU</th>
+            <th scope="col">Job</th>
+            <th scope="col">Load</th>
+            <th scope="col">Memory</th>
+            <th scope="col">Temperature</th>
+            <th scope="col">Power</th>
+            {fault && (
+              <th>
+                <VisuallyHidden>What can be done</VisuallyHidden>
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {host.gpus.map((gpu) => {
+            const { kind, text } = lookOf({ ...gpu, utilization: null, reading: null }, host, names);
+            const { memory_bytes = null, temperature = null, power_w = null } = gpu.reading ?? {};
+            const { slowdown_temperature: hot = null, power_limit_w: limit = null } = gpu.reading ?? {};
+            const [job] = gpu.jobs;
+            const total = gpu.memory_bytes > 0 ? ` of ${size(gpu.memory_bytes)}` : "";
+            return (
+              <tr key={gpu.uuid} data-kind={kind} title={gpu.uuid}>
+                <th scope="row">
+                  <span
+                    className={classes.mark}
+                    style={{ background: job ? jobColor(job, dark) : "transparent" }}
+                    aria-hidden
+                  />
+                  {gpu.index} <span className={classes.dim}>{gpu.type}</span>
+                </th>
+                <td className={classes.job}>
+                  {gpu.jobs.map((id) => (
+                    <Link key={id} to={`/jobs/${id}`}>
+                      {names[id] ?? id}
+                    </Link>
+                  ))}
+                  {kind !== "job" && <span className={classes.said}>{text.replace(/^GPU \d+: /, "")}</span>}
+                </td>
+                <Measured
+                  told={gpu.utilization === null ? null : `${Math.round(gpu.utilization)}%`}
+                  values={values(gpu, "utilization")}
+                  low={0}
+                  high={100}
+                />
+                <Measured
+                  told={memory_bytes === null ? null : size(memory_bytes) + total}
+                  values={values(gpu, "memory_bytes")}
+                  low={0}
+                  high={gpu.memory_bytes || (memory_bytes ?? 1)}
+                />
+                <Measured
+                  told={temperature === null ? null : withLimit(temperature, hot, "°C")}
+                  values={values(gpu, "temperature")}
+                  low={COOL}
+                  high={hot ?? HOT}
+                />
+                <Measured
+                  told={power_w === null ? null : withLimit(power_w, limit, "W")}
+                  values={values(gpu, "power_w")}
+                  low={0}
+                  high={limit ?? most}
+                />
+                {fault && <td>{gpu.fault && <ReturnButton gpu={gpu} />}</td>}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** "269 of 700 W". */
+const withLimit = (value: number, limit: number | null, unit: string) =>
+  `${Math.round(value)}${limit === null ? "" : ` of ${Math.round(limit)}`} ${unit}`;
+
+interface MeasuredProps {
+  told: string | null;
+  values: (number | null)[];
+  low: number;
+  high: number;
+}
+
+function Measured({ told, ...drawn }: MeasuredProps) {
+  return (
+    <td>
+      <span className={classes.measured}>
+        <Sparkline {...drawn} />
+        {told ?? "–"}
+      </span>
+    </td>
+  );
+}
+
+function ReturnButton({ gpu }: { gpu: Gpu }) {
+  const back = useMutation({ mutationFn: returnGpu, ...useAfterChange() });
+  return (
+    <Button size="xs" variant="default" loading={back.isPending} onClick={() => back.mutate(gpu)}>
+      Return to service
+    </Button>
+  );
+}

@@ -1,0 +1,57 @@
+import { Button, Group, Menu } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { setCordon } from "../../api/commands";
+import type { Host } from "../../api/types";
+import { tellWithUndo } from "../../components/tellWithUndo";
+import { DrainDialog, RemoveDialog } from "./HostDialogs";
+import { useAfterChange } from "./useAfterChange";
+
+/** What can be done to a host; what moves or ends jobs is asked about first. */
+export function HostActions({ host }: { host: Host }) {
+  const [asking, setAsking] = useState<"drain" | "remove" | null>(null);
+  const cordon = useMutation({
+    mutationFn: setCordon,
+    onSuccess: (_, { id, cordoned }) =>
+      tellWithUndo(cordoned ? `${id} takes no new jobs.` : `${id} takes jobs again.`, () =>
+        cordon.mutate({ id, cordoned: !cordoned }),
+      ),
+    ...useAfterChange(),
+  });
+  const open = host.state === "active";
+  return (
+    <>
+      <Group gap={8}>
+        <Button
+          size="xs"
+          variant="default"
+          loading={cordon.isPending}
+          onClick={() => cordon.mutate({ id: host.id, cordoned: open })}
+        >
+          {open ? "Cordon" : "Uncordon"}
+        </Button>
+        {host.state !== "draining" && (
+          <Button size="xs" variant="default" onClick={() => setAsking("drain")}>
+            Drain
+          </Button>
+        )}
+        {host.origin === "api" && (
+          <Menu position="bottom-end">
+            <Menu.Target>
+              <Button size="xs" variant="default" aria-label={`More for ${host.id}`}>
+                …
+              </Button>
+            </Menu.Target>
+            <Menu.Dropdown>
+              <Menu.Item color="red" onClick={() => setAsking("remove")}>
+                Remove
+              </Menu.Item>
+            </Menu.Dropdown>
+          </Menu>
+        )}
+      </Group>
+      {asking === "drain" && <DrainDialog host={host} onClose={() => setAsking(null)} />}
+      {asking === "remove" && <RemoveDialog host={host} onClose={() => setAsking(null)} />}
+    </>
+  );
+}

@@ -1,0 +1,122 @@
+import { Button, Group, useComputedColorScheme } from "@mantine/core";
+import { useInViewport } from "@mantine/hooks";
+import { memo } from "react";
+import type { Host } from "../../api/types";
+import { When } from "../../format/Elapsed";
+import { plural } from "../../format/number";
+import { size } from "../../format/size";
+import { Icon } from "../../shell/Icon";
+import { Loading } from "../../shell/Loading";
+import { Part } from "../../shell/Part";
+import { parts } from "../../shell/screens";
+import { GpuRows } from "./GpuRows";
+import { HostActions } from "./HostActions";
+import classes from "./HostCard.module.css";
+import { HostResources } from "./HostResources";
+
+const HostHistory = parts.hostHistory.Component;
+
+interface Props {
+  host: Host;
+  /** Names of jobs by their id, as far as they are known. */
+  names: Record<string, string>;
+  /** Whether what its GPUs did is shown too. */
+  open: boolean;
+  onToggle: (host: string) => void;
+}
+
+export const HostCard = memo(function HostCard({ host, names, open, onToggle }: Props) {
+  const dark = useComputedColorScheme("light") === "dark";
+  const { ref, inViewport } = useInViewport<HTMLElement>();
+  const free = host.gpus.filter((gpu) => gpu.state === "free").length;
+  const labels = Object.entries(host.labels);
+  const facts = [
+    host.runtime,
+    host.address,
+    host.version && `Docker ${host.version}`,
+    host.cpus && plural(host.cpus, "CPU"),
+    host.memory_bytes && size(host.memory_bytes),
+    `${free} of ${plural(host.gpus.length, "GPU")} free`,
+  ].filter(Boolean);
+  return (
+    <section
+      ref={ref}
+      className={`card ${classes.host}`}
+      style={{ "--rows": host.gpus.length } as React.CSSProperties}
+      aria-label={`Host ${host.id}`}
+      id={host.id}
+    >
+      <div className={classes.head}>
+        <h2 className={classes.name}>{host.id}</h2>
+        <span className={classes.facts}>{facts.join(" · ")}</span>
+        {labels.map(([key, value]) => (
+          <span key={key} className={classes.label}>
+            {key}={value}
+          </span>
+        ))}
+        <Group gap={8} ml="auto">
+          <Button size="xs" variant="default" aria-expanded={open} onClick={() => onToggle(host.id)}>
+            {open ? "Hide history" : "History"}
+          </Button>
+          <HostActions host={host} />
+        </Group>
+      </div>
+      {host.state === "parked" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Parked: it is off until the policy wants it.
+        </p>
+      )}
+      {host.state === "emptying" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> To be parked: elastic jobs leave, no others come.
+        </p>
+      )}
+      {!host.reachable && host.state !== "parked" && (
+        <p className={classes.trouble}>
+          <Icon name="alert" size={14} /> Not reachable
+          {host.lost_at && (
+            <>
+              {" "}
+              (lost <When at={host.lost_at} />)
+            </>
+          )}
+          {host.error && `: ${host.error}`}. It is tried again and again.
+        </p>
+      )}
+      {host.state === "cordoned" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Cordoned: its jobs go on, no others come.
+        </p>
+      )}
+      {host.state === "draining" && (
+        <p className={classes.cordoned}>
+          <Icon name="pause" size={14} /> Draining: its jobs leave
+          {host.drain_until && (
+            <>
+              ; what is left is stopped: <When at={host.drain_until} />
+            </>
+          )}
+          .
+        </p>
+      )}
+      {host.problems.map((problem) => (
+        <p key={problem.code} className={classes.cordoned}>
+          <Icon name="alert" size={14} /> {problem.message}
+        </p>
+      ))}
+      {host.gpus.length === 0 && (
+        <p className={classes.facts}>
+          No GPU was found there. Is the NVIDIA driver with the container toolkit installed? A host may have
+          simulated ones instead: schedulearn hosts add --simulate-gpus N.
+        </p>
+      )}
+      <HostResources host={host} seen={inViewport} />
+      {open && (
+        <Part what="history" fallback={<Loading />}>
+          <HostHistory host={host.id} gpus={host.gpus.length > 0} />
+        </Part>
+      )}
+      {host.gpus.length > 0 && <GpuRows host={host} names={names} dark={dark} seen={inViewport} />}
+    </section>
+  );
+});

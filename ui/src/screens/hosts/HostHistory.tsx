@@ -1,0 +1,99 @@
+import { Group, SegmentedControl } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useSearchParams } from "react-router";
+import { hostTelemetryQuery } from "../../api/queries";
+import { GpuChart } from "../../gpus/GpuChart";
+import { METRICS, type Metric } from "../../gpus/telemetry";
+import { ResourceChart } from "../../resources/ResourceChart";
+import type { ResourceMetric } from "../../resources/series";
+import { Loaded } from "../../shell/Loaded";
+import { useSetAddress } from "../../shell/useAddress";
+import classes from "./HostCard.module.css";
+
+const SPANS = { "10 min": 600, "1 h": 3_600, "24 h": 86_400, "7 d": 7 * 86_400 };
+
+/** Of the host itself: what the address says -> what is drawn. */
+const OF_HOST: Record<string, { title: string; metric: ResourceMetric }> = {
+  host_cpus: { title: "Host CPU", metric: "cpus" },
+  host_memory: { title: "Host memory", metric: "memory_bytes" },
+  host_disk: { title: "Host disk", metric: "disk_bytes" },
+};
+const EMPTY =
+  "Nothing was measured in this time. Choose more of it; a host is watched while it is reachable, and what was measured is kept for keep_telemetry days.";
+
+/** What the GPUs of a host did, and the host itself; what is chosen stands in the address. */
+export default function HostHistory({ host, gpus }: { host: string; gpus: boolean }) {
+  const [address] = useSearchParams();
+  const choose = useSetAddress();
+  const choices = gpus ? { ...METRICS, ...OF_HOST } : OF_HOST;
+  const metric = chosen(choices, address.get("metric"), gpus ? "utilization" : "host_cpus");
+  const ofHost = OF_HOST[metric];
+  const span = chosen(SPANS, address.get("back"), "10 min") as keyof typeof SPANS;
+  const found = useQuery(hostTelemetryQuery(host, SPANS[span]));
+  return (
+    <div className={classes.history}>
+      <Group justify="space-between" gap={8} mb={8}>
+        <Group gap={8}>
+          {gpus && <Choice label="What of the GPUs to draw" of={METRICS} value={metric} />}
+          <Choice label="What of the host to draw" of={OF_HOST} value={metric} />
+        </Group>
+        <SegmentedControl
+          size="xs"
+          aria-label="How far back"
+          data={Object.keys(SPANS)}
+          value={span}
+          onChange={(value) => choose("back", value)}
+        />
+      </Group>
+      <Loaded query={found} title="The past of this host can't be read">
+        {(data) =>
+          ofHost ? (
+            <ResourceChart
+              bare
+              title={ofHost.title}
+              resources={data.resources}
+              metric={ofHost.metric}
+              of={host}
+              empty={`${EMPTY} Of an engine on another machine it is known where its GPUs have a probe.`}
+            />
+          ) : (
+            <GpuChart
+              bare
+              title={METRICS[metric as Metric].title}
+              telemetry={data}
+              metric={metric as Metric}
+              of={host}
+              empty={EMPTY}
+            />
+          )
+        }
+      </Loaded>
+    </div>
+  );
+}
+
+/** None is chosen where `value` is another one's. */
+function Choice({
+  label,
+  of,
+  value,
+}: {
+  label: string;
+  of: Record<string, { title: string }>;
+  value: string;
+}) {
+  const choose = useSetAddress();
+  return (
+    <SegmentedControl
+      size="xs"
+      aria-label={label}
+      data={Object.entries(of).map(([name, { title }]) => ({ value: name, label: title }))}
+      value={Object.hasOwn(of, value) ? value : ""}
+      onChange={(name) => choose("metric", name)}
+    />
+  );
+}
+
+function chosen(known: object, given: string | null, usual: string): string {
+  return given !== null && Object.hasOwn(known, given) ? given : usual;
+}

@@ -1,0 +1,15 @@
+import { notifications } from "@mantine/notifications";
+import { useQueryClient } from "@tanstack/react-query";
+import { keys } from "../../api/keys";
+
+/** What follows a change of a host, whichever it was. */
+export function useAfterChange(then: () => void = () => {}) {
+  const queries = useQueryClient();
+  return {
+    onError: (error: Error) => notifications.show({ color: "red", message: error.message }),
+    onSettled: () => {
+      then();
+      return queries.invalidateQueries({ queryKey: [keys.hosts] });
+    },
+  };
+}

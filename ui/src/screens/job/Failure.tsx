@@ -1,0 +1,47 @@
+import { Button } from "@mantine/core";
+import { Link } from "react-router";
+import type { JobDetail } from "../../api/types";
+import { When } from "../../format/Elapsed";
+import { duration, elapsed } from "../../format/time";
+import { exitMeaning, placesOf } from "../../jobs/failures";
+import { Icon } from "../../shell/Icon";
+import classes from "./Failure.module.css";
+
+/** Where the log is opened at the line that tells of the failure. */
+export const AT_ERROR = "#error";
+
+/** When, where and how a job failed, and the line of its log that says most. */
+export function Failure({ job }: { job: JobDetail }) {
+  const { failure } = job;
+  if (!failure || !job.finished_at) return null;
+  const places = placesOf(failure.gpus);
+  const ran = elapsed(job.started_at, job.finished_at, 0);
+  return (
+    <section className={classes.failure} aria-label="Failure">
+      <p className={classes.what}>
+        <Icon name="alert" />
+        <span>
+          <strong>
+            {job.state === "timeout" ? "Out of its time" : "Failed"} <When at={job.finished_at} />
+          </strong>
+          {places && ` on ${places}`}
+          {ran !== null && (
+            <>
+              {" after "}
+              <span className={classes.whole}>{duration(ran)}</span>
+            </>
+          )}
+          {failure.exit_code !== null && `, ${exitMeaning(failure.exit_code)}`}
+        </span>
+      </p>
+      {failure.line && (
+        <div className={classes.log}>
+          <pre className={classes.line}>{failure.line}</pre>
+          <Button component={Link} to={{ search: "", hash: AT_ERROR }} replace size="xs" variant="default">
+            Show it in the log
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}

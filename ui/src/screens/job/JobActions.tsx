@@ -1,0 +1,139 @@
+import { Button, Group, Menu, Modal, Slider, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useNavigate } from "react-router";
+import { setPriority, submitJob } from "../../api/commands";
+import { idempotencyKey } from "../../api/idempotencyKey";
+import { keys } from "../../api/keys";
+import type { JobDetail } from "../../api/types";
+import { tellWithUndo } from "../../components/tellWithUndo";
+import { CancelDialog } from "../../jobs/CancelDialog";
+import { asCommand, asCurl, asPython } from "../../jobs/copies";
+import { canCancel, isOver } from "../../jobs/states";
+import { hiddenIn, specOf } from "../../jobs/values";
+import { copyText } from "../../shell/CopyButton";
+import { Icon } from "../../shell/Icon";
+
+const COPIES = { "as curl": asCurl, "as a command": asCommand, "as Python": asPython };
+
+/** What can be done with a job. */
+export function JobActions({ job }: { job: JobDetail }) {
+  const [asking, setAsking] = useState<"cancel" | "priority" | null>(null);
+  const [priority, setWanted] = useState(job.priority);
+  const queries = useQueryClient();
+  const navigate = useNavigate();
+  const body = specOf(job);
+  const onError = (error: Error) => notifications.show({ color: "red", message: error.message });
+  const again = useMutation({
+    mutationFn: submitJob,
+    onSuccess: (made) => {
+      queries.invalidateQueries({ queryKey: [keys.jobs] });
+      notifications.show({ message: `Submitted ${made.name} again.` });
+      navigate(`/jobs/${made.id}`);
+    },
+    onError,
+  });
+  const change = useMutation({
+    mutationFn: setPriority,
+    onMutate: () => job.priority,
+    onSuccess: (_, { priority }, before) => {
+      if (priority !== before)
+        tellWithUndo(`Its priority is ${priority}.`, () => change.mutate({ id: job.id, priority: before }));
+      return queries.invalidateQueries({ queryKey: [keys.job, job.id] });
+    },
+    onError,
+    onSettled: () => setAsking(null),
+  });
+  return (
+    <>
+      <Button
+        component={Link}
+        to={`/submit?from=${job.id}`}
+        variant="default"
+        leftSection={<Icon name="copy" size={14} />}
+      >
+        Clone
+      </Button>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <Button variant="default">More</Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            disabled={again.isPending}
+            onClick={() =>
+              again.mutate({
+                body,
+                key: idempotencyKey(),
+                envFrom: hiddenIn(body.env).length > 0 ? job.id : undefined,
+              })
+            }
+          >
+            Resubmit as it is
+          </Menu.Item>
+          <Menu.Item component={Link} to={`/submit?from=tensorboard&of=${job.id}`}>
+            TensorBoard over its outputs
+          </Menu.Item>
+          {!isOver(job.state) && (
+            <Menu.Item
+              onClick={() => {
+                setWanted(job.priority);
+                setAsking("priority");
+              }}
+            >
+              Change the priority
+            </Menu.Item>
+          )}
+          <Menu.Label>Copy the submission</Menu.Label>
+          {Object.entries(COPIES).map(([name, write]) => (
+            <Menu.Item
+              key={name}
+              onClick={async () => {
+                await copyText(write(body, window.location.origin));
+                notifications.show({ message: `Copied ${name}.` });
+              }}
+            >
+              {name}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
+      {canCancel(job.state) && (
+        <Button color="red" variant="outline" onClick={() => setAsking("cancel")}>
+          Cancel
+        </Button>
+      )}
+      <CancelDialog jobs={[job]} opened={asking === "cancel"} onClose={() => setAsking(null)} />
+      <Modal
+        opened={asking === "priority"}
+        onClose={() => setAsking(null)}
+        title="Change the priority"
+        centered
+      >
+        <Text size="sm" c="dimmed" mb="lg">
+          0 to 100, higher first, 50 by default. Policies that heed priorities go by it from the next decision
+          on.
+        </Text>
+        <Slider
+          thumbLabel="Priority"
+          min={0}
+          max={100}
+          value={priority}
+          onChange={setWanted}
+          labelAlwaysOn
+          marks={[{ value: 0 }, { value: 50 }, { value: 100 }]}
+          mt="xl"
+        />
+        <Group justify="flex-end" mt="xl">
+          <Button variant="default" onClick={() => setAsking(null)}>
+            Keep {job.priority}
+          </Button>
+          <Button loading={change.isPending} onClick={() => change.mutate({ id: job.id, priority })}>
+            Set {priority}
+          </Button>
+        </Group>
+      </Modal>
+    </>
+  );
+}

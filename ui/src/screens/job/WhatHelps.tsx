@@ -1,0 +1,69 @@
+import { Button } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { expectJob } from "../../api/commands";
+import { policyQuery, previewQuery } from "../../api/policyQueries";
+import type { JobDetail } from "../../api/types";
+import { clock } from "../../format/clock";
+import { plural } from "../../format/number";
+import { specOf } from "../../jobs/values";
+import classes from "./WhyWaits.module.css";
+import { fewer } from "./waiting";
+
+/** Policies that start jobs out of their order, or share GPUs out anew: under them a job may start sooner. */
+const OTHERS = ["backfill", "goodput"];
+const SOON_MS = 15_000;
+
+interface Help {
+  text: string;
+  to: string;
+  action: string;
+}
+
+/** Asks, when told to, whether the job would start at once with fewer GPUs or under another policy. */
+export function WhatHelps({ job }: { job: JobDetail }) {
+  const queries = useQueryClient();
+  const ask = useMutation({
+    mutationFn: async (): Promise<Help[]> => {
+      const found: Help[] = [];
+      for (const gpus of job.elastic ? [] : fewer(job.required_gpus)) {
+        const eta = await expectJob({ ...specOf(job), required_gpus: gpus });
+        if (!eta.start || Date.parse(eta.start) - clock.now() > SOON_MS) continue;
+        const to = `/submit?from=${job.id}&gpus=${gpus}`;
+        found.push({ text: `With ${plural(gpus, "GPU")} it would start now.`, to, action: "Clone it so" });
+        break;
+      }
+      const policy = await queries.fetchQuery(policyQuery);
+      const known = policy.available.map((kind) => kind.name);
+      for (const algorithm of OTHERS) {
+        if (algorithm === policy.algorithm || !known.includes(algorithm)) continue;
+        const { changes } = await queries.fetchQuery(
+          previewQuery({ algorithm, metric: "default", params: {} }),
+        );
+        if (!changes.some((change) => change.job === job.id && change.action === "start")) continue;
+        found.push({ text: `${algorithm} would start it now.`, to: "/policy", action: "See the policies" });
+      }
+      return found;
+    },
+    onError: (error) => notifications.show({ color: "red", message: error.message }),
+  });
+  if (!ask.data)
+    return (
+      <Button size="xs" variant="default" loading={ask.isPending} onClick={() => ask.mutate()}>
+        What would help?
+      </Button>
+    );
+  return (
+    <div role="status" aria-label="What would help">
+      <ul className={classes.helps}>
+        {ask.data.map(({ text, to, action }) => (
+          <li key={text}>
+            {text} <Link to={to}>{action}</Link>
+          </li>
+        ))}
+        {ask.data.length === 0 && <li>Neither fewer GPUs nor another policy: it has to wait.</li>}
+      </ul>
+    </div>
+  );
+}

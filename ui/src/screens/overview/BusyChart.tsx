@@ -1,0 +1,56 @@
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useMemo } from "react";
+import { recentTimelineQuery } from "../../api/queries";
+import { Chart } from "../../chart/Chart";
+import { usePolicyMarkers } from "../../chart/usePolicyMarkers";
+import { busyOverTime } from "../../gpus/busy";
+import { ReadError } from "../../shell/Loaded";
+
+const BINS = 240;
+
+const SERIES = [
+  { name: "in use", stepped: true, filled: true },
+  { name: "there are", dashed: true },
+];
+
+interface Props {
+  /** How many are in use now: the figure above says so too, and the two agree. */
+  used: number;
+  /** How many there are. */
+  gpus: number;
+  /** How far back. */
+  seconds: number;
+  span: string;
+  action: ReactNode;
+}
+
+/** GPUs in use over time, with each change of the policy. */
+export function BusyChart({ used, gpus, seconds, span, action }: Props) {
+  const past = useQuery(recentTimelineQuery(seconds));
+  const { data } = past;
+  const markers = usePolicyMarkers();
+  const chart = useMemo(() => {
+    if (!data) return null;
+    const [x, held] = busyOverTime(data.spans, Date.parse(data.since), Date.parse(data.until), BINS);
+    x.push(Date.parse(data.until) / 1000);
+    held.push(used);
+    return [x, held, x.map(() => gpus)] as [number[], number[], number[]];
+  }, [data, used, gpus]);
+  return (
+    <>
+      <ReadError queries={[past]} title="The past can't be read" />
+      <Chart
+        title="GPUs in use over time"
+        label={`GPUs in use over the last ${span}, now ${used} of ${gpus}`}
+        time
+        data={chart}
+        series={SERIES}
+        markers={markers}
+        height={190}
+        whole
+        action={action}
+        note={data && !data.complete && "Only the newest attempts are counted."}
+      />
+    </>
+  );
+}

@@ -1,0 +1,29 @@
+import type { Gpu, Host, Job } from "../../api/types";
+
+/** What a host could give to a job: GPUs that are free now, and all that jobs may have. */
+export interface Offer {
+  free: number;
+  usable: number;
+}
+
+const isUsable = (gpu: Gpu) => !gpu.fault && !gpu.occupied_by;
+
+/** The hosts that a job could start on, by id: those with enough GPUs alone, else, for a job larger than any host, all
+ * that are open. It may have to wait until what runs there ends. */
+export function candidates(
+  hosts: readonly Pick<Host, "id" | "reachable" | "state" | "gpus">[],
+  job: Pick<Job, "required_gpus" | "min_gpus" | "elastic">,
+): Map<string, Offer> {
+  const wanted = job.elastic ? job.min_gpus : job.required_gpus;
+  const open = hosts
+    .filter((host) => host.reachable && host.state === "active")
+    .map(({ id, gpus }) => ({
+      id,
+      free: gpus.filter((gpu) => gpu.state === "free").length,
+      usable: gpus.filter(isUsable).length,
+    }))
+    .filter(({ usable }) => usable > 0);
+  const alone = open.filter(({ usable }) => usable >= wanted);
+  const shown = alone.length > 0 ? alone : open;
+  return new Map(shown.map(({ id, free, usable }) => [id, { free, usable }]));
+}

@@ -1,0 +1,30 @@
+import { useQuery } from "@tanstack/react-query";
+import { quotasQuery, usersQuery, whoQuery } from "../../api/queries";
+import { Loaded, Together } from "../../shell/Loaded";
+import { Screen } from "../../shell/Screen";
+import classes from "./PeopleScreen.module.css";
+import { Quotas } from "./Quotas";
+import { Users } from "./Users";
+import { You } from "./You";
+
+/** Who one is and what one may have; for admins also everybody else. */
+export default function PeopleScreen() {
+  const who = useQuery(whoQuery);
+  return (
+    <Screen title="People">
+      <Loaded query={who} title="Who you are can't be read">
+        {(me) => (
+          <div className={classes.grid}>
+            <You me={me} />
+            {me.role === "admin" && (
+              <Together queries={[usersQuery, quotasQuery]}>
+                <Users />
+                <Quotas />
+              </Together>
+            )}
+          </div>
+        )}
+      </Loaded>
+    </Screen>
+  );
+}

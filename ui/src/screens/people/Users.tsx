@@ -1,0 +1,139 @@
+import { Button, NativeSelect, Text, TextInput } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "react-router";
+import { faultsOf } from "../../api/client";
+import { addUser, removeUser, setRole } from "../../api/commands";
+import { usersQuery } from "../../api/queries";
+import type { Role } from "../../api/types";
+import { DataTable } from "../../components/DataTable";
+import { FormDialog } from "../../components/FormDialog";
+import { Panel } from "../../components/Panel";
+import panel from "../../components/Panel.module.css";
+import { When } from "../../format/Elapsed";
+import { Confirm } from "../../shell/Confirm";
+import { Icon } from "../../shell/Icon";
+import { Loaded } from "../../shell/Loaded";
+import { usePeopleChange } from "./usePeopleChange";
+
+const ROLES: Role[] = ["viewer", "user", "admin"];
+
+/** Everybody but the account that runs the service. */
+export function Users() {
+  const users = useQuery(usersQuery);
+  const [removing, setRemoving] = useState("");
+  const told = (error: Error) => notifications.show({ color: "red", message: error.message });
+  const change = useMutation({ mutationFn: setRole, onError: told, ...usePeopleChange(() => {}) });
+  const remove = useMutation({
+    mutationFn: removeUser,
+    onError: told,
+    ...usePeopleChange(() => setRemoving("")),
+  });
+  return (
+    <Panel title="Users" action={<AddUser />}>
+      <Text size="sm" c="dimmed" mb="sm">
+        A viewer reads, a user submits jobs and acts on their own, an admin may do everything. They are known
+        by the tokens that you <Link to="/settings">create</Link> for them.
+      </Text>
+      <Loaded query={users} title="The users can't be read">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Text size="sm">None yet: the account that runs the service is its admin.</Text>
+          ) : (
+            <DataTable columns={["Name", "Role", "Since"]} actions>
+              {items.map(({ name, role, created_at }) => (
+                <tr key={name}>
+                  <td>
+                    <Link to={`/jobs?user=${encodeURIComponent(name)}`}>{name}</Link>
+                  </td>
+                  <td>
+                    <NativeSelect
+                      size="xs"
+                      aria-label={`Role of ${name}`}
+                      data={ROLES}
+                      value={role}
+                      onChange={(event) => change.mutate({ name, role: event.currentTarget.value as Role })}
+                    />
+                  </td>
+                  <td className={panel.nowrap}>
+                    <When at={created_at} />
+                  </td>
+                  <td>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Remove ${name}`}
+                      onClick={() => setRemoving(name)}
+                    >
+                      Remove
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </DataTable>
+          )
+        }
+      </Loaded>
+      {removing !== "" && (
+        <Confirm
+          title={`Remove ${removing}?`}
+          action="Remove the user"
+          pending={remove.isPending}
+          onConfirm={() => remove.mutate(removing)}
+          onClose={() => setRemoving("")}
+        >
+          Their tokens are revoked and what they have open ends. Their jobs go on.
+        </Confirm>
+      )}
+    </Panel>
+  );
+}
+
+function AddUser() {
+  const [opened, setOpened] = useState(false);
+  const [name, setName] = useState("");
+  const [role, setRole] = useState<Role>("user");
+  const add = useMutation({
+    mutationFn: addUser,
+    ...usePeopleChange(() => {
+      setOpened(false);
+      setName("");
+    }),
+  });
+  return (
+    <>
+      <Button size="xs" variant="default" leftSection={<Icon name="plus" />} onClick={() => setOpened(true)}>
+        Add a user
+      </Button>
+      <FormDialog
+        title="Add a user"
+        opened={opened}
+        onClose={() => setOpened(false)}
+        onSubmit={() => add.mutate({ name: name.trim(), role })}
+        action="Add"
+        pending={add.isPending}
+        disabled={name.trim() === ""}
+        error={add.error}
+        refused="Not added"
+        fields={["name"]}
+      >
+        <TextInput
+          label="Name"
+          description="Jobs with this name as their user are theirs"
+          data-autofocus
+          value={name}
+          error={faultsOf(add.error).name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        <NativeSelect
+          label="Role"
+          mt="sm"
+          data={ROLES}
+          value={role}
+          onChange={(event) => setRole(event.currentTarget.value as Role)}
+        />
+      </FormDialog>
+    </>
+  );
+}

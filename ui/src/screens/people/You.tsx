@@ -1,0 +1,57 @@
+import { Text } from "@mantine/core";
+import { Link } from "react-router";
+import type { WhoAmI } from "../../api/types";
+import { Fact, Panel } from "../../components/Panel";
+import panel from "../../components/Panel.module.css";
+import { When } from "../../format/Elapsed";
+import classes from "./PeopleScreen.module.css";
+import { usesOf } from "./quotas";
+
+const MAY: Record<WhoAmI["role"], string> = {
+  admin: "do everything",
+  user: "read everything, submit jobs, and act on your own",
+  viewer: "read everything",
+};
+
+/** Who the service takes one for. */
+export function You({ me }: { me: WhoAmI }) {
+  const uses = me.quota ? usesOf(me.quota) : [];
+  return (
+    <Panel title="You">
+      <dl className={`${panel.facts} ${classes.facts}`}>
+        <Fact name="Name">
+          <Link to={`/jobs?user=${encodeURIComponent(me.name)}`} title="Your jobs">
+            {me.name}
+          </Link>
+        </Fact>
+        <Fact name="Role">
+          {me.role}: you may {MAY[me.role]}
+        </Fact>
+        <Fact name="Known by">
+          {me.token_id === null ? "your account: you run this service" : `token ${me.token_id}`}
+        </Fact>
+        {me.expires_at && (
+          <Fact name="Until">
+            <When at={me.expires_at} />
+          </Fact>
+        )}
+      </dl>
+      {uses.length === 0 ? (
+        <Text size="sm" c="dimmed" mt="sm">
+          No quota bounds what you may have.
+        </Text>
+      ) : (
+        <ul className={classes.uses} aria-label="Your quota">
+          {uses.map(({ name, used, bound, share }) => (
+            <li key={name}>
+              {name}: {used} of {bound}
+              <span className={classes.track} aria-hidden>
+                <span className={classes.level} data-full={share >= 1} style={{ width: `${share * 100}%` }} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}

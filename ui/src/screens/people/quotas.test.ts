@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import type { Quota } from "../../api/types";
+import { fieldsOf, NO_QUOTA, specOf, usesOf } from "./quotas";
+
+const quota: Quota = {
+  user: "ada",
+  gpus: 8,
+  gpu_hours: null,
+  waiting: 0,
+  submissions: 60,
+  weight: 1,
+  used: { gpus: 6, gpu_hours: 12.5, waiting: 0 },
+};
+
+test("what is bounded is told with its use; a bound of none is used up", () => {
+  expect(usesOf(quota).map((use) => [use.name, use.used, use.bound, use.share])).toEqual([
+    ["GPUs at once", "6", "8", 0.75],
+    ["Jobs waiting", "0", "0", 1],
+  ]);
+  expect(usesOf({ ...quota, used: null })).toEqual([]);
+});
+
+test("a quota goes through the form as it is; what is empty has no bound", () => {
+  expect(specOf(fieldsOf(quota))).toEqual({
+    gpus: 8,
+    gpu_hours: null,
+    waiting: 0,
+    submissions: 60,
+    weight: 1,
+  });
+  expect(specOf(NO_QUOTA)).toEqual({
+    gpus: null,
+    gpu_hours: null,
+    waiting: null,
+    submissions: null,
+    weight: 1,
+  });
+});

@@ -1,0 +1,56 @@
+import type { Quota, QuotaSpec } from "../../api/types";
+import { amount, count } from "../../format/number";
+
+/** All who have no quota of their own. */
+export const EVERYBODY = "*";
+
+export interface Use {
+  name: string;
+  used: string;
+  bound: string;
+  /** From 0 to 1. */
+  share: number;
+}
+
+/** What a quota bounds, and how much of that is used. */
+export function usesOf(quota: Quota): Use[] {
+  const { used, gpus, gpu_hours, waiting } = quota;
+  if (!used) return [];
+  const uses: Use[] = [];
+  const add = (name: string, has: number, bound: number | null, show: (value: number) => string) => {
+    if (bound === null) return;
+    const share = bound > 0 ? Math.min(1, has / bound) : 1;
+    uses.push({ name, used: show(has), bound: show(bound), share });
+  };
+  add("GPUs at once", used.gpus, gpus, count);
+  add("GPU-hours in seven days", used.gpu_hours, gpu_hours, amount);
+  add("Jobs waiting", used.waiting, waiting, count);
+  return uses;
+}
+
+/** The fields of a quota as they are typed; empty: no bound. */
+export type QuotaFields = Record<keyof QuotaSpec, string | number>;
+
+export const NO_QUOTA: QuotaFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "", weight: "" };
+
+export function fieldsOf(quota: Quota): QuotaFields {
+  const { gpus, gpu_hours, waiting, submissions, weight } = quota;
+  return {
+    gpus: gpus ?? "",
+    gpu_hours: gpu_hours ?? "",
+    waiting: waiting ?? "",
+    submissions: submissions ?? "",
+    weight: weight === 1 ? "" : weight,
+  };
+}
+
+export function specOf(fields: QuotaFields): QuotaSpec {
+  const bound = (value: string | number) => (value === "" ? null : Number(value));
+  return {
+    gpus: bound(fields.gpus),
+    gpu_hours: bound(fields.gpu_hours),
+    waiting: bound(fields.waiting),
+    submissions: bound(fields.submissions),
+    weight: fields.weight === "" ? 1 : Number(fields.weight),
+  };
+}

@@ -1,0 +1,16 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { keys } from "../../api/keys";
+
+/** What follows a change of users or quotas. */
+export function usePeopleChange(then: () => void) {
+  const queries = useQueryClient();
+  return {
+    onSuccess: then,
+    onSettled: () =>
+      Promise.all(
+        [keys.users, keys.quotas, keys.who, keys.tokens].map((key) =>
+          queries.invalidateQueries({ queryKey: [key] }),
+        ),
+      ),
+  };
+}

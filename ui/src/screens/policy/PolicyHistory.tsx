@@ -1,0 +1,62 @@
+import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { policyHistoryQuery } from "../../api/policyQueries";
+import type { Policy, PolicyChoice } from "../../api/types";
+import { When } from "../../format/Elapsed";
+import { Icon } from "../../shell/Icon";
+import { Loaded } from "../../shell/Loaded";
+import { choiceOf } from "./draft";
+import classes from "./PolicyForm.module.css";
+import { nameOf } from "./preview";
+
+const MOST = 20;
+
+interface Props {
+  policy: Policy;
+  pending: boolean;
+  onChoose: (choice: PolicyChoice) => void;
+}
+
+/** Which policy decided since when; the last change can be undone. */
+export function PolicyHistory({ policy, pending, onChoose }: Props) {
+  const found = useQuery(policyHistoryQuery);
+  return (
+    <section className={`card ${classes.history}`} aria-label="Policies so far">
+      <h2 className="section-title">Policies so far</h2>
+      <Loaded query={found} title="The past can't be read">
+        {(history) => (
+          <ol className={classes.past}>
+            {history.length === 0 && <li>Nobody has chosen one yet: {nameOf(policy)} decides.</li>}
+            {history
+              .slice(-MOST)
+              .toReversed()
+              .map((choice, index, all) => {
+                const before = all[index + 1];
+                const params = Object.entries(choice.params);
+                return (
+                  <li key={`${choice.at} ${choice.algorithm}`}>
+                    <When at={choice.at} />
+                    <strong>{nameOf(choice)}</strong>
+                    <span className={classes.params}>
+                      {params.map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ")}
+                    </span>
+                    {index === 0 && before && (
+                      <Button
+                        size="compact-xs"
+                        variant="default"
+                        leftSection={<Icon name="undo" size={13} />}
+                        loading={pending}
+                        onClick={() => onChoose(choiceOf(before))}
+                      >
+                        Undo
+                      </Button>
+                    )}
+                  </li>
+                );
+              })}
+          </ol>
+        )}
+      </Loaded>
+    </section>
+  );
+}

@@ -1,0 +1,165 @@
+import { Button, Radio, SegmentedControl, Table, UnstyledButton } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Fragment, type ReactNode, useState } from "react";
+import { comparisonQuery } from "../../api/policyQueries";
+import type { ComparedPolicy, Policy } from "../../api/types";
+import { clock } from "../../format/clock";
+import { amount, count } from "../../format/number";
+import { duration, when } from "../../format/time";
+import { Icon } from "../../shell/Icon";
+import { ReadError } from "../../shell/Loaded";
+import { type Draft, kindOf } from "./draft";
+import classes from "./PolicyForm.module.css";
+import { bestOf, FIGURES, type Figure, isBest, keyOf, nameOf, whyNone } from "./preview";
+import { HOURS, useHours } from "./useHours";
+
+const COLUMNS: Record<Figure, { title: string; show: (value: number) => string }> = {
+  mean_completion: { title: "Mean completion", show: duration },
+  gpu_hours: { title: "GPU-hours", show: amount },
+  host_hours: { title: "Host-hours", show: amount },
+  changes: { title: "Changes at once", show: count },
+};
+
+interface Props {
+  policy: Policy;
+  draft: Draft;
+  onChoose: (algorithm: string, metric: string) => void;
+  /** Below the row that is chosen. */
+  children: ReactNode;
+}
+
+/** All policies by what each would make of the jobs that there are; the one in force stands on top. */
+export function PolicyTable({ policy, draft, onChoose, children }: Props) {
+  const [hours, setHours] = useHours();
+  const [sort, setSort] = useState<Figure | null>(null);
+  const comparison = useQuery(comparisonQuery(hours));
+  const { data, isFetching, refetch } = comparison;
+  const found = new Map((data?.policies ?? []).map((each) => [keyOf(each), each]));
+  const best = bestOf(data?.policies ?? []);
+  const rows = rowsOf(policy, found, sort);
+  return (
+    <section className={`card ${classes.table}`} aria-label="Policies compared">
+      <div className={classes.head}>
+        <h2 className="section-title">Policies compared</h2>
+        <SegmentedControl
+          size="xs"
+          aria-label="Over the next"
+          data={Object.entries(HOURS).map(([value, label]) => ({ value, label }))}
+          value={String(hours)}
+          onChange={setHours}
+        />
+        <Button size="xs" variant="default" loading={isFetching} onClick={() => refetch()}>
+          Compare again
+        </Button>
+        <span className={classes.asOf}>
+          {data
+            ? `Until ${when(data.until, clock.now())}, of the jobs that there are`
+            : "Each is played on from now"}
+        </span>
+      </div>
+      <ReadError queries={[comparison]} title="They can't be compared" />
+      <Table.ScrollContainer
+        minWidth={620}
+        scrollAreaProps={{ tabIndex: 0, "aria-label": "Policies" } as object}
+      >
+        <Table verticalSpacing={6} className={classes.rows}>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Policy</Table.Th>
+              {FIGURES.map((figure) => (
+                <Table.Th
+                  key={figure}
+                  aria-sort={sort === figure ? "ascending" : "none"}
+                  className={classes.figure}
+                >
+                  <UnstyledButton
+                    className={classes.sort}
+                    onClick={() => setSort(sort === figure ? null : figure)}
+                    title="The least first"
+                  >
+                    {COLUMNS[figure].title}
+                    {sort === figure && <Icon name="up" size={12} />}
+                  </UnstyledButton>
+                </Table.Th>
+              ))}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {rows.map(({ algorithm, metric }, index) => {
+              const key = keyOf({ algorithm, metric });
+              const chosen = key === keyOf(draft);
+              return (
+                <Fragment key={key}>
+                  <Table.Tr data-chosen={chosen} onClick={() => !chosen && onChoose(algorithm, metric)}>
+                    <Table.Td>
+                      <span className={classes.policy}>
+                        <Radio
+                          size="xs"
+                          name="policy"
+                          label={nameOf({ algorithm, metric })}
+                          checked={chosen}
+                          onChange={() => onChoose(algorithm, metric)}
+                        />
+                        {index === 0 && <span className={classes.inForce}>in force</span>}
+                      </span>
+                    </Table.Td>
+                    <Figures found={found.get(key)} best={best} />
+                  </Table.Tr>
+                  {chosen && (
+                    <tr className={classes.opened}>
+                      <td colSpan={1 + FIGURES.length}>
+                        <fieldset className={classes.details} aria-label={`Parameters of ${nameOf(draft)}`}>
+                          {children}
+                        </fieldset>
+                      </td>
+                    </tr>
+                  )}
+                </Fragment>
+              );
+            })}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+    </section>
+  );
+}
+
+function Figures({
+  found,
+  best,
+}: {
+  found: ComparedPolicy | undefined;
+  best: Partial<Record<Figure, number>>;
+}) {
+  const why = found ? whyNone(found.totals, found.problem) : "";
+  if (why)
+    return (
+      <Table.Td colSpan={FIGURES.length} className={classes.none}>
+        {why}
+      </Table.Td>
+    );
+  return FIGURES.map((figure) => {
+    const value = found?.totals?.[figure];
+    const leads = isBest(value, best[figure]);
+    return (
+      <Table.Td key={figure} className={classes.figure} data-best={leads}>
+        {leads && <span className={classes.best}>best</span>}
+        {value == null ? "–" : COLUMNS[figure].show(value)}
+      </Table.Td>
+    );
+  });
+}
+
+/** The one in force, then the others by their names or by a figure. */
+function rowsOf(policy: Policy, found: Map<string, ComparedPolicy>, sort: Figure | null) {
+  const all = policy.available.flatMap(({ name, metrics }) =>
+    metrics.map((metric) => ({ algorithm: name, metric })),
+  );
+  const isNow = (each: { algorithm: string; metric: string }) => keyOf(each) === keyOf(policy);
+  const others = all.filter((each) => !isNow(each));
+  const value = (each: { algorithm: string; metric: string }) =>
+    (sort && found.get(keyOf(each))?.totals?.[sort]) ?? Number.POSITIVE_INFINITY;
+  if (sort) others.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0));
+  const known = kindOf(policy, policy.algorithm) !== undefined;
+  return known ? [{ algorithm: policy.algorithm, metric: policy.metric }, ...others] : all;
+}

@@ -1,0 +1,51 @@
+import type { Parameter, Policy, PolicyChoice, PolicyKind } from "../../api/types";
+
+export interface Draft {
+  algorithm: string;
+  metric: string;
+  /** Only what differs from the policy's defaults or was set by hand. */
+  params: Record<string, unknown>;
+}
+
+export function kindOf(policy: Policy, algorithm: string): PolicyKind | undefined {
+  return policy.available.find((kind) => kind.name === algorithm);
+}
+
+export function draftOf({ algorithm, metric, params }: Policy): Draft {
+  return { algorithm, metric, params };
+}
+
+/** Another algorithm: its parameters begin at their defaults, the metric stays if it knows it. */
+export function withAlgorithm(policy: Policy, draft: Draft, algorithm: string): Draft {
+  if (algorithm === policy.algorithm) return draftOf(policy);
+  const metrics = kindOf(policy, algorithm)?.metrics ?? [];
+  const metric = metrics.includes(draft.metric) ? draft.metric : (metrics[0] ?? "default");
+  return { algorithm, metric, params: {} };
+}
+
+/** A parameter set to a value, or with `undefined` back at its default. */
+export function withParameter(draft: Draft, name: string, value: unknown): Draft {
+  const { [name]: _, ...others } = draft.params;
+  return { ...draft, params: value === undefined ? others : { ...others, [name]: value } };
+}
+
+export function isChanged(policy: Policy, draft: Draft): boolean {
+  return canonical(draftOf(policy)) !== canonical(draft);
+}
+
+function canonical({ algorithm, metric, params }: Draft): string {
+  return JSON.stringify([algorithm, metric, Object.entries(params).toSorted()]);
+}
+
+/** As the service takes it, without what else is known of it. */
+export function choiceOf({ algorithm, metric, params }: Draft): PolicyChoice {
+  return { algorithm, metric, params };
+}
+
+export type Kind = "switch" | "number" | "text";
+
+/** How a parameter is edited; its type is Python's. */
+export function inputKind({ type, default: value }: Parameter): Kind {
+  if (typeof value === "boolean" || type === "bool") return "switch";
+  return typeof value === "number" || /^(int|float)\b/.test(type) ? "number" : "text";
+}

@@ -1,0 +1,58 @@
+import type { ComparedPolicy, Totals } from "../../api/types";
+
+/** What policies are compared by; less of each is better. */
+export const FIGURES = ["mean_completion", "gpu_hours", "host_hours", "changes"] as const;
+export type Figure = (typeof FIGURES)[number];
+
+export const keyOf = ({ algorithm, metric }: { algorithm: string; metric: string }) =>
+  `${algorithm} ${metric}`;
+
+/** "goodput · speed": a metric is named where it is not the usual one. */
+export const nameOf = ({ algorithm, metric }: { algorithm: string; metric: string }) =>
+  metric === "default" ? algorithm : `${algorithm} · ${metric}`;
+
+/** The least of each figure; none where all are the same, for then none is better. */
+export function bestOf(policies: readonly Pick<ComparedPolicy, "totals">[]): Partial<Record<Figure, number>> {
+  const best: Partial<Record<Figure, number>> = {};
+  for (const figure of FIGURES) {
+    const values = policies.flatMap(({ totals }) => totals?.[figure] ?? []);
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    if (values.length > 1 && most - least > SAME * most) best[figure] = least;
+  }
+  return best;
+}
+
+/** Whether a value is as good as the best: differences too small to be shown don't count. */
+export const isBest = (value: number | null | undefined, best: number | undefined): boolean =>
+  value != null && best !== undefined && value <= best * (1 + SAME);
+
+/** Why there are no figures. */
+export function whyNone(totals: Totals | null, problem: string): string {
+  if (problem) return problem;
+  if (totals?.cut === "time") return "It takes too long to compute";
+  if (totals?.cut === "events") return "Too much happens until then";
+  return "";
+}
+
+/** GPUs of an allocation. */
+export function gpusOf(allocation: Record<string, number>): number {
+  return Object.values(allocation).reduce((sum, gpus) => sum + gpus, 0);
+}
+
+const SAME = 0.005;
+
+/** How much `then` differs from `now`, where less is better. */
+export function compared(
+  now: number | null,
+  then: number | null,
+): { text: string; better: boolean | undefined } {
+  if (now === null || then === null) return { text: "–", better: undefined };
+  const change = now === 0 ? (then === 0 ? 0 : Number.POSITIVE_INFINITY) : (then - now) / now;
+  if (Math.abs(change) < SAME) return { text: "the same", better: undefined };
+  if (!Number.isFinite(change)) return { text: "more", better: false };
+  const percent = Math.abs(change) * 100;
+  return {
+    text: `${change < 0 ? "−" : "+"}${percent < 10 ? percent.toFixed(1) : Math.round(percent)}%`,
+    better: change < 0,
+  };
+}

@@ -1,0 +1,34 @@
+import { Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { dataSetsQuery } from "../../api/queries";
+import { Fact, Panel } from "../../components/Panel";
+import panel from "../../components/Panel.module.css";
+import { Loaded } from "../../shell/Loaded";
+
+/** What jobs may read of the hosts' own files. */
+export function DataSets() {
+  const found = useQuery(dataSetsQuery);
+  return (
+    <Panel title="Data sets">
+      <Text size="sm" c="dimmed" mb="sm">
+        Folders of the hosts that jobs may read, by <code className="mono">mounts</code>. They are declared
+        where the service is started: setting <code className="mono">data_sets</code>.
+      </Text>
+      <Loaded query={found} title="The data sets can't be read">
+        {(data) =>
+          data.length === 0 ? (
+            <Text size="sm">None yet.</Text>
+          ) : (
+            <dl className={panel.facts}>
+              {data.map(({ name, path }) => (
+                <Fact key={name} name={name}>
+                  <code className="mono">{path}</code>
+                </Fact>
+              ))}
+            </dl>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}

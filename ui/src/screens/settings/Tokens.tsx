@@ -1,0 +1,79 @@
+import { Button, Text } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { revokeToken } from "../../api/commands";
+import { keys } from "../../api/keys";
+import { tokensQuery } from "../../api/queries";
+import type { Token } from "../../api/types";
+import { DataTable } from "../../components/DataTable";
+import { Panel } from "../../components/Panel";
+import panel from "../../components/Panel.module.css";
+import { Ago } from "../../format/Elapsed";
+import { Confirm } from "../../shell/Confirm";
+import { Loaded } from "../../shell/Loaded";
+import { AddToken } from "./AddToken";
+import { useSettingsChange } from "./useSettingsChange";
+
+/** Who may use the service, by name. */
+export function Tokens() {
+  const tokens = useQuery(tokensQuery);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const revoke = useMutation({
+    mutationFn: revokeToken,
+    ...useSettingsChange(keys.tokens, () => setRevoking(null)),
+  });
+  return (
+    <Panel title="Tokens" action={<AddToken />}>
+      <Text size="sm" c="dimmed" mb="sm">
+        One for each person or program, so that it can be revoked alone. Each is good for no more than its
+        owner's role.{" "}
+        {tokens.data?.required === false &&
+          "On this machine the account that runs the service needs none; other accounts do."}
+      </Text>
+      <Loaded query={tokens} title="The tokens can't be read">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
+          ) : (
+            <DataTable columns={["Name", "Owner", "Role", "Created", "Last used"]} actions>
+              {items.map((token) => (
+                <tr key={token.id}>
+                  <td>{token.name}</td>
+                  <td>{token.owner}</td>
+                  <td>{token.role}</td>
+                  <td className={panel.nowrap}>
+                    <Ago at={token.created_at} />
+                  </td>
+                  <td className={panel.nowrap}>
+                    {token.last_used_at ? <Ago at={token.last_used_at} /> : "never"}
+                  </td>
+                  <td>
+                    <Button
+                      size="xs"
+                      variant="default"
+                      aria-label={`Revoke ${token.name}`}
+                      onClick={() => setRevoking(token)}
+                    >
+                      Revoke
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </DataTable>
+          )
+        }
+      </Loaded>
+      {revoking && (
+        <Confirm
+          title={`Revoke ${revoking.name}?`}
+          action="Revoke the token"
+          pending={revoke.isPending}
+          onConfirm={() => revoke.mutate(revoking.id)}
+          onClose={() => setRevoking(null)}
+        >
+          Whoever uses it is refused from now on, and what they have open ends. It can't be brought back.
+        </Confirm>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,147 @@
+import { Button, Group, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { removeWebhook, setWebhook, testWebhook } from "../../api/commands";
+import { keys } from "../../api/keys";
+import { webhooksQuery } from "../../api/queries";
+import type { Webhook } from "../../api/types";
+import { Panel } from "../../components/Panel";
+import { Ago } from "../../format/Elapsed";
+import { count, plural } from "../../format/number";
+import { Confirm } from "../../shell/Confirm";
+import { Icon } from "../../shell/Icon";
+import { Loaded } from "../../shell/Loaded";
+import { AddWebhook } from "./AddWebhook";
+import classes from "./SettingsScreen.module.css";
+import { useSettingsChange } from "./useSettingsChange";
+
+/** Who is told when jobs end, hosts are lost, GPUs fail. */
+export function Webhooks() {
+  const webhooks = useQuery(webhooksQuery);
+  return (
+    <Panel title="Webhooks" action={webhooks.data && <AddWebhook events={webhooks.data.events} />}>
+      <Text size="sm" c="dimmed" mb="sm">
+        URLs that get events as JSON: a chat, a pager, a program of your own. Each is sent until it is taken,
+        for some two hours.
+      </Text>
+      <Loaded query={webhooks} title="The webhooks can't be read">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Text size="sm">
+              None yet. Add the address of an incoming webhook of your chat to hear when jobs end.
+            </Text>
+          ) : (
+            <ul className={classes.hooks} aria-label="Webhooks">
+              {items.map((hook) => (
+                <Row key={hook.id} hook={hook} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
+function Row({ hook }: { hook: Webhook }) {
+  const [removing, setRemoving] = useState(false);
+  const remove = useMutation({
+    mutationFn: removeWebhook,
+    ...useSettingsChange(keys.webhooks, () => setRemoving(false)),
+  });
+  const change = useMutation({ mutationFn: setWebhook, ...useSettingsChange(keys.webhooks) });
+  const test = useMutation({
+    mutationFn: testWebhook,
+    ...useSettingsChange(keys.webhooks),
+    onSuccess: (answer) =>
+      notifications.show(
+        answer.ok
+          ? { message: `Taken: ${answer.status} after ${answer.seconds.toFixed(1)} s.` }
+          : { color: "red", message: `Not taken: ${answer.error}.` },
+      ),
+  });
+  const facts = [
+    hook.events.join(", "),
+    hook.signed ? "signed" : "not signed",
+    `${count(hook.delivered)} delivered`,
+    hook.given_up > 0 && `${count(hook.given_up)} given up`,
+  ].filter(Boolean);
+  return (
+    <li className={classes.hook} data-testid={`webhook-${hook.id}`}>
+      <div className={classes.about}>
+        <div className={classes.url}>{hook.url}</div>
+        <div className={classes.facts}>{facts.join(" · ")}</div>
+        <Standing hook={hook} />
+      </div>
+      <Group gap={8} wrap="nowrap">
+        <Button
+          size="xs"
+          variant="default"
+          loading={test.isPending}
+          aria-label={`Send a test to ${hook.url}`}
+          onClick={() => test.mutate(hook.id)}
+        >
+          Test
+        </Button>
+        <Button
+          size="xs"
+          variant="default"
+          loading={change.isPending}
+          aria-label={`${hook.active ? "Pause" : "Resume"} ${hook.url}`}
+          onClick={() => change.mutate({ id: hook.id, active: !hook.active })}
+        >
+          {hook.active ? "Pause" : "Resume"}
+        </Button>
+        <Button
+          size="xs"
+          variant="default"
+          aria-label={`Remove ${hook.url}`}
+          onClick={() => setRemoving(true)}
+        >
+          Remove
+        </Button>
+      </Group>
+      {removing && (
+        <Confirm
+          title="Remove this webhook?"
+          action="Remove the webhook"
+          pending={remove.isPending}
+          onConfirm={() => remove.mutate(hook.id)}
+          onClose={() => setRemoving(false)}
+        >
+          {hook.url} is told nothing any more. Its secret is forgotten.
+        </Confirm>
+      )}
+    </li>
+  );
+}
+
+/** How it stands: paused, or what became of the last try. */
+function Standing({ hook }: { hook: Webhook }) {
+  const { last } = hook;
+  if (!hook.active) {
+    return (
+      <div className={classes.warn}>
+        <Icon name="pause" size={14} /> Paused: what happens now is not sent later either.
+      </div>
+    );
+  }
+  if (last === null) return <div className={classes.facts}>Nothing was sent yet.</div>;
+  if (last.error === "") {
+    return (
+      <div className={classes.facts}>
+        <Icon name="check" size={13} /> {last.event} taken <Ago at={last.at} />, status {last.status}
+      </div>
+    );
+  }
+  const again =
+    hook.failing > 0
+      ? ` Tried ${plural(hook.failing, "time")}; it is tried again, and what follows waits.`
+      : "";
+  return (
+    <div className={classes.bad}>
+      <Icon name="alert" size={14} /> {last.event} was not taken <Ago at={last.at} />: {last.error}.{again}
+    </div>
+  );
+}

@@ -1,0 +1,31 @@
+import { Button, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { expectJob, type JobBody } from "../../api/commands";
+import { Ends, Starts } from "../../jobs/Expected";
+
+/** Says, when asked, when such a job would start. */
+export function Outlook({ body, onError }: { body: JobBody; onError: (error: Error) => void }) {
+  const look = useMutation({ mutationFn: expectJob, onError });
+  const text = JSON.stringify(body);
+  const current = look.data && JSON.stringify(look.variables) === text ? look.data : null;
+  return (
+    <>
+      <Button variant="default" loading={look.isPending} onClick={() => look.mutate(body)}>
+        When would it start?
+      </Button>
+      {current && (
+        <Text size="sm" data-testid="outlook" role="status">
+          {current.start ? (
+            <>
+              It <Starts eta={current} verb="starts" />, and ends <Ends eta={current} />.
+            </>
+          ) : current.awaits_image ? (
+            <>It would start once its image is there. How long that takes is not known yet.</>
+          ) : (
+            <>It would not start, as the cluster stands: no host has so many GPUs.</>
+          )}
+        </Text>
+      )}
+    </>
+  );
+}

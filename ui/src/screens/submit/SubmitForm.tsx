@@ -1,0 +1,196 @@
+import { Alert, Button, Group, SegmentedControl, Stack, Textarea } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { useNavigate } from "react-router";
+import { ApiError } from "../../api/client";
+import { submitJob } from "../../api/commands";
+import { idempotencyKey } from "../../api/idempotencyKey";
+import { keys } from "../../api/keys";
+import { DropCode, type SentCode } from "../../code/DropCode";
+import { asCurl } from "../../jobs/copies";
+import { digestOf, EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "../../jobs/values";
+import { CopyButton } from "../../shell/CopyButton";
+import { Icon } from "../../shell/Icon";
+import { FIVE, FiveFields } from "./FiveFields";
+import { OptionalFields } from "./OptionalFields";
+import { Outlook } from "./Outlook";
+import classes from "./SubmitForm.module.css";
+
+/** Says what is wrong with a field of NAME=value lines. */
+function pairsFault(text: string): string | null {
+  try {
+    parsePairs(text);
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** `from`: id of the job that is submitted again, whose hidden values the service knows. */
+export function SubmitForm({ initial, from }: { initial: Values; from?: string }) {
+  const hidden = hiddenIn(toBody(initial).env);
+  const form = useForm<Values>({ initialValues: initial, validate: { env: pairsFault, labels: pairsFault } });
+  const [folded, setFolded] = useState(hidden.length === 0);
+  // null: the form is shown, else the JSON as it is typed.
+  const [json, setJson] = useState<string | null>(null);
+  const [general, setGeneral] = useState("");
+  const sent = useRef({ text: "", key: "" });
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+
+  const submit = useMutation({
+    mutationFn: submitJob,
+    onSuccess: (job) => {
+      queries.invalidateQueries({ queryKey: [keys.jobs] });
+      notifications.show({ message: `Submitted ${job.name}.` });
+      navigate(`/jobs/${job.id}`);
+    },
+    onError: (error) => setGeneral(showErrors(error)),
+  });
+
+  /** Puts each message at its field and gives back what belongs to none. */
+  function showErrors(error: Error): string {
+    const fields = Object.entries(error instanceof ApiError ? error.fields : {});
+    if (json !== null && fields.length > 0)
+      return fields.map(([name, text]) => `${name}: ${text}`).join("; ");
+    const known: Record<string, string> = {};
+    const rest: string[] = [];
+    for (const [where, message] of fields) {
+      const field = where.split(".")[0] ?? "";
+      if (field in EMPTY) known[field] ??= message;
+      else rest.push(message);
+    }
+    form.setErrors(known);
+    form.getInputNode(FIVE.find((field) => field in known) ?? "")?.focus();
+    if (Object.keys(known).some((field) => !FIVE.includes(field))) setFolded(false);
+    return Object.keys(known).length > 0 ? rest.join("; ") : error.message;
+  }
+
+  /** A job that runs what was sent; fields that are empty say what suits it. */
+  function take({ digest, picked, image }: SentCode) {
+    const { more, name, type, container_image, command } = form.values;
+    const [only, ...others] = picked.files;
+    const script = others.length === 0 && only?.path.endsWith(".py") ? `python ${only.path}` : "";
+    form.setValues({
+      more: { ...more, code: { digest } },
+      name: name || picked.name.replace(/\.py$/, ""),
+      type: type || "Pytorch",
+      container_image: container_image || image,
+      command: command || script,
+    });
+  }
+
+  function send(values: Values) {
+    const body = toBody(values);
+    const text = JSON.stringify(body);
+    // Pressed again after a broken connection it is the same submission, after a change another one.
+    if (sent.current.text !== text) sent.current = { text, key: idempotencyKey() };
+    setGeneral("");
+    submit.mutate({
+      body,
+      key: sent.current.key,
+      envFrom: hiddenIn(body.env).length > 0 ? from : undefined,
+    });
+  }
+
+  /** The values of the JSON, which the form takes over; null, and the reason shown, if it is no job. */
+  function taken(text: string): Values | null {
+    try {
+      const values = fromJson(text);
+      form.setValues(values);
+      setGeneral("");
+      return values;
+    } catch (error) {
+      setGeneral((error as Error).message);
+      return null;
+    }
+  }
+
+  function show(mode: string) {
+    if (mode === "json") setJson(JSON.stringify(toBody(form.values), null, 2));
+    else if (json !== null && taken(json)) setJson(null);
+  }
+
+  const readable = pairsFault(form.values.env) === null && pairsFault(form.values.labels) === null;
+  return (
+    <form
+      className={`card ${classes.form}`}
+      noValidate
+      onKeyDown={(event) => {
+        // Enter alone begins a new line in the command.
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
+      }}
+      onSubmit={(event) => {
+        if (json === null) {
+          form.onSubmit(send, () => setFolded(false))(event);
+          return;
+        }
+        event.preventDefault();
+        const values = taken(json);
+        if (values) send(values);
+      }}
+    >
+      <Stack gap="md">
+        {hidden.length > 0 && (
+          <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
+            The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the command,
+            the launcher, the data sets and the environment do; else fill them in again under Environment.
+          </Alert>
+        )}
+        <SegmentedControl
+          aria-label="How to fill it in"
+          className={classes.mode}
+          data={[
+            { value: "form", label: "Form" },
+            { value: "json", label: "JSON", disabled: !readable },
+          ]}
+          value={json === null ? "form" : "json"}
+          onChange={show}
+        />
+        {json === null ? (
+          <>
+            <DropCode
+              digest={digestOf(form.values)}
+              onSent={take}
+              onRemove={() => {
+                const { code: _, ...more } = form.values.more;
+                form.setFieldValue("more", more);
+              }}
+            />
+            <FiveFields form={form} />
+            <OptionalFields form={form} folded={folded} onFold={setFolded} />
+          </>
+        ) : (
+          <Textarea
+            label="The job as JSON"
+            description="As POST /api/v1/jobs takes it"
+            autosize
+            minRows={12}
+            maxRows={30}
+            classNames={{ input: "mono" }}
+            value={json}
+            onChange={(event) => setJson(event.currentTarget.value)}
+          />
+        )}
+        {general && (
+          <Alert color="red" variant="light" icon={<Icon name="alert" />} title="Not submitted" role="alert">
+            {general}
+          </Alert>
+        )}
+        <Group>
+          <Button type="submit" loading={submit.isPending}>
+            Submit
+          </Button>
+          {json === null && readable && (
+            <>
+              <Outlook body={toBody(form.values)} onError={(error) => setGeneral(showErrors(error))} />
+              <CopyButton text={asCurl(toBody(form.values), window.location.origin)} label="Copy as curl" />
+            </>
+          )}
+        </Group>
+      </Stack>
+    </form>
+  );
+}

@@ -1,0 +1,228 @@
+import type { Expected, Span, Timeline } from "../../api/types";
+
+/** What a job held on one lane, or is expected to; times are epoch ms. */
+export interface Bar {
+  job: string;
+  name: string;
+  user: string;
+  /** 0: it waits. */
+  attempt: number;
+  gpus: number;
+  /** Since when it has the GPU; of a job that waits, since when it waits. */
+  claimed: number;
+  /** When its container ran; of a job that waits, when it is expected to. */
+  started: number | null;
+  /** null: it still runs. */
+  finished: number | null;
+  /** When it is expected to end, for one that has not. */
+  expected: number | null;
+  end: Span["end"];
+  outcome: string;
+  /** Rows that show it, as `rowsOf` has laid them out. */
+  rows: number[];
+}
+
+export interface Lane {
+  /** Empty: a job waits here. */
+  uuid: string;
+  host: string;
+  index: number;
+  /** By time of their claim; no two overlap unless jobs share the GPU. */
+  bars: Bar[];
+}
+
+const ms = (iso: string | null) => (iso === null ? null : Date.parse(iso));
+
+/** What each GPU had, in the order of the answer's lanes; GPUs that are gone only if something ran on them. */
+export function lanesOf(timeline: Timeline, expected: readonly Expected[] = []): Lane[] {
+  const lanes: Lane[] = timeline.lanes.map(({ uuid, host, index }) => ({ uuid, host, index, bars: [] }));
+  const ends = new Map(expected.map((each) => [each.job, ms(each.end)]));
+  for (let at = timeline.spans.length - 1; at >= 0; at--) {
+    const span = timeline.spans[at];
+    if (!span) continue;
+    const finished = ms(span.finished_at);
+    const bar: Bar = {
+      job: span.job,
+      name: span.name,
+      user: span.user,
+      attempt: span.attempt,
+      gpus: span.lanes.length,
+      claimed: Date.parse(span.claimed_at),
+      started: ms(span.started_at),
+      finished,
+      expected: finished === null ? (ends.get(span.job) ?? null) : null,
+      end: span.end,
+      outcome: span.outcome,
+      rows: [],
+    };
+    for (const lane of span.lanes) lanes[lane]?.bars.push(bar);
+  }
+  for (const lane of lanes) lane.bars.sort((a, b) => a.claimed - b.claimed);
+  return lanes.filter((lane, position) => timeline.lanes[position]?.present || lane.bars.length > 0);
+}
+
+/** What the lanes of waiting jobs stand under, in place of a host. */
+export const WAITING = "waiting";
+
+/** A lane for each job that waits, in the order in which they are expected to start. */
+export function waitingLanes(expected: readonly Expected[]): Lane[] {
+  return expected
+    .filter((each) => each.start !== null)
+    .map((each, index) => ({
+      uuid: "",
+      host: WAITING,
+      index,
+      bars: [
+        {
+          job: each.job,
+          name: each.name,
+          user: each.user,
+          attempt: 0,
+          gpus: each.gpus,
+          claimed: Date.parse(each.submitted_at),
+          started: ms(each.start),
+          finished: null,
+          expected: ms(each.end),
+          end: null,
+          outcome: "",
+          rows: [],
+        },
+      ],
+    }));
+}
+
+/** How a bar looks. */
+export type BarState = "waiting" | "running" | "succeeded" | "failed" | "cancelled" | "replaced";
+
+export const stateOf = (bar: Bar): BarState =>
+  bar.attempt === 0 ? "waiting" : bar.finished === null ? "running" : (bar.end ?? "replaced");
+
+export const STATES: Record<BarState, string> = {
+  running: "running",
+  waiting: "waiting",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "cancelled",
+  replaced: "went on elsewhere",
+};
+
+export const isBarState = (name: string | null): name is BarState =>
+  name !== null && Object.hasOwn(STATES, name);
+
+/** The lanes that hold something that is looked for, with nothing else on them. `text`: part of a job's name, id or
+ * user, or of a host's name. */
+export function filtered(lanes: readonly Lane[], text: string, state: BarState | ""): Lane[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "" && state === "") return [...lanes];
+  const has = (found: string) => found.toLowerCase().includes(wanted);
+  return lanes
+    .map((lane) => ({
+      ...lane,
+      bars: lane.bars.filter(
+        (bar) =>
+          (state === "" || stateOf(bar) === state) &&
+          (has(bar.name) || has(bar.user) || has(bar.job) || (lane.uuid !== "" && has(lane.host))),
+      ),
+    }))
+    .filter((lane) => lane.bars.length > 0 || (state === "" && lane.uuid !== "" && has(lane.host)));
+}
+
+/** The same lanes, each bar with the rows that it is on. */
+export function rowsOf(lanes: Lane[]): Lane[] {
+  for (const lane of lanes) for (const bar of lane.bars) bar.rows = [];
+  for (const [row, lane] of lanes.entries()) for (const bar of lane.bars) bar.rows.push(row);
+  return lanes;
+}
+
+/** The first and the last of the adjoining rows of one host that show a bar, of which `row` is one. */
+export function blockOf(lanes: readonly Lane[], bar: Bar, row: number): [number, number] {
+  const host = lanes[row]?.host;
+  const at = bar.rows.indexOf(row);
+  let [first, last] = [at, at];
+  while (first > 0 && joins(bar.rows[first - 1], bar.rows[first])) first--;
+  while (last < bar.rows.length - 1 && joins(bar.rows[last], bar.rows[last + 1])) last++;
+  return [bar.rows[first] ?? row, bar.rows[last] ?? row];
+
+  function joins(one: number | undefined, next: number | undefined) {
+    return one !== undefined && next === one + 1 && lanes[one]?.host === host && lanes[next]?.host === host;
+  }
+}
+
+/** Up to when a bar reaches, what is expected of it included. */
+export const reachOf = (bar: Bar, now: number) => bar.finished ?? Math.max(now, bar.expected ?? now);
+
+/** The bar of a lane at a time; the newest if several jobs share the GPU. */
+export function barAt(lane: Lane, at: number, now: number): Bar | undefined {
+  return lane.bars.findLast((bar) => bar.claimed <= at && at <= reachOf(bar, now));
+}
+
+/** The bar that the keys go to from another: on the same lane, or the nearest in time on the next one that has any. */
+export function barBeside(lanes: readonly Lane[], row: number, bar: Bar | null, key: string): Place | null {
+  const step = key === "ArrowUp" || key === "ArrowLeft" ? -1 : 1;
+  if (bar && (key === "ArrowLeft" || key === "ArrowRight")) {
+    const bars = lanes[row]?.bars ?? [];
+    const next = bars[bars.indexOf(bar) + step];
+    return next ? { row, bar: next } : { row, bar };
+  }
+  for (let next = bar ? row + step : 0; next >= 0 && next < lanes.length; next += step || 1) {
+    const nearest = lanes[next]?.bars.reduce<Bar | null>(
+      (best, each) => (!best || (bar && distance(each, bar) < distance(best, bar)) || !bar ? each : best),
+      null,
+    );
+    if (nearest) return { row: next, bar: nearest };
+  }
+  return bar ? { row, bar } : null;
+}
+
+const distance = (one: Bar, other: Bar) => Math.abs(one.claimed - other.claimed);
+
+export interface Place {
+  row: number;
+  bar: Bar;
+}
+
+export interface Window {
+  from: number;
+  to: number;
+}
+
+const SHORTEST_MS = 10_000;
+const LONGEST_MS = 400 * 86_400_000;
+
+/** The window zoomed around one of its points: `factor` below 1 shows less time. `at` is that point, from 0 to 1. */
+export function zoomed({ from, to }: Window, factor: number, at = 0.5): Window {
+  const width = Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (to - from) * factor));
+  const point = from + (to - from) * at;
+  return { from: point - width * at, to: point + width * (1 - at) };
+}
+
+/** The point to zoom around where none is pointed at: now if it is shown, else the middle. */
+export function focusOf({ from, to }: Window, now: number): number {
+  return from < now && now < to ? (now - from) / (to - from) : 0.5;
+}
+
+export function moved({ from, to }: Window, share: number): Window {
+  const by = (to - from) * share;
+  return { from: from + by, to: to + by };
+}
+
+/** A window of the same length that shows a moment: the same one if it does. */
+export function showing(window: Window, at: number): Window {
+  const { from, to } = window;
+  return from <= at && at <= to ? window : moved(window, (at - (from + to) / 2) / (to - from));
+}
+
+const STEPS_S = [
+  1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
+];
+
+/** Round times (epoch s) for at most `most` ticks of a window, on whole local hours and days. */
+export function ticksOf({ from, to }: Window, most: number): number[] {
+  const least = (to - from) / 1000 / Math.max(1, most);
+  const step = STEPS_S.find((each) => each >= least) ?? 2_592_000;
+  const offset = new Date(from).getTimezoneOffset() * 60;
+  const ticks: number[] = [];
+  const first = Math.ceil((from / 1000 - offset) / step) * step + offset;
+  for (let tick = first; tick <= to / 1000; tick += step) ticks.push(tick);
+  return ticks;
+}

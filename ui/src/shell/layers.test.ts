@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+
+const sources = import.meta.glob<string>("../**/*.{ts,tsx}", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+
+/** "screens/job/Files.tsx" imports "jobs/states": both from the folder of all sources. */
+function importsOf(file: string, text: string): string[] {
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) => {
+    const { pathname } = new URL(path, `file:///${file}`);
+    return pathname.slice(1);
+  });
+}
+
+const screenOf = (path: string) => /^screens\/([^/]+)\//.exec(path)?.[1];
+
+/** Where the page's addresses become screens. */
+const ROUTES = ["shell/App.tsx", "shell/screens.ts"];
+
+test("a screen imports nothing of another screen, and what they share nothing of a screen", () => {
+  const files = Object.entries(sources).map(
+    ([path, text]) => [path.startsWith("./") ? `shell/${path.slice(2)}` : path.slice(3), text] as const,
+  );
+  const imports = files.flatMap(([file, text]) => importsOf(file, text).map((path) => [file, path] as const));
+  expect(imports.filter(([file]) => screenOf(file)).length).toBeGreaterThan(100);
+  const wrong = imports.filter(
+    ([file, path]) => screenOf(path) && screenOf(path) !== screenOf(file) && !ROUTES.includes(file),
+  );
+  expect(wrong).toEqual([]);
+});

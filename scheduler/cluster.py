@@ -104,6 +104,7 @@ class Cluster:
             max_bytes=settings.data_limit,
             max_files=settings.data_files,
             room=settings.data_store,
+            per_user=settings.data_per_user,
         )
         self.data = DataSets(self.db, store)
         self.host = make_host(data_dir, self.cluster_id, settings)

@@ -97,6 +97,10 @@ class ClusterSettings(BaseModel):
     data_store: Size = Field(
         default=0, description="room for data sets in the data folder; more is refused, nothing goes; 0: no bound"
     )
+    data_per_user: Size = Field(
+        default=0,
+        description="of the data sets of one user, each version with all of its files; more is refused; 0: no bound",
+    )
     data_room: Size = Field(
         default=0,
         description="room for copies of data sets on each host; the longest unused go, and come again for the next job "

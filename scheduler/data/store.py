@@ -50,13 +50,23 @@ class MissingBlob:
 
 
 class DataStore:
-    """Thread-safe. `room` bounds all content together; 0: as much as the disk holds."""
+    """Thread-safe. `room` bounds all content together, `per_user` the versions of one user; 0: as much as the disk
+    holds."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES, room: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_files: int = MAX_FILES,
+        room: int = 0,
+        per_user: int = 0,
+    ) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
         self.max_files = max_files
         self.room = room
+        self.per_user = per_user
         self._blobs, self._versions, self._incoming = folder / "blobs", folder / "versions", folder / "incoming"
         self._lock = threading.Lock()  # between the end of an upload, a new version and a removal
         self._open: set[str] = set()

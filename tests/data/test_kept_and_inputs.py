@@ -106,6 +106,16 @@ def test_a_name_of_somebody_else_is_refused(tmp_path: Path) -> None:
         assert c.cluster.data.remove("model", None, Actor("ann", Role.USER), len) == 1
 
 
+def test_outputs_beyond_their_users_share_are_not_kept_and_it_is_told(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, settings=ClusterSettings(data_per_user=10)) as c:
+        [job] = c.submit(spec(keep={"first": "best", "second": "last"}, user="ann"))
+        run(c, job, best=b"weights", last=b"others!")
+        wait_for(lambda: kept(c, job), what="the end")
+        made, refused = version(c, "first"), version(c, "second")
+        assert (made is not None, refused) == (True, None)
+        assert "job.not_kept" in c.events(job)
+
+
 @pytest.mark.parametrize("keep", [{"a b": "x"}, {"m": "../x"}, {"m": "/etc/passwd"}, {"m": "a//b"}])
 def test_what_can_not_be_kept_is_refused(keep: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"can't name a data set|below /outputs"):

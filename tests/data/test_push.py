@@ -195,6 +195,22 @@ def test_a_full_store_refuses_more_and_says_what_to_do(tmp_path: Path) -> None:
         assert [each["reference"] for each in client.data()] == ["one@1"]
 
 
+def test_a_user_keeps_no_more_than_their_share(tmp_path: Path) -> None:
+    with serve_api(tmp_path / "service", data_per_user=1_000_000, token="of-the-admin") as api:
+        ann, bob = (Client(str(api.http.base_url), token_for(api, name, "user")) for name in ("ann", "bob"))
+        with ann, bob:
+            ann.push_data("one", folder(tmp_path / "one", a=b"a" * 600_000))
+            ann.push_data("same", tmp_path / "one")
+            with pytest.raises(ApiError, match=r"ann may keep 977 KiB .* and has 586 KiB; .*data rm") as refused:
+                ann.push_data("two", folder(tmp_path / "two", b=b"b" * 600_000))
+            assert (refused.value.status, refused.value.code) == (429, "over_quota")
+            bob.push_data("two", tmp_path / "two")
+            ann.remove_data("one")
+            ann.remove_data("same")
+            ann.push_data("three", tmp_path / "two")
+            assert sorted(each["reference"] for each in ann.data()) == ["three@1", "two@1"]
+
+
 def test_two_pushes_at_once_make_one_version(client: Client, tmp_path: Path) -> None:
     source = folder(tmp_path / "faces", one=os.urandom(2_000_000), two=b"2")
     with ThreadPoolExecutor(4) as pool:

@@ -36,10 +36,12 @@ class DataSets:
 
     def push(self, name: str, manifest: Manifest, actor: Actor, answer: Callable[[Offer], A]) -> A:
         """Stores a version once all of its content is here; else says what is missing. What the newest version holds
-        already makes no new one. Raises InvalidError, ForbiddenError and NoSpaceError."""
+        already makes no new one. Raises InvalidError, ForbiddenError, NoSpaceError
+        and QuotaError."""
         check_name(name)
         with self._db.read() as conn:
             versions.check_may_change(conn, name, actor.name, is_admin=actor.is_admin)
+            self._check_share(conn, manifest, actor)
         if missing := self.store.missing(manifest):
             return answer(Offer(None, missing))
         digest = self.store.keep(manifest)
@@ -47,9 +49,13 @@ class DataSets:
 
         def change(conn: Connection) -> A:
             versions.check_may_change(conn, name, actor.name, is_admin=actor.is_admin)
+            self._check_share(conn, manifest, actor)
             return answer(Offer(versions.add(conn, made)))
 
         return self._db.write(change)
+
+    def _check_share(self, conn: Connection, manifest: Manifest, actor: Actor) -> None:
+        versions.check_share(conn, actor.name, manifest.digest, manifest.bytes, self.store.per_user)
 
     def remove(self, name: str, version: int | None, actor: Actor, answer: Callable[[Sequence[Version]], A]) -> A:
         """One version, or all of them. Raises NotFoundError, ForbiddenError, and ConflictError while jobs need it."""

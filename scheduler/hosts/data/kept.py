@@ -22,7 +22,7 @@ from schedulearn.scheduler.code.archive import Kind, link_stays_inside
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 from schedulearn.scheduler.data.manifest import Item, Manifest, manifest_of
 from schedulearn.scheduler.data.store import DataStore
-from schedulearn.scheduler.errors import RuntimeFault, SchedulearnError
+from schedulearn.scheduler.errors import QuotaError, RuntimeFault, SchedulearnError
 from schedulearn.scheduler.hosts.job_files import OUTPUTS, JobFiles
 from schedulearn.scheduler.runtimes.archives import reading
 from schedulearn.scheduler.runtimes.contract import FileKind
@@ -103,7 +103,8 @@ class KeptOutputs:
         digest = self._store.keep(manifest)
         with self._db.read() as conn:
             versions.check_may_change(conn, name, job.user, is_admin=False)
-        return partial(_add, made=_version(job, name, digest, manifest, self._clock()))
+        made = _version(job, name, digest, manifest, self._clock())
+        return partial(_add, job=job, made=made, most=self._store.per_user)
 
     def _items(self, job_id: str, path: str) -> Iterator[Item]:
         """Of all hosts that have some; of files with one name that of the first host."""
@@ -160,7 +161,13 @@ def _version(job: _Ended, name: str, digest: str, manifest: Manifest, now: float
     return Version(name, 0, digest, manifest.bytes, manifest.files, job.user, job.id, now)
 
 
-def _add(conn: Connection, *, made: Version) -> None:
+def _add(conn: Connection, *, job: _Ended, made: Version, most: int) -> None:
+    """`most`: bytes that a user may keep; with more it is told why there is no version."""
+    try:
+        versions.check_share(conn, made.user, made.digest, made.bytes, most)
+    except QuotaError as error:
+        _tell(conn, job=job, message=f"{made.name} was not made: {error.detail}", now=made.created_at)
+        return
     versions.add(conn, made)
 
 

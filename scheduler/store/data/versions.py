@@ -9,14 +9,16 @@ from sqlalchemy import Select, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.code.archive import show_bytes
 from schedulearn.scheduler.core.states import TERMINAL
-from schedulearn.scheduler.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from schedulearn.scheduler.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, QuotaError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.models import Job
 from schedulearn.scheduler.store.sweeps import Sweep
 
 _ALL = 1 << 31
+_AGAIN_S = 60.0
 
 
 class Version(NamedTuple):
@@ -100,6 +102,22 @@ def check_may_change(conn: Connection, name: str, user: str, *, is_admin: bool) 
     owner = conn.execute(query.order_by(col(DataVersion.version)).limit(1)).scalar()
     if owner is not None and owner != user and not is_admin:
         raise ForbiddenError(f"{name} belongs to {owner or 'an admin'}: choose another name, or ask them or an admin")
+
+
+def check_share(conn: Connection, user: str, digest: str, size: int, most: int) -> None:
+    """Raises QuotaError if a user's versions would hold more than `most` bytes with this one. One that they have
+    already takes no more; `most` 0: no bound."""
+    mine = select(col(DataVersion.digest), func.max(col(DataVersion.bytes))).where(
+        col(DataVersion.user) == user, col(DataVersion.removed_at).is_(None)
+    )
+    held: dict[str, int] = {each: held for each, held in conn.execute(mine.group_by(col(DataVersion.digest)))}  # noqa: C416
+    used = sum(held.values())
+    if most and digest not in held and used + size > most:
+        raise QuotaError(
+            f"{user or 'an admin'} may keep {show_bytes(most)} of data sets (setting data_per_user) and has "
+            f"{show_bytes(used)}; this version has {show_bytes(size)}: remove versions with `schedulearn data rm`",
+            retry_after=_AGAIN_S,
+        )
 
 
 def add(conn: Connection, made: Version) -> Version:

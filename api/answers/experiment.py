@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 from sqlalchemy import Row
@@ -24,7 +24,7 @@ class ExperimentOut(SweepOut):
     """A sweep with factors: `POST /sweeps/{id}/cancel` ends it, `POST /sweeps/{id}/retry` tries again what failed."""
 
     factors: list[str]
-    design: Design | None = Field(description="null: it was started as a sweep")
+    design: Design | Literal["search"] | None = Field(description="null: it was started as a sweep")
     replications: int = Field(description="how often each point is tried")
 
     @classmethod

@@ -123,9 +123,9 @@ def serve_api(
     runtime.check()
 
 
-def run_experiment(api: Api, body: dict[str, Any]) -> str:
-    """An experiment of which each run has succeeded."""
-    answer = api.http.post("/api/v1/experiments", json=body)
+def run_experiment(api: Api, body: dict[str, Any], kind: str = "experiments") -> str:
+    """An experiment, or a search, of which each run has succeeded."""
+    answer = api.http.post(f"/api/v1/{kind}", json=body)
     assert answer.status_code == 201, answer.text
     found = answer.json()["id"]
     finished: set[str] = set()

@@ -115,7 +115,8 @@ def serve_api(
     wait_for(lambda: server.started, what="the server")
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as http:
+    # Advice takes many seconds where the machine is busy.
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as http:
         yield Api(http, runtime, directory)
     server.should_exit = True
     thread.join(timeout=15)

@@ -9,9 +9,9 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from schedulearn.api.answers.experiment import DefaultOut, SearchOut
 from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.answers.search import DefaultOut, SearchOut
 from schedulearn.api.routes.jobs import idempotency_key
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.control.submission.sources import settled_sweep

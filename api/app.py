@@ -44,7 +44,7 @@ from schedulearn.api.routes import (
     usage,
     webhooks,
 )
-from schedulearn.api.routes.experiments import advice, experiments, predictions
+from schedulearn.api.routes.experiments import advice, experiments, predictions, searches
 from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
 from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
@@ -116,9 +116,9 @@ def create_app(
     problems.install(app)
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
-        jobs, code, files, sweeps, experiments, advice, predictions, data, data_sets, hosts, disk, policy, reports,
-        events, metrics, legacy, usage, telemetry, resources, timeline, quotas, terminals, ports, secrets, sessions,
-        tokens, users, webhooks, page,
+        jobs, code, files, sweeps, experiments, searches, advice, predictions, data, data_sets, hosts, disk, policy,
+        reports, events, metrics, legacy, usage, telemetry, resources, timeline, quotas, terminals, ports, secrets,
+        sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

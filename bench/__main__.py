@@ -1,5 +1,6 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
-SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs; of `deadlines`, how many traces.
+SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs; of `deadlines`, how many traces; of
+`search`, how many seeds.
 `--artifact PATH`: for `outside`."""
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ MODULES = {
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
     "first_job": "training",
+    "search": "training",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
 from schedulearn.scheduler.control.experiments.advisor import Advisor
 from schedulearn.scheduler.control.experiments.results import RunResults
+from schedulearn.scheduler.control.experiments.searcher import Searcher
 from schedulearn.scheduler.control.forecaster import Forecaster
 from schedulearn.scheduler.control.image_fetches import time_left
 from schedulearn.scheduler.control.job_logs import JobLogs
@@ -228,6 +229,7 @@ class Cluster:
             self.utilization,
             partial(time_left, self._directory.agents),
         )
+        self.searcher = Searcher(self.db, self._wake.set)
         self.advisor = Advisor(self.db, self.forecaster.wait_of, chosen.gpu_prices)
         self.parking: Parking | None = None
         if chosen.scaling_hook:
@@ -297,6 +299,7 @@ class Cluster:
         self.kept_outputs.start()
         self.housekeeping.start()
         self.forecaster.start()
+        self.searcher.start()
         self.webhooks.start()
         if self.parking:
             self.parking.start()
@@ -306,6 +309,7 @@ class Cluster:
         if self.parking:
             self.parking.close()
         self.forecaster.close()
+        self.searcher.close()
         self.housekeeping.close()
         self.kept_outputs.close()
         self.outputs.close()

@@ -59,6 +59,7 @@ TABLE: dict[str, Need] = {
     "POST /api/v1/code": Need.USER,
     "POST /api/v1/sweeps": Need.USER,
     "POST /api/v1/experiments": Need.USER,
+    "POST /api/v1/searches": Need.USER,
     "POST /api/v1/advise": Need.USER,
     "POST /api/v1/data/{name}/versions": Need.USER,
     "DELETE /api/v1/data/{name}": Need.USER,

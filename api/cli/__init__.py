@@ -17,6 +17,7 @@ from schedulearn.api.cli.data.commands import data
 from schedulearn.api.cli.experiments.advise import advise
 from schedulearn.api.cli.experiments.experiment import experiment
 from schedulearn.api.cli.experiments.predictions import predictions
+from schedulearn.api.cli.experiments.search import search
 from schedulearn.api.cli.files import cp, files
 from schedulearn.api.cli.hands.exec import exec_
 from schedulearn.api.cli.hands.forward import forward
@@ -72,7 +73,7 @@ def cli() -> None:
 
 for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
-    *(wait, resubmit, rm, init, import_, data, experiment, advise, predictions),
+    *(wait, resubmit, rm, init, import_, data, experiment, search, advise, predictions),
     *(exec_, shell, forward, open_, notebook, tensorboard),
     *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, doctor),
     uninstall,

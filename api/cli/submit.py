@@ -26,6 +26,7 @@ from schedulearn.api.cli.follow import follow
 from schedulearn.api.cli.job_files.reading import LARGEST, read_jobs
 from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
 from schedulearn.api.client.client import Job, Json
+from schedulearn.scheduler.core.planning.job_family import family_of
 
 _WORDS = "schedulearn.submit.words"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -52,6 +53,9 @@ class SubmitCommand(Command):
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
 @click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
 @click.option("--refuse-late", is_flag=True, help="Store nothing if it is expected to miss its deadline.")
+@click.option(
+    "--as-found", is_flag=True, help="With the GPUs and batch size that the newest search for its family found."
+)
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
@@ -117,6 +121,7 @@ def submit(
     detach: bool,
     env_from: str | None,
     refuse_late: bool,
+    as_found: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -145,6 +150,8 @@ def submit(
         given["code"] = code_of(session, given["code"])
     read = _read(file) if file is not None else {}
     jobs = [complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
+    if as_found:
+        jobs = [as_it_was_found(session, job) for job in jobs]
     if isinstance(read, list):
         if env_from is not None:
             raise click.UsageError("--env-from goes with one job, not with a list")
@@ -265,6 +272,16 @@ def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]
     return job
 
 
+def as_it_was_found(session: Session, job: Json) -> Json:
+    """The job with the configuration that a search found for its family; rigid, as it was tried."""
+    family = job.get("family") or family_of(str(job.get("container_image", "")), str(job.get("command", "")))
+    found = session.client.found_for(family)
+    kept = {key: value for key, value in job.items() if key not in ("elastic", "min_gpus", "max_gpus", "resize")}
+    command = str(kept.get("command", "")).replace("{batch_size}", str(found["batch_size"]))
+    batch = {} if found["batch_size"] is None else {"batch_size": found["batch_size"], "command": command}
+    return {**kept, "required_gpus": found["required_gpus"], **batch}
+
+
 def _name(command: str) -> str:
     """The script's name, else the program's."""
     try:
@@ -341,6 +358,7 @@ def run(
     detach: bool,
     env_from: str | None,
     refuse_late: bool,
+    as_found: bool,
     env: tuple[str, ...],
     mounts: tuple[str, ...],
     labels: tuple[str, ...],
@@ -372,4 +390,6 @@ def run(
         given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     given["code"] = code_of(session, given.get("code", "."))
     job = complete({}, given, *given_pairs(env, labels))
+    if as_found:
+        job = as_it_was_found(session, job)
     return send(session, job, detach, None if env_from is None else session.job_id(env_from), refuse_late)

@@ -1,6 +1,6 @@
 """Deadlines: what `goodput` and `edf` gain by heeding them, against themselves without. Budget: more are met.
 
-    python -m bench.policies.deadlines [--traces N] [--jobs 60] [--per-hour 40] [--hosts 4x4] [--share 0.5]
+    python -m bench.policies.deadlines [--traces N] [--jobs 40] [--per-hour 8] [--hosts 4x4] [--share 0.5]
         [--slack 1.2-4] [--policy goodput:speed] [--lengths declared|predicted|unknown] [--processes N]
 
 Random traces of Pollux's applications; a `--share` of the jobs gets a deadline: `--slack` times, drawn evenly, what it
@@ -106,7 +106,7 @@ def report(policy: str, heeding: Sequence[Summary], ignoring: Sequence[Summary])
 
 
 def main(traces: float = TRACES) -> bool:
-    setting = Setting(60, 40, 0.5, (1.2, 4.0), 4)
+    setting = Setting(40, 8, 0.5, (1.2, 4.0), 4)
     kept = True
     for policy in ("goodput:speed", "goodput:default", "edf"):
         kept = report(policy, *compare(policy, setting, int(traces), 4, "declared")) and kept
@@ -116,8 +116,8 @@ def main(traces: float = TRACES) -> bool:
 def _command(arguments: list[str]) -> bool:
     parser = argparse.ArgumentParser(prog="python -m bench.policies.deadlines", description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=int, default=TRACES)
-    parser.add_argument("--jobs", type=int, default=60)
-    parser.add_argument("--per-hour", type=float, default=40)
+    parser.add_argument("--jobs", type=int, default=40)
+    parser.add_argument("--per-hour", type=float, default=8)
     parser.add_argument("--hosts", default="4x4")
     parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--slack", default="1.2-4")

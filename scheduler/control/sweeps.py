@@ -8,6 +8,7 @@ has two jobs.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -61,11 +62,12 @@ class Sweeps:
         answer: Answer[A] | None = None,
         asked: SweepSpec | None = None,
         design: dict[str, object] | None = None,
+        is_open: bool = False,
     ) -> A:
         """Stores the sweep; its first runs start at the next turn of the loop. The job of each run is checked before
         anything is stored. Raises InvalidError; IdempotencyError for a key that was used for another sweep. `asked`:
         what the request said, where that is not what `spec` says: a branch names another commit now. `design`: of an
-        experiment, kept beside it."""
+        experiment, kept beside it. `is_open`: a search adds further runs."""
         runs = list(runs_of(spec))
         for number, params in enumerate(runs, 1):
             try:
@@ -73,13 +75,14 @@ class Sweeps:
             except InvalidError as error:
                 raise InvalidError(_located(error.detail, number), field=error.field) from error
         given, first = spec.model_dump(mode="json", exclude_none=True), job_of(spec.name, spec.job, 1, runs[0])
-        digest = hashlib.sha256((asked or spec).model_dump_json(exclude_none=True).encode()).hexdigest()
+        told = (asked or spec).model_dump_json(exclude_none=True) + (json.dumps(design) if is_open else "")
+        digest = hashlib.sha256(told.encode()).hexdigest()
         make, now = answer or cast("Answer[A]", _row), self._clock()
         values = {
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
             "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
             "reason": SweepReason.STARTED, "message": f"Started with {len(runs)} runs.", "created_at": now,
-            "idempotency_key": idempotency_key, "request_hash": digest, "design": design,
+            "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
         }  # fmt: skip
 
         def change(conn: Connection) -> A:

@@ -49,6 +49,8 @@ class SweepProgress(NamedTuple):
     max_parallel: int
     max_failures: int | None
     runs: int
+    open: bool
+    """Whether more runs may be added: it does not end before that is over."""
     pending: int
     """Runs that have no job yet."""
     active: int
@@ -96,7 +98,7 @@ def _next_of_running(sweep: SweepProgress) -> SweepStep | None:
         return ChangeStatus(SweepStatus.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
     if count := min(sweep.pending, max(0, sweep.max_parallel - sweep.active)):
         return StartRuns(count)
-    if not sweep.pending and not sweep.active:
+    if not sweep.pending and not sweep.active and not sweep.open:
         return ChangeStatus(SweepStatus.COMPLETED, SweepReason.COMPLETED, _summary(sweep))
     return None
 

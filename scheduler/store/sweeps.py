@@ -19,6 +19,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    false,
     func,
     insert,
     inspect,
@@ -68,6 +69,8 @@ class Sweep(SQLModel, table=True):
     request_hash: str | None = None
     design: dict[str, Any] | None = Field(default=None, sa_column=json_or_none_column())
     """Of an experiment: what its runs are made of; None: an ordinary sweep."""
+    open: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether a search may still add runs."""
 
 
 class SweepRun(SQLModel, table=True):
@@ -110,7 +113,7 @@ def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 _PROGRESS: Select[Any] = (
     select(
-        *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:6]),
+        *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:7]),
         _count(col(SweepRun.job_id).is_(None)),
         _count(col(Job.status).in_(_ACTIVE)),
         _count(col(Job.status) == JobStatus.SUCCEEDED),

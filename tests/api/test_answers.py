@@ -47,6 +47,7 @@ EXPERIMENT = {
     "name": "batches", "job": {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "command": "true"},
     "factors": {"batch_size": [32, 64], "epochs": [1, 2]}, "replications": 3, "max_parallel": 4,
 }  # fmt: skip
+SEARCH = {"name": "one", "job": {**EXPERIMENT["job"], "family": "f"}, "gpus": [1]}
 ADVICE = {"job": {**EXPERIMENT["job"], "required_gpus": 1}, "max_response_time": 60}
 WEBHOOK = {"url": "http://127.0.0.1:9/hook"}
 
@@ -111,6 +112,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         wait_for(lambda: gpus()[2]["state"] == "unhealthy", what="a GPU that is unhealthy")
         webhook = api.http.post("/api/v1/webhooks", json=WEBHOOK).json()["id"]
         sweep = api.http.post("/api/v1/sweeps", json=SWEEP).json()["id"]
+        searched = run_experiment(api, SEARCH, "searches")
         measured = run_experiment(api, {**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 1}})
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
         api.http.post("/api/v1/users", json={"name": "ada"})
@@ -118,7 +120,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
-            "measured": measured, "version": "1", "sha256": hashlib.sha256().hexdigest(),
+            "measured": measured, "searched": searched, "version": "1", "sha256": hashlib.sha256().hexdigest(),
         }  # fmt: skip
         yield Stage(api, names, {"authorization": f"Bearer {token}"})
 
@@ -197,6 +199,9 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/sweeps/{sweep_id}/retry"): [Ask()],
     ("POST", "/api/v1/experiments"): [Ask({**EXPERIMENT, "job": {**EXPERIMENT["job"], "required_gpus": 5}})],
     ("GET", "/api/v1/experiments"): [Ask(), Ask(query={"limit": 1, "state": "running"})],
+    ("POST", "/api/v1/searches"): [Ask({**SEARCH, "gpus": [5]})],
+    ("GET", "/api/v1/searches/{sweep_id}"): [Ask(path="/api/v1/searches/{searched}")],
+    ("GET", "/api/v1/searches/default"): [Ask(query={"family": "f"})],
     ("GET", "/api/v1/experiments/{sweep_id}"): [Ask(), Ask(path="/api/v1/experiments/{measured}")],
     ("GET", "/api/v1/experiments/{sweep_id}/analysis"): [Ask(path="/api/v1/experiments/{measured}/analysis")],
     ("POST", "/api/v1/advise"): [Ask(ADVICE)],

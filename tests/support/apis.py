@@ -115,7 +115,8 @@ def serve_api(
     wait_for(lambda: server.started, what="the server")
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"authorization": f"Bearer {settings['token']}"} if "token" in settings else {}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as http:
+    # Advice takes many seconds where the machine is busy.
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as http:
         yield Api(http, runtime, directory)
     server.should_exit = True
     thread.join(timeout=15)
@@ -123,9 +124,9 @@ def serve_api(
     runtime.check()
 
 
-def run_experiment(api: Api, body: dict[str, Any]) -> str:
-    """An experiment of which each run has succeeded."""
-    answer = api.http.post("/api/v1/experiments", json=body)
+def run_experiment(api: Api, body: dict[str, Any], kind: str = "experiments") -> str:
+    """An experiment, or a search, of which each run has succeeded."""
+    answer = api.http.post(f"/api/v1/{kind}", json=body)
     assert answer.status_code == 201, answer.text
     found = answer.json()["id"]
     finished: set[str] = set()

@@ -18,7 +18,8 @@ from schedulearn.scheduler.core.sweeps import (
 def progress(**fields: object) -> SweepProgress:
     defaults = {
         "id": "s", "status": SweepStatus.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
-        "max_failures": None, "runs": 4, "pending": 0, "active": 0, "succeeded": 0, "failed": 0, "cancelled": 0,
+        "max_failures": None, "runs": 4, "open": False, "pending": 0, "active": 0, "succeeded": 0,
+        "failed": 0, "cancelled": 0,
     }  # fmt: skip
     return SweepProgress(**{**defaults, **fields})  # type: ignore[arg-type]
 

@@ -116,7 +116,7 @@ def _ask(given: Json) -> None:
         given["required_gpus"] = click.prompt("GPUs (0: none)", default=1, type=click.IntRange(0))
 
 
-_NOT_HERE = ("file", "detach", "env_from", "refuse_late", *SHARED)
+_NOT_HERE = ("file", "detach", "env_from", "refuse_late", "as_found", *SHARED)
 init = _Init(
     "init",
     callback=_init,

@@ -40,6 +40,18 @@ class ExperimentCalls(Asked[J, L, N, T]):
         given = {"family": family, "limit": limit}
         return self._object("GET", "predictions", params={key: value for key, value in given.items() if value})
 
+    def start_search(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
+        """The search as stored: for the best number of GPUs and batch size of a job."""
+        return self._object("POST", "searches", json=dict(spec), key=idempotency_key or uuid.uuid4().hex)
+
+    def search(self, sweep_id: str) -> J:
+        """How far a search is, the curve of its trials, and what it found."""
+        return self._object("GET", f"searches/{part(sweep_id)}")
+
+    def found_for(self, family: str) -> J:
+        """The configuration that the newest search for jobs of a family found. Raises NotFound."""
+        return self._object("GET", "searches/default", params={"family": family})
+
     def advise(self, spec: Mapping[str, Any]) -> J:
         """With which batch size and how many GPUs a job meets its objective; stores nothing. Takes seconds."""
         return self._object("POST", "advise", json=dict(spec), timeout=_ADVICE_S)

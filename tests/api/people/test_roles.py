@@ -24,6 +24,7 @@ FOR_USERS = {
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
     *(("GET", "/api/v1/jobs/job_id/processes"), ("GET", "/api/v1/jobs/job_id/ports/name")),
     *(("POST", "/api/v1/code"), ("POST", "/api/v1/sweeps"), ("POST", "/api/v1/experiments")),
+    ("POST", "/api/v1/searches"),
     ("POST", "/api/v1/advise"),
     *(("POST", "/api/v1/content"), ("PUT", "/api/v1/content/sha256")),
     *(("POST", "/api/v1/data/name/versions"), ("DELETE", "/api/v1/data/name")),

@@ -1168,6 +1168,67 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/searches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Search
+         * @description Searches for the best number of GPUs and batch size of a job, by short trials one after the other. It is on disk
+         *     when the answer comes, and goes on after a restart.
+         */
+        post: operations["start_search_api_v1_searches_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/searches/{sweep_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Search
+         * @description How far a search is, the curve of its trials, and what it found.
+         */
+        get: operations["get_search_api_v1_searches__sweep_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/searches/default": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Default
+         * @description What the newest search for jobs of a family found: `schedulearn submit --as-found` takes it.
+         */
+        get: operations["get_default_api_v1_searches_default_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/secrets": {
         parameters: {
             query?: never;
@@ -2093,6 +2154,16 @@ export interface components {
             /** Until */
             until: string;
         };
+        /** ConfigurationOut */
+        ConfigurationOut: {
+            /**
+             * Batch Size
+             * @description null: the job's own
+             */
+            batch_size: number | null;
+            /** Required Gpus */
+            required_gpus: number;
+        };
         /** ContentReceived */
         ContentReceived: {
             /**
@@ -2256,6 +2327,26 @@ export interface components {
              * @description of them what jobs held; a GPU that several share counts once
              */
             held_gpu_hours: number;
+        };
+        /**
+         * DefaultOut
+         * @description The configuration that the newest search for jobs of a family found.
+         */
+        DefaultOut: {
+            /**
+             * Batch Size
+             * @description null: the job's own
+             */
+            batch_size: number | null;
+            /** Family */
+            family: string;
+            /** Required Gpus */
+            required_gpus: number;
+            /**
+             * Search
+             * @description its id
+             */
+            search: string;
         };
         /** DeletedJob */
         DeletedJob: {
@@ -2434,7 +2525,7 @@ export interface components {
              * Design
              * @description null: it was started as a sweep
              */
-            design: ("2k" | "factorial" | "grid" | "random") | null;
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Factors */
             factors: string[];
             /** Finished At */
@@ -2494,7 +2585,7 @@ export interface components {
              * Design
              * @description null: it was started as a sweep
              */
-            design: ("2k" | "factorial" | "grid" | "random") | null;
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Factors */
             factors: string[];
             /** Finished At */
@@ -4856,6 +4947,142 @@ export interface components {
              */
             r2: number;
         };
+        /**
+         * SearchOut
+         * @description A sweep to which trials are added one by one: `POST /sweeps/{id}/cancel` ends it.
+         */
+        SearchOut: {
+            /** @description so far */
+            best: components["schemas"]["TriedOut"] | null;
+            /**
+             * Configurations
+             * @description among which it searches
+             */
+            configurations: number;
+            counts: components["schemas"]["SweepCounts"];
+            /** Created At */
+            created_at: string;
+            /**
+             * Curve
+             * @description what no other trial beats in both time and cost, the fastest first
+             */
+            curve: components["schemas"]["TriedOut"][];
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
+            /** Factors */
+            factors: string[];
+            /** Finished At */
+            finished_at: string | null;
+            /** @description the best one; null: it goes on, or no trial succeeded */
+            found: components["schemas"]["ConfigurationOut"] | null;
+            /**
+             * Gain
+             * @description what the next trial was expected to gain, as a share of the best
+             */
+            gain: number | null;
+            /**
+             * Goal
+             * @enum {string}
+             */
+            goal: "time" | "cost" | "both";
+            /** Id */
+            id: string;
+            /** @description where that curve bends most: less time would cost much more */
+            knee: components["schemas"]["TriedOut"] | null;
+            /** Max Failures */
+            max_failures: number | null;
+            /** Max Parallel */
+            max_parallel: number;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            metric: components["schemas"]["ObjectiveOut"];
+            /** Name */
+            name: string;
+            /** Parameters */
+            parameters: string[];
+            reason: components["schemas"]["SweepReason"];
+            /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
+            /**
+             * Runs
+             * @description how many it has
+             */
+            runs: number;
+            state: components["schemas"]["SweepStatus"];
+            /**
+             * Trials
+             * @description so many at most
+             */
+            trials: number;
+            /** User */
+            user: string;
+            /**
+             * Why
+             * @description why it tries no more; empty: it goes on, or was cancelled
+             */
+            why: string;
+        };
+        /**
+         * SearchSpec
+         * @description What `POST /api/v1/searches` takes.
+         */
+        SearchSpec: {
+            /**
+             * Batch Sizes
+             * @description likewise; empty: the job's own. A trial's size is its key batch_size, and stands for {batch_size} in its command
+             */
+            batch_sizes?: number[];
+            /**
+             * Goal
+             * @description what is to be least: the time that a trial runs, what it costs (by the setting gpu_prices, else its GPU time), or the product of both
+             * @default both
+             * @enum {string}
+             */
+            goal?: "time" | "cost" | "both";
+            /**
+             * Gpus
+             * @description numbers of GPUs among which to search
+             */
+            gpus: number[];
+            /**
+             * Job
+             * @description as of a sweep: the keys of POST /jobs but for the name. A short training: an epoch, say. Where `priority` is left out, trials have a low one
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * Max Duration
+             * @description seconds after which a trial is ended, and counts as failed
+             * @default 3600
+             */
+            max_duration?: number;
+            /**
+             * Name
+             * @description for people; its trials are called NAME-1, NAME-2, ...
+             */
+            name: string;
+            /**
+             * Seed
+             * @description of where it begins
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * Trials
+             * @description at most; default: a quarter of all configurations, and ten
+             */
+            trials?: number | null;
+        };
         /** SecretIn */
         SecretIn: {
             /**
@@ -5447,6 +5674,26 @@ export interface components {
              * @description jobs that it had
              */
             tries: number;
+        };
+        /** TriedOut */
+        TriedOut: {
+            /**
+             * Batch Size
+             * @description null: the job's own
+             */
+            batch_size: number | null;
+            /**
+             * Cost
+             * @description by the setting gpu_prices; without it, GPU-seconds
+             */
+            cost: number;
+            /** Required Gpus */
+            required_gpus: number;
+            /**
+             * Run Time
+             * @description seconds
+             */
+            run_time: number;
         };
         /**
          * UsageOut
@@ -9285,6 +9532,140 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskResourcesOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_search_api_v1_searches_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchSpec"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchOut"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_search_api_v1_searches__sweep_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_default_api_v1_searches_default_get: {
+        parameters: {
+            query: {
+                /** @description of the job */
+                family: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DefaultOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

@@ -1,0 +1,72 @@
+"""Searches for a configuration. They are sweeps: `routes/sweeps.py` cancels and retries them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from sqlalchemy import Row
+from sqlalchemy.engine import Connection
+from starlette.responses import Response
+
+from schedulearn.api.answers.experiment import DefaultOut, SearchOut
+from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.routes.jobs import idempotency_key
+from schedulearn.api.state import actor_of, cluster_of
+from schedulearn.scheduler.control.submission.sources import settled_sweep
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.specs.search import MOST_POINTS, SEARCH, SearchSpec
+from schedulearn.scheduler.store import sweeps as store
+from schedulearn.scheduler.store.experiments.searches import answer_of
+
+router = APIRouter(prefix="/api/v1", tags=["experiments"])
+
+_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
+_HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]}
+
+
+@router.post(
+    "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=_HEADER
+)
+def start_search(request: Request, body: SearchSpec) -> Response:
+    """Searches for the best number of GPUs and batch size of a job, by short trials one after the other. It is on disk
+    when the answer comes, and goes on after a restart."""
+    key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
+    if not (actor.is_admin and body.job.get("user")):
+        body.job["user"] = actor.name
+    asked = body.sweep()
+    settled = settled_sweep(asked, cluster.code, cluster.settings.code_git_hosts)
+    return cluster.sweeps.start(
+        settled, key, lambda db, row: Answer(_shown(db, row), 201), asked=asked, design=body.design_of(), is_open=True
+    )
+
+
+@router.get("/searches/default", responses=problems(404))
+def get_default(
+    request: Request, family: Annotated[str, Query(min_length=1, max_length=500, description="of the job")]
+) -> DefaultOut:
+    """What the newest search for jobs of a family found: `schedulearn submit --as-found` takes it."""
+    with cluster_of(request).db.read() as db:
+        row = answer_of(db, family)
+    if row is None:
+        raise NotFoundError(f"no search has found a configuration for jobs of the family {family!r}")
+    found = row.design["found"]
+    return DefaultOut(
+        family=family, search=row.id, required_gpus=found["required_gpus"], batch_size=found.get("batch_size")
+    )
+
+
+@router.get("/searches/{sweep_id}", responses=problems(404))
+def get_search(request: Request, sweep_id: str) -> SearchOut:
+    """How far a search is, the curve of its trials, and what it found."""
+    with cluster_of(request).db.read() as db:
+        row = store.get_sweep(db, sweep_id)
+        if (row.design or {}).get("design") != SEARCH:
+            raise NotFoundError(f"{sweep_id} is a sweep, and no search")
+        return _shown(db, row)
+
+
+def _shown(db: Connection, row: Row[Any]) -> SearchOut:
+    runs = store.list_runs(db, row.id, "", limit=MOST_POINTS)
+    return SearchOut.of_search(row, store.progress_of(db, [row.id])[row.id], runs)

@@ -1,0 +1,22 @@
+"""A process of its own for scikit-learn, as for advice. A question comes as JSON on the standard input, the next
+trial of a search goes to the standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from schedulearn.scheduler.advisor.configurations import Outcome, Point, best_of
+from schedulearn.scheduler.advisor.search import next_trial
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    points = [Point(*each) for each in asked["points"]]
+    tried = {index: None if outcome is None else Outcome(*outcome) for index, outcome in asked["tried"]}
+    found = next_trial(points, tried, asked["goal"], asked["most"], asked["seed"])
+    json.dump({**found._asdict(), "found": best_of(tried, asked["goal"])}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -133,7 +133,7 @@ class Bench:
         for folders in (last.checkpoints, last.outputs):
             for job_id in folders.jobs():
                 folders.drop(job_id)
-        for key in last.data.all_keys():
+        for key in (*last.data.all_keys(), *last.data.unfinished()):
             last.data.drop(key)
         for runtime in self.made:
             runtime.close()

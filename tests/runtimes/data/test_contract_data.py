@@ -7,6 +7,7 @@ import tarfile
 import uuid
 from collections.abc import Iterator
 
+import docker.errors
 import pytest
 from benches import SLEEPER, Bench, shell
 
@@ -14,7 +15,7 @@ from schedulearn.scheduler.core.planning.shared_data import outputs_key
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.storage.shared_data import DataVolumes
-from schedulearn.scheduler.runtimes.docker.volumes import DATA
+from schedulearn.scheduler.runtimes.docker.volumes import DATA, PARTS
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
 
 
@@ -251,8 +252,12 @@ def test_parts_of_a_volume_that_is_gone_do_not_count(containers: Bench, engine_u
     assert data.begun(key) == {"a"}
     engine = Engine(engine_url)
     engine.api.remove_volume(DATA.volume(data._name(key)))
+    assert (data.begun(key), data.unfinished()) == (frozenset(), [key])
+    data.drop(key)
+    assert data.unfinished() == []
+    with pytest.raises(docker.errors.NotFound):
+        engine.api.inspect_volume(PARTS.volume(data._name(key)))
     engine.close()
-    assert data.begun(key) == frozenset()
 
 
 @pytest.mark.docker

@@ -99,7 +99,8 @@ class DataVolumes:
             return frozenset(entry.name for entry in found)
 
     def unfinished(self) -> Sequence[str]:
-        found = [key_of(name.removeprefix(f"{self._service}-")) for name in self._content.jobs()]
+        names = sorted({*self._content.jobs(), *self._parts.jobs()})
+        found = [key_of(name.removeprefix(f"{self._service}-")) for name in names]
         whole = set(self.all_keys())
         return [key for key in found if key is not None and key not in whole]
 

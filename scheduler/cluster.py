@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from sqlalchemy import insert
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, make_url
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
@@ -130,8 +130,15 @@ class Cluster:
 
     def _open_database(self, on_commit: Callable[[], None] | None) -> None:
         close_to_others(self.data_dir)
-        self._lock = lock_data_folder(self.data_dir)
-        self.db = Database(self.settings.database_url or sqlite_url(self.data_dir))
+        self._locks = [lock_data_folder(self.data_dir)]
+        url = self.settings.database_url
+        try:
+            if url is not None:
+                self._locks += lock_database(url, self.data_dir)
+            self.db = Database(url or sqlite_url(self.data_dir))
+        except BaseException:
+            self._unlock()
+            raise
         self.webhooks = Webhooks(self.db, targets=self._webhook_targets)
         self._on_commit = on_commit
         self.db.after_commit = self._committed
@@ -322,22 +329,41 @@ class Cluster:
         self.fleet.close()
         self.webhooks.close()
         self.db.close()
-        self._lock.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        for lock in self._locks:
+            lock.close()
 
 
 def lock_data_folder(data_dir: Path) -> IO[str]:
     """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
     another holds it."""
-    handle = (data_dir / "schedulearn.lock").open("a+")
+    return _locked(data_dir / "schedulearn.lock", f"{data_dir}: stop it, or choose another --data")
+
+
+def lock_database(url: str, data_dir: Path) -> list[IO[str]]:
+    """The same for a database that is not in the data folder: services with other folders may name it too, or have it
+    in theirs."""
+    file = Path(make_url(url).database or "").resolve()
+    if file == (data_dir / "schedulearn.db").resolve():
+        return []
+    lock = file.with_name("schedulearn.lock" if file.name == "schedulearn.db" else f"{file.name}.lock")
+    return [_locked(lock, f"the database {file}: stop it, or choose another database_url")]
+
+
+def _locked(path: Path, what: str) -> IO[str]:
+    try:
+        handle = path.open("a+")
+    except OSError as error:
+        raise StoreError(f"{path} can't be made: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         handle.seek(0)
         owner = handle.read().strip()
         handle.close()
-        raise StoreError(
-            f"another Schedulearn (process {owner or 'unknown'}) uses {data_dir}: stop it, or choose another --data"
-        ) from error
+        raise StoreError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()

@@ -29,7 +29,11 @@ class ClusterSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # the service only makes the subclass
 
-    database_url: str | None = Field(default=None, description="another database than DATA/schedulearn.db")
+    database_url: str | None = Field(
+        default=None,
+        pattern=r"^sqlite:////?[^/]",
+        description="another SQLite database than DATA/schedulearn.db: sqlite:////var/lib/other.db",
+    )
     runtime: RuntimeChoice = Field(
         default="auto", description="auto: Docker Engine where one answers, else local processes"
     )

@@ -28,6 +28,8 @@ from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.planning.job_family import family_of
 
+NO_KEYS = ("file", "env_from", "refuse_late", "as_found")
+"""Parameters of `submit` that are no keys of a job. Commands made of its options leave them out."""
 _WORDS = "schedulearn.submit.words"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TOLD = 5

@@ -163,6 +163,31 @@ def test_a_second_service_is_kept_off_the_data(start_service: Start) -> None:
     )
 
 
+@pytest.mark.parametrize("file", ["other.db", "data/schedulearn.db"])
+def test_a_second_service_is_kept_off_a_database_that_both_name(
+    start_service: Start, tmp_path: Path, file: str
+) -> None:
+    """Whether it is elsewhere, or in the folder of one of them: both would start its jobs."""
+    known = {"SCHEDULEARN_DATABASE_URL": f"sqlite:///{tmp_path / file}"}
+    service = start_service(env=known)
+    other = ("serve", "--data", str(tmp_path / "second"), "--port", "0", "--runtime", "process")
+    said = run(*other, code=1, **known)
+    assert said.err == (
+        f"Error: another Schedulearn (process {service.process.pid}) uses the database {tmp_path / file}: stop it, or "
+        "choose another database_url\n"
+    )
+    service.kill()
+    service.start()
+    assert service.call("GET", "/api/v1/jobs")["items"] == []
+
+
+@pytest.mark.parametrize("url", ["postgresql://here/jobs", "sqlite://", "sqlite:///", "jobs.db"])
+def test_a_database_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, url: str) -> None:
+    said = run("serve", "--data", str(tmp_path), "--port", "0", code=1, SCHEDULEARN_DATABASE_URL=url)
+    assert said.err.startswith("Error: setting 'database_url' (environment variable SCHEDULEARN_DATABASE_URL): ")
+    assert said.err.count("\n") == 1
+
+
 def test_a_port_that_is_taken_is_told(service: Service, tmp_path: Path) -> None:
     said = run("serve", "--data", str(tmp_path), "--port", str(service.port), "--runtime", "process", code=1)
     assert said.err.count("\n") == 1

@@ -11,7 +11,7 @@ from schedulearn.api.cli.common import SHARED, Command, Group, Session, clean, k
 from schedulearn.api.cli.job_files.slurm import from_sbatch
 from schedulearn.api.cli.job_files.template import commented
 from schedulearn.api.cli.job_files.writing import as_yaml
-from schedulearn.api.cli.submit import SubmitCommand, complete, given_keys, given_pairs, submit
+from schedulearn.api.cli.submit import NO_KEYS, SubmitCommand, complete, given_keys, given_pairs, submit
 from schedulearn.api.client.client import Json
 
 _LARGEST = 1 << 20
@@ -116,7 +116,7 @@ def _ask(given: Json) -> None:
         given["required_gpus"] = click.prompt("GPUs (0: none)", default=1, type=click.IntRange(0))
 
 
-_NOT_HERE = ("file", "detach", "env_from", "refuse_late", "as_found", *SHARED)
+_NOT_HERE = ("detach", *NO_KEYS, *SHARED)
 init = _Init(
     "init",
     callback=_init,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from schedulearn.api.cli.common import SHARED, Session, key_and_value, pass_session, whoami
-from schedulearn.api.cli.submit import SubmitCommand, code_of, given_keys, given_pairs, submit, submitted
+from schedulearn.api.cli.submit import NO_KEYS, SubmitCommand, code_of, given_keys, given_pairs, submit, submitted
 
 
 class _Resubmit(SubmitCommand):
@@ -59,7 +59,7 @@ def _resubmit(
     return submitted(session, session.client.resubmit(job_id, **changes), detach)
 
 
-_NOT_HERE = ("file", "env_from", "refuse_late", *SHARED)
+_NOT_HERE = (*NO_KEYS, *SHARED)
 resubmit = _Resubmit(
     "resubmit",
     callback=_resubmit,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from schedulearn.scheduler.core.planning.job_family import family_of
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.advice import BatchSize, GpuCount
 from schedulearn.scheduler.specs.sweep import SweepSpec, job_of
@@ -80,6 +81,9 @@ class SearchSpec(BaseModel):
         """What all trials have in common: rigid, since a trial's size is what it is about."""
         rigid = {"elastic", "min_gpus", "max_gpus", "resize", "required_gpus"}
         kept = {key: value for key, value in self.job.items() if key not in rigid}
+        image, command = kept.get("container_image"), kept.get("command")
+        if isinstance(image, str) and isinstance(command, str) and not kept.get("family"):
+            kept["family"] = family_of(image, command)  # one for all trials, wherever the batch size stands in it
         return {"priority": 10, "max_duration": self.max_duration, **kept}
 
     def sweep(self) -> SweepSpec:

@@ -15,7 +15,7 @@ from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.sweeps import SweepRun
 
 JOB = {
-    "type": "Pytorch", "container_image": "image", "command": "train.py --batch {batch_size}", "launcher": "none",
+    "type": "Pytorch", "container_image": "image", "command": "train.py {batch_size}", "launcher": "none",
 }  # fmt: skip
 BODY: dict[str, Any] = {"name": "nets", "job": JOB, "gpus": [1, 2, 4], "batch_sizes": [32, 64], "trials": 5}
 
@@ -73,7 +73,7 @@ def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(
         best = found["best"]
         assert found["found"] == {key: best[key] for key in ("required_gpus", "batch_size")}
         assert best in found["curve"]
-        family = jobs[0]["family"]
+        [family] = {job["family"] for job in jobs}
         default = api.http.get("/api/v1/searches/default", params={"family": family}).json()
         assert default == {**found["found"], "family": family, "search": search["id"]}
         assert api.http.get("/api/v1/searches/default", params={"family": "other"}).status_code == 404

@@ -14,7 +14,7 @@ MODULES = {
     "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
+    "outside": "policies", "columns": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
     "first_job": "training",
     "search": "training",
 }  # fmt: skip

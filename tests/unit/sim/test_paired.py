@@ -1,12 +1,19 @@
 """Paired runs over jittered copies tell 1 % apart; the bench of others' simulators says so where it did not run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from bench.policies import outside
+from bench.policies import columns, outside
 from bench.policies.paired import SHIFT_S, Case, jittered, paired_ratio, play_all, renamed
 
+from schedulearn.scheduler.policies.registry import make_policy
+from schedulearn.scheduler.sim.application import rigid_application
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.result import summarize
+from schedulearn.scheduler.sim.simulator import simulate
+from schedulearn.scheduler.sim.workload import TraceJob
 
 
 def test_a_difference_of_one_per_cent_is_seen_under_noise_that_both_share() -> None:
@@ -56,3 +63,30 @@ def test_without_a_checkout_the_outside_bench_says_that_it_did_not_run(
     monkeypatch.setenv("POLLUX_ARTIFACT", path)
     outside.main()
     assert "NOT RUN" in capsys.readouterr().out
+
+
+def test_random_settings_are_of_both_kinds_and_of_the_load_that_they_say() -> None:
+    """The work of a trace's jobs, over what its GPUs can do in the time of its arrivals."""
+    settings = [columns.setting(number, 12) for number in range(20)]
+    assert 5 <= sum(bool(each.speeds) for each in settings) <= 15
+    assert all(0.3 <= each.load <= 2 for each in settings)
+    assert min(each.load for each in settings) < 0.5 < 1.2 < max(each.load for each in settings)
+    assert settings[3] == columns.setting(3, 12), "whichever others are played"
+    for found in settings:
+        text, _, seed = found.trace.partition("#")
+        jobs = parse_trace(text, int(seed))
+        work = sum(columns.gpu_hours(job) for job in jobs)
+        power = sum(host.gpus * found.speeds.get(host.gpu_type, 1.0) for host in found.hosts)
+        pace = float(text.partition("@")[2])  # jobs an hour, or seconds from burst to burst
+        hours = len(jobs) / pace if text.startswith("poisson") else len(jobs) / columns.BURST * pace / 3600
+        assert work / (power * hours) == pytest.approx(found.load, rel=0.01)
+
+
+def test_a_column_is_lost_only_where_somebody_is_ahead_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [TraceJob(f"j{at}", 10.0 * at, rigid_application("a", 100.0)) for at in range(4)]
+    base = summarize(simulate(make_policy("fifo"), jobs, equal_hosts(1, 2)))
+    mine = [replace(base, mean_jct=value) for value in (100.0, 101.0, 99.0)]
+    worse = [replace(base, mean_jct=value) for value in (110.0, 112.0, 108.0)]
+    assert columns.judge({"goodput:speed": mine, "fifo": worse})
+    assert "the best on 3 of 3 traces" in capsys.readouterr().out
+    assert not columns.judge({"goodput:speed": worse, "fifo": mine})

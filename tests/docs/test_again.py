@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,9 @@ def again(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_some.py").write_text(TESTS)
     (folder / "failed.json").write_text(json.dumps({f"test_some.py::{name}": True for name in names}))
     command = [sys.executable, SCRIPT, "failed.json"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    # Without the plugins of all other tests: they take most of the time in which pytest starts.
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist"}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=250, check=False)
 
 
 def test_one_that_passes_alone_is_named_and_written_down(tmp_path: Path) -> None:

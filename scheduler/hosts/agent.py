@@ -62,7 +62,6 @@ class DataSource(Protocol):
 
     def fetch(self, key: str, runtime: Runtime) -> Iterator[ImageProgress]:
         """Makes it present there, and tells how far that is. Raises ImageUnavailable if it can't be had."""
-        ...
 
 
 class _OnlyThere:
@@ -310,11 +309,13 @@ class HostAgent:
                 self._bring_checkpoints(task_id, job_id)
 
     def _tell_stray_files(self, task_id: str) -> None:
-        """Before they go. Nothing that fails here keeps a task from being removed."""
+        """Before they go. Only the end of the service keeps the task: the next service tells of them."""
         try:
             if files := self.runtime.stray_files(task_id):
                 self._on_stray_files(task_id, files)
         except Exception as fault:
+            if self._stopping:
+                raise RuntimeFault("the service ends") from fault
             log.warning("%s: what %s wrote to its own disk is not known: %s", self.host_id, task_id, fault)
 
     def _look_for(self, image: str, waiting: Sequence[str]) -> None:

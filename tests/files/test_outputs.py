@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -198,6 +201,27 @@ def test_a_host_that_can_not_tell_what_was_written_elsewhere_removes_the_contain
         c.runtime.finish(f"schedulearn-{job}-1-0")
         c.wait(job, "succeeded")
         wait_for(lambda: not c.runtime.tasks(), what="the container to be removed")
+
+
+def test_what_the_end_of_the_service_keeps_from_being_told_is_told_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, closed = threading.Event(), threading.Event()
+
+    def cut_off(task_id: str) -> Sequence[StrayFile]:
+        asked.set()
+        assert closed.wait(60)
+        raise RuntimeFault("the connection is closed")
+
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit()
+        c.wait(job, "running")
+        monkeypatch.setattr(c.runtime, "stray_files", cut_off)
+        monkeypatch.setattr(c.runtime, "close", closed.set)
+        c.runtime.finish(f"schedulearn-{job}-1-0")
+        assert asked.wait(60)
+    assert len(c.runtime.tasks()) == 1, "its files are there for the next service to name"
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import type uPlot from "uplot";
 
 const HEAD_PX = 36;
+const KEPT_MS = 60_000;
 
 /** Saves a file from the page itself. */
 export function download(file: Blob, name: string) {
@@ -9,7 +10,8 @@ export function download(file: Blob, name: string) {
   link.href = url;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(url);
+  // A browser that is busy asks for the file only later.
+  setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
 /** A chart as a PNG: its title and, of several lines, which is which, above what is drawn. */

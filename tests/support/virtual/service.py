@@ -82,7 +82,8 @@ class VirtualService:
         self._effects.dead = True
         event.remove(self.cluster.db.engine, "commit", self._commit)
         self.cluster.db.close()
-        self.cluster._lock.close()
+        for lock in self.cluster._locks:
+            lock.close()
 
     # What its threads do.
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.requests import Request
 
+from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.texts import whole
 
+_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
+WITH_KEY: dict[str, Any] = {
+    "parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]
+}
+"""Documents a route that asks for the `idempotency_key` of a request."""
 RowId = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
 """An id that the database may have given."""
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Raises InvalidError for one that is empty or too long."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise InvalidError("an Idempotency-Key has 1 to 200 characters", field="Idempotency-Key")
+    return key
 
 
 class PolicyIn(BaseModel):

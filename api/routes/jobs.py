@@ -33,7 +33,7 @@ from schedulearn.api.job_standing import admitted, standing_of
 from schedulearn.api.logs.stream import Piece, log_chunks
 from schedulearn.api.logs.times import LineStamps
 from schedulearn.api.problems import parse_body, refuse_unknown
-from schedulearn.api.requests import PriorityIn, RowId
+from schedulearn.api.requests import WITH_KEY, PriorityIn, RowId, idempotency_key
 from schedulearn.api.state import Cluster, actor_of, cluster_of, futures_of, pulse_of
 from schedulearn.api.stream import Pulse, event_stream, last_event_id, sse, sse_response, wants_sse
 from schedulearn.scheduler.advisor.advice import cost_of
@@ -71,17 +71,7 @@ def _request_of(model: Any) -> dict[str, Any]:
 
 def json_body(model: Any) -> dict[str, Any]:
     """The same for one that stores jobs: by hand for speed, as submissions come in bursts."""
-    key = {"type": "string", "minLength": 1, "maxLength": 200}
-    header = {"name": "Idempotency-Key", "in": "header", "required": False, "schema": key}
-    return {**_request_of(model), "parameters": [header]}
-
-
-def idempotency_key(request: Request) -> str | None:
-    """Raises InvalidError for one that is empty or too long."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not 1 <= len(key) <= 200:
-        raise InvalidError("an Idempotency-Key has 1 to 200 characters", field="Idempotency-Key")
-    return key
+    return {**_request_of(model), **WITH_KEY}
 
 
 @router.post("/jobs", status_code=201, response_model=JobOut, responses=_REFUSED, openapi_extra=json_body(JobSpec))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -10,11 +10,10 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
-from schedulearn.api.answers.model import Answer
+from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.sweep import ObjectiveOut, RunOut, SweepDetail, SweepOut, SweepPage, shown_job
-from schedulearn.api.requests import RowId
-from schedulearn.api.routes.jobs import idempotency_key
+from schedulearn.api.requests import WITH_KEY, RowId, idempotency_key
 from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.control.submission.sources import settled_sweep
 from schedulearn.scheduler.core.sweeps import SweepStatus
@@ -23,18 +22,36 @@ from schedulearn.scheduler.store import sweeps as store
 
 router = APIRouter(prefix="/api/v1", tags=["sweeps"])
 
-_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
-_HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]}
 
-
-@router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=_HEADER)
+@router.post("/sweeps", status_code=201, response_model=SweepOut, responses=problems(409, 422), openapi_extra=WITH_KEY)
 def start_sweep(request: Request, body: SweepSpec) -> Response:
     """Stores the sweep; it is on disk when the answer comes. The job of each run is checked first."""
+    return started(request, body.job, lambda: body, _one)
+
+
+def started(
+    request: Request,
+    job: dict[str, Any],
+    sweep: Callable[[], SweepSpec],
+    shown: Callable[[Connection, Row[Any]], AnswerModel],
+    *,
+    design: Callable[[], dict[str, object]] | None = None,
+    is_open: bool = False,
+) -> Response:
+    """Stores what is asked for as a sweep. `job`: of its runs; who sends it is its user, but admins may name another.
+    `sweep` and `design` are asked for after that."""
     key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
-    if not (actor.is_admin and body.job.get("user")):
-        body.job["user"] = actor.name
-    settled = settled_sweep(body, cluster.code, cluster.settings.code_git_hosts)
-    return cluster.sweeps.start(settled, key, lambda db, row: Answer(_one(db, row), 201), asked=body)
+    if not (actor.is_admin and job.get("user")):
+        job["user"] = actor.name
+    asked = sweep()
+    return cluster.sweeps.start(
+        settled_sweep(asked, cluster.code, cluster.settings.code_git_hosts),
+        key,
+        lambda db, row: Answer(shown(db, row), 201),
+        asked=asked,
+        design=None if design is None else design(),
+        is_open=is_open,
+    )
 
 
 @router.get("/sweeps", responses=problems(404))

@@ -1,4 +1,4 @@
-"""What the commands `sweep` and `experiment` have in common: an experiment is a sweep."""
+"""What the commands `sweep`, `experiment` and `search` have in common: all of them are sweeps."""
 
 from __future__ import annotations
 
@@ -59,17 +59,25 @@ def complete(found: Json) -> Json:
 
 def wait_for_end(session: Session, found: Json, goes_on: str) -> int:
     """The exit code of a command that waits. `goes_on` is said where Ctrl-C ends it first."""
+    ended = until_ended(found, session.client.sweep, goes_on)
+    if ended is None:
+        return INTERRUPTED
+    tell(session, ended)
+    if ended["state"] == "cancelled":
+        return INTERRUPTED
+    return 1 if ended["counts"]["failed"] else 0
+
+
+def until_ended(found: Json, look: Callable[[str], Json], goes_on: str) -> Json | None:
+    """It as it ended; None where Ctrl-C came first, after `goes_on` was said."""
     try:
         while found["finished_at"] is None:
             time.sleep(_POLL_S)
-            found = session.client.sweep(found["id"])
+            found = look(found["id"])
     except KeyboardInterrupt:
         click.echo(f"\n{goes_on}", err=True)
-        return INTERRUPTED
-    tell(session, found)
-    if found["state"] == "cancelled":
-        return INTERRUPTED
-    return 1 if found["counts"]["failed"] else 0
+        return None
+    return found
 
 
 def tell(session: Session, found: Json) -> None:

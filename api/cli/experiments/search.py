@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import IO
 
 import click
 
 from schedulearn.api.cli.common import INTERRUPTED, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.experiments.common import START, StartedByFile, complete, id_of, read_file
+from schedulearn.api.cli.experiments.common import START, StartedByFile, complete, id_of, read_file, until_ended
 from schedulearn.api.client.client import Json
 
 _WANTED = "one object, with name, job and gpus"
-_POLL_S = 1.0
 
 
 @click.group(cls=StartedByFile)
@@ -48,15 +46,15 @@ def start(session: Session, file: IO[str], waits: bool) -> int:
       schedulearn search start --wait digits.yaml
     """
     found = session.client.start_search(complete(read_file(file, _WANTED)))
-    try:
-        while waits and found["finished_at"] is None:
-            time.sleep(_POLL_S)
-            found = session.client.search(found["id"])
-    except KeyboardInterrupt:
-        click.echo(f"\nThe search goes on: schedulearn search show {found['id']}", err=True)
+    if not waits:
+        _show(session, found)
+        return 0
+    goes_on = f"The search goes on: schedulearn search show {found['id']}"
+    ended = until_ended(found, session.client.search, goes_on)
+    if ended is None:
         return INTERRUPTED
-    _show(session, found)
-    return 1 if waits and found["found"] is None else 0
+    _show(session, ended)
+    return 1 if ended["found"] is None else 0
 
 
 @search.command("show")

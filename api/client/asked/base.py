@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Generic, TypeVar
 
 from schedulearn.api.client.calls import Call
@@ -38,6 +38,12 @@ class Asked(Generic[J, L, N, T]):
 
     def _steps(self, steps: Steps) -> J:
         raise NotImplementedError
+
+
+def page_options(states: Iterable[str], user: str | None, cursor: str | None, limit: int) -> Json:
+    """Of a list that comes newest first."""
+    given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
+    return {key: value for key, value in given.items() if value}
 
 
 def every_page(path: str, asked: Json) -> Generator[Call, Json, list[Json]]:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page
+from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page, page_options
 from schedulearn.api.client.transport import part
 
 _ADVICE_S = 150.0
@@ -23,8 +23,7 @@ class ExperimentCalls(Asked[J, L, N, T]):
         self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
     ) -> J:
         """One page, newest first: `{"items", "next"}`."""
-        given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
-        return self._object("GET", "experiments", params={key: value for key, value in given.items() if value})
+        return self._object("GET", "experiments", params=page_options(states, user, cursor, limit))
 
     def experiment(self, sweep_id: str) -> J:
         """An experiment, or any sweep, with its whole `table`: the results of each run."""

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page
+from schedulearn.api.client.asked.base import Asked, J, L, N, Steps, T, every_page, page_options
 from schedulearn.api.client.transport import Json, part
 
 
@@ -21,8 +21,7 @@ class SweepCalls(Asked[J, L, N, T]):
         self, states: Iterable[str] = (), *, user: str | None = None, cursor: str | None = None, limit: int = 20
     ) -> J:
         """One page, newest first: `{"items", "next"}`."""
-        given = {"state": list(states), "user": user, "cursor": cursor, "limit": limit}
-        return self._object("GET", "sweeps", params={key: value for key, value in given.items() if value})
+        return self._object("GET", "sweeps", params=page_options(states, user, cursor, limit))
 
     def sweep(self, sweep_id: str, *, metric: str | None = None, goal: str | None = None) -> J:
         """One sweep with its whole `table`. `metric` and `goal`: by what runs are compared, if not by its own."""

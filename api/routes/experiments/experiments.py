@@ -17,12 +17,10 @@ from schedulearn.api.answers.experiment import (
     ExperimentPage,
     TrialOut,
 )
-from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.requests import RowId
-from schedulearn.api.routes.jobs import idempotency_key
-from schedulearn.api.state import actor_of, cluster_of
-from schedulearn.scheduler.control.submission.sources import settled_sweep
+from schedulearn.api.requests import WITH_KEY, RowId
+from schedulearn.api.routes.sweeps import started
+from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.sweeps import SweepStatus
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.specs.experiment import ExperimentSpec, factors_of
@@ -31,23 +29,13 @@ from schedulearn.scheduler.store import sweeps as store
 
 router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
-_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
-_HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]}
-
 
 @router.post(
-    "/experiments", status_code=201, response_model=ExperimentOut, responses=problems(409, 422), openapi_extra=_HEADER
+    "/experiments", status_code=201, response_model=ExperimentOut, responses=problems(409, 422), openapi_extra=WITH_KEY
 )
 def start_experiment(request: Request, body: ExperimentSpec) -> Response:
     """Stores the experiment as a sweep; it is on disk when the answer comes. The job of each run is checked first."""
-    key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
-    if not (actor.is_admin and body.job.get("user")):
-        body.job["user"] = actor.name
-    asked = body.sweep()
-    settled = settled_sweep(asked, cluster.code, cluster.settings.code_git_hosts)
-    return cluster.sweeps.start(
-        settled, key, lambda db, row: Answer(_one(db, row), 201), asked=asked, design=body.design_of()
-    )
+    return started(request, body.job, body.sweep, _one, design=body.design_of)
 
 
 @router.get("/experiments", responses=problems(404))

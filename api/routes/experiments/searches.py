@@ -10,11 +10,10 @@ from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from schedulearn.api.answers.experiment import DefaultOut, SearchOut
-from schedulearn.api.answers.model import Answer
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.routes.jobs import idempotency_key
-from schedulearn.api.state import actor_of, cluster_of
-from schedulearn.scheduler.control.submission.sources import settled_sweep
+from schedulearn.api.requests import WITH_KEY
+from schedulearn.api.routes.sweeps import started
+from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.specs.search import MOST_POINTS, SEARCH, SearchSpec
 from schedulearn.scheduler.store import sweeps as store
@@ -22,24 +21,14 @@ from schedulearn.scheduler.store.experiments.searches import answer_of
 
 router = APIRouter(prefix="/api/v1", tags=["experiments"])
 
-_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
-_HEADER = {"parameters": [{"name": "Idempotency-Key", "in": "header", "required": False, "schema": _KEY}]}
-
 
 @router.post(
-    "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=_HEADER
+    "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=WITH_KEY
 )
 def start_search(request: Request, body: SearchSpec) -> Response:
     """Searches for the best number of GPUs and batch size of a job, by short trials one after the other. It is on disk
     when the answer comes, and goes on after a restart."""
-    key, actor, cluster = idempotency_key(request), actor_of(request), cluster_of(request)
-    if not (actor.is_admin and body.job.get("user")):
-        body.job["user"] = actor.name
-    asked = body.sweep()
-    settled = settled_sweep(asked, cluster.code, cluster.settings.code_git_hosts)
-    return cluster.sweeps.start(
-        settled, key, lambda db, row: Answer(_shown(db, row), 201), asked=asked, design=body.design_of(), is_open=True
-    )
+    return started(request, body.job, body.sweep, _shown, design=body.design_of, is_open=True)
 
 
 @router.get("/searches/default", responses=problems(404))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +25,7 @@ from schedulearn.scheduler.advisor.advice import (
     price_of,
 )
 from schedulearn.scheduler.advisor.samples import Configuration, Sample, Stay, jobs_beside
+from schedulearn.scheduler.control.experiments.child import ask_child
 from schedulearn.scheduler.errors import ConflictError, InvalidError, PolicyFault
 from schedulearn.scheduler.specs.advice import AdviceSpec
 from schedulearn.scheduler.specs.job import JobSpec
@@ -135,20 +134,16 @@ class Advisor:
         if not self._one_at_once.acquire(timeout=_QUEUE_S):
             raise ConflictError("other advice is being worked out: try again in a minute")
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "schedulearn.scheduler.control.experiments.advice_process"],
-                input=json.dumps({"samples": samples, "options": options}),
-                capture_output=True, text=True, timeout=_CHILD_S, check=False,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
+            found: dict[str, _Told] = json.loads(
+                ask_child("advice_process", {"samples": samples, "options": options}, _CHILD_S)
+            )
         except subprocess.TimeoutExpired as error:
             raise ConflictError(f"advice took more than {_CHILD_S:g} s: the machine is busy, try again") from error
+        except subprocess.CalledProcessError as error:
+            log.error("the process that works out advice failed: %s", error.stderr[-4000:])
+            raise ConflictError("the process that works out advice failed: the service's log says why") from error
         finally:
             self._one_at_once.release()
-        if done.returncode:
-            log.error("the process that works out advice failed: %s", done.stderr[-4000:])
-            raise ConflictError("the process that works out advice failed: the service's log says why")
-        found: dict[str, _Told] = json.loads(done.stdout)
         return {
             of: _Answer([Score(*each) for each in told["scores"]], [Estimate(*each) for each in told["predicted"]])
             for of, told in found.items()

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypedDict
 
 from schedulearn.scheduler.advisor.configurations import Outcome
 from schedulearn.scheduler.background import Background
+from schedulearn.scheduler.control.experiments.child import ask_child
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import searches as store
 from schedulearn.scheduler.store.sweeps import RunRow, SweepRow
@@ -100,18 +99,13 @@ class Searcher:
             "tried": tried, "goal": design["goal"], "most": design["most"], "seed": design["seed"],
         }  # fmt: skip
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "schedulearn.scheduler.control.experiments.search_process"],
-                input=json.dumps(question), capture_output=True, text=True, timeout=_CHILD_S, check=True,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
+            found: _Told = json.loads(ask_child("search_process", question, _CHILD_S))
         except subprocess.CalledProcessError as error:
             log.error("the process that works out the next trial failed: %s", error.stderr[-4000:])
             return None
         except subprocess.TimeoutExpired:
             log.error("the next trial took more than %g s to work out", _CHILD_S)
             return None
-        found: _Told = json.loads(done.stdout)
         return found
 
 

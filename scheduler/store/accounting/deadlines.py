@@ -30,7 +30,7 @@ def kept_deadlines(
     """Of the jobs that there are. A job counts when it is decided: as it ends, or as its deadline passes before."""
     job = Job.__table__.c  # type: ignore[attr-defined]
     decided = func.min(func.coalesce(job.finished_at, job.deadline), job.deadline)
-    query = select(job.user, job.labels, job.deadline, job.status, job.finished_at).where(
+    query = select(job.user, job.labels, job.deadline, job.status, job.finished_at, decided.label("at")).where(
         col(Job.deadline).is_not(None),
         or_(col(Job.finished_at).is_not(None), col(Job.deadline) < now),
         decided >= since,
@@ -41,9 +41,8 @@ def kept_deadlines(
         kept = late(row.deadline, row.status, row.finished_at, None, now)
         if kept is None:
             continue
-        at = min(row.deadline, row.deadline if row.finished_at is None else row.finished_at)
         key = (
-            day_of(at) if "day" in by else "",
+            day_of(row.at) if "day" in by else "",
             row.user if "user" in by else "",
             row.labels.get(label, "") if "label" in by else "",
         )

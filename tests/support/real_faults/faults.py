@@ -55,16 +55,16 @@ def engine_cut(run: RealRun) -> None:
 
 
 def events_dropped(run: RealRun) -> None:
-    assert run.proxy
-    run.proxy.events = "dropped"
-    run.submit()
-    run.pass_time(2.0)
-    run.proxy.events = ""
+    _submit_while_events_are(run, "dropped")
 
 
 def events_doubled(run: RealRun) -> None:
+    _submit_while_events_are(run, "doubled")
+
+
+def _submit_while_events_are(run: RealRun, what: str) -> None:
     assert run.proxy
-    run.proxy.events = "doubled"
+    run.proxy.events = what
     run.submit()
     run.pass_time(2.0)
     run.proxy.events = ""

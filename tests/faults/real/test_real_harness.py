@@ -51,3 +51,17 @@ def test_what_runs_at_once_and_must_not_is_caught(
             stack.callback(process.kill)
         wait_for(lambda: witness.running() == sorted(tasks), what="both to be seen")
         assert bool(witness.broken) == wrong, witness.broken
+
+
+def test_a_command_that_is_killed_after_it_noted_its_exit_may_have_failed(tmp_path: Path) -> None:
+    with RealRun(1, tmp_path / "run") as run:
+        run.faulty = False
+        run.submit("fails")
+        run.finish()
+        (noted,) = run.marks.iterdir()
+        noted.write_text("began\n0\n")
+        with pytest.raises(Broken, match=r"is said to have failed, and its commands ended with \[0\]"):
+            run.invariants.check_settled(1)
+        assert isinstance(run.witness, ProcessWitness)
+        run.witness.uncertain.add(noted.name)
+        run.invariants.check_settled(1)

@@ -59,6 +59,8 @@ class ContainerWitness:
     def __init__(self, url: str, cluster_id: str) -> None:
         self.starts: Counter[str] = Counter()
         self.exits: dict[str, int] = {}
+        self.uncertain: set[str] = set()
+        """Tasks whose exit code may be another one than `exits` says: none, the engine knows."""
         self.broken: list[str] = []
         self._api = APIClient(url)
         self._filters = {"label": f"{LABEL}={cluster_id}"}
@@ -139,6 +141,9 @@ class ProcessWitness:
 
     def __init__(self, data: Path, marks: Path) -> None:
         self.broken: list[str] = []
+        self.uncertain: set[str] = set()
+        """Tasks that were killed here: perhaps between the note of their exit code and their exit, or their `sleep`
+        before their shell, which then goes on for a moment."""
         self._mark = os.fsencode(data / "tasks")
         self._marks = marks
         self._stop = threading.Event()
@@ -171,6 +176,7 @@ class ProcessWitness:
         """As somebody who types `kill -9`."""
         for pid, env in self._ours():
             if env.get("SCHEDULEARN_TASK") == task:
+                self.uncertain.add(task)
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)
 

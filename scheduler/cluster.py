@@ -29,6 +29,7 @@ from schedulearn.scheduler.control.service import Service
 from schedulearn.scheduler.control.sweeps import Sweeps
 from schedulearn.scheduler.control.webhook_targets import WebhookTargets
 from schedulearn.scheduler.control.webhooks import Webhooks
+from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
 from schedulearn.scheduler.errors import StoreError
@@ -235,18 +236,19 @@ class Cluster:
             self._directory.reachable,
             self.utilization,
             partial(time_left, self._directory.agents),
+            switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )
         self.searcher = Searcher(self.db, self._wake.set)
         self.advisor = Advisor(self.db, self.forecaster.wait_of, chosen.gpu_prices)
         self.parking: Parking | None = None
-        if chosen.scaling_hook:
+        if chosen.scaling_rule is not None:
             self.parking = Parking(
                 self.db,
                 chosen.scaling_hook,
                 self.loop,
                 self._directory.reachable,
                 self._wake.set,
-                settle_s=chosen.scale_window,
+                settle_s=chosen.scale_window if chosen.initial_hosts is None else 0.0,
             )
 
     @property

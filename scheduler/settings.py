@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from schedulearn.scheduler.code.archive import MAX_BYTES
 from schedulearn.scheduler.code.git import GIT_HOSTS
+from schedulearn.scheduler.core.host_scaling import ScalingRule
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.data.manifest import MAX_BYTES as DATA_BYTES
 from schedulearn.scheduler.data.manifest import MAX_FILES as DATA_FILES
@@ -59,6 +60,23 @@ class ClusterSettings(BaseModel):
     scaling_hook: str = Field(
         default="",
         description="command or URL that parks and wakes hosts as `desired_hosts` says, see docs/hosts.md; empty: none",
+    )
+    mark_parked: bool = Field(
+        default=False,
+        description="without `scaling_hook`: hosts that are not wanted are marked as parked and get no jobs; nothing "
+        "is switched off",
+    )
+    least_hosts: int = Field(default=1, ge=1, description="so many hosts stay on, at least")
+    most_hosts: int | None = Field(default=None, ge=1, description="so many hosts are on, at most; default: all")
+    initial_hosts: int | None = Field(
+        default=None, ge=1, description="so many hosts are on for `scale_window` after the start; default: all"
+    )
+    scale_target: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="the number of hosts follows this share of used GPUs, as the Horizontal Pod Autoscaler does it; "
+        "default: the policy's wish, or what the jobs need",
     )
     data_sets: dict[str, str] = Field(
         default_factory=dict, description="name -> folder on every host, which jobs may mount read-only by `mounts`"
@@ -195,3 +213,16 @@ class ClusterSettings(BaseModel):
         default="", max_length=8, description="of gpu_prices, as it is shown: EUR; empty: none is shown"
     )
     keep_telemetry: float = Field(default=7.0, ge=0, le=3660, description="days that averages of GPUs are kept")
+
+    @model_validator(mode="after")
+    def _bounds_of_hosts(self) -> Self:
+        self._rule()
+        return self
+
+    @property
+    def scaling_rule(self) -> ScalingRule | None:
+        """None: hosts are not switched off and on."""
+        return self._rule() if self.scaling_hook or self.mark_parked else None
+
+    def _rule(self) -> ScalingRule:
+        return ScalingRule(self.least_hosts, self.most_hosts, self.initial_hosts, self.scale_target)

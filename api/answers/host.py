@@ -9,6 +9,7 @@ from pydantic import Field
 from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.answers.resources import HostResourcesOut
 from schedulearn.metrics.probe.readings import GpuReading
+from schedulearn.scheduler.settings import ClusterSettings
 
 
 class GpuProcessOut(AnswerModel):
@@ -103,6 +104,33 @@ class HostOut(AnswerModel):
     )
 
 
+class ScalingOut(AnswerModel):
+    """How hosts are parked and woken, as the settings say."""
+
+    least: int = Field(description="so many hosts are on, at least")
+    most: int | None = Field(description="at most; null: all")
+    initial: int | None = Field(description="for `window` after the start of the service; null: all")
+    target: float | None = Field(
+        description="share of the GPUs that should be used; null: hosts follow the policy's wish, or what jobs need"
+    )
+    window: float = Field(description="seconds for which fewer hosts must do before one is parked")
+    hook: bool = Field(description="a hook switches them off and on; else they are only marked as parked")
+
+    @classmethod
+    def of(cls, settings: ClusterSettings) -> Self | None:
+        rule = settings.scaling_rule
+        if rule is None:
+            return None
+        return cls(
+            least=rule.least,
+            most=rule.most,
+            initial=rule.initial,
+            target=rule.target,
+            window=settings.scale_window,
+            hook=bool(settings.scaling_hook),
+        )
+
+
 class ClusterOut(AnswerModel):
     hosts: int
     gpus: int
@@ -113,4 +141,7 @@ class ClusterOut(AnswerModel):
     failed_24h: int = Field(description="jobs that failed, or ran out of their time, in the last 24 hours")
     utility: float | None = Field(description="speedups of all jobs over the GPUs; null: the policy knows none")
     utility_range: list[float] | None = Field(description="within it the number of hosts stays as it is")
-    desired_hosts: int | None = Field(description="hosts that should be on; null: the policy in force does not say")
+    desired_hosts: int | None = Field(
+        description="hosts that should be on; null: hosts are not parked, and the policy in force does not say"
+    )
+    scaling: ScalingOut | None = Field(description="null: no host is parked or woken")

@@ -1,4 +1,4 @@
-"""hosts ls, add, cordon, uncordon, drain, return, disk, pull and rm."""
+"""hosts ls, scaling, add, cordon, uncordon, drain, return, disk, pull and rm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _row(host: Json) -> list[Cell]:
     types = sorted({gpu["type"] for gpu in host["gpus"]})
     used = sum(1 for gpu in host["gpus"] if gpu["jobs"])
     state: Cell = ("unreachable", "bold red")
-    if host["reachable"]:
+    if host["reachable"] or host["state"] == "parked":
         state = (host["state"], "green" if host["state"] == "active" else "yellow")
     return [
         host["id"],
@@ -56,6 +56,31 @@ def _of_gpus(host: Json) -> list[str]:
     unhealthy = [f"GPU {gpu['index']} is unhealthy: {gpu['fault']}" for gpu in host["gpus"] if gpu["fault"]]
     taken = [f"GPU {gpu['index']} is used by {gpu['occupied_by']}" for gpu in host["gpus"] if gpu["occupied_by"]]
     return unhealthy + taken
+
+
+@hosts.command("scaling")
+@pass_session
+def scaling(session: Session) -> None:
+    """Shows how many hosts should be on, and within which bounds they are parked and woken.
+
+    \b
+    Example:
+      schedulearn hosts scaling
+    """
+    cluster = session.client.cluster()
+    rule, found = cluster["scaling"], session.client.hosts()
+    parked = [host["id"] for host in found if host["state"] in ("parked", "emptying")]
+    if session.as_json:
+        print_json({**(rule or {}), "desired_hosts": cluster["desired_hosts"], "parked": parked})
+        return
+    if rule is None:
+        click.echo("Hosts are not parked: the service has neither `scaling_hook` nor `mark_parked`.")
+        return
+    most = len(found) if rule["most"] is None else rule["most"]
+    by = "what jobs need" if rule["target"] is None else f"{rule['target']:.0%} of the GPUs in use"
+    click.echo(f"{cluster['desired_hosts']} hosts should be on: {rule['least']} to {most}, by {by}.")
+    click.echo(f"Fewer must do for {rule['window']:g} s before one is parked.")
+    click.echo(f"Parked: {clean(', '.join(parked)) or 'none'}.")
 
 
 @hosts.command("add")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from schedulearn.scheduler.core.model import HostView
     from schedulearn.scheduler.sim.arguments import Contender
     from schedulearn.scheduler.sim.comparison import Comparison, Played, Progress
+    from schedulearn.scheduler.sim.conditions import Conditions
     from schedulearn.scheduler.sim.workload import TraceJob
 
 SECONDS = click.FloatRange(0, 1e6)
@@ -70,8 +71,17 @@ SECONDS = click.FloatRange(0, 1e6)
     "--scaling",
     is_flag=True,
     default=None,
-    help="Hosts are switched off and on as the policy wants.",
+    help="Hosts are switched off and on as the policy wants, or the jobs need.",
 )
+@click.option("--least-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at least.  [default: 1]")
+@click.option("--most-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at most.  [default: all]")
+@click.option("--initial-hosts", type=click.IntRange(1, 10_000), help="With --scaling: on at first.  [default: all]")
+@click.option(
+    "--scale-target", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE",
+    help="With --scaling: hosts follow this share of used GPUs.",
+)  # fmt: skip
+@click.option("--scale-window", type=SECONDS, metavar="SECONDS", help="With --scaling: fewer hosts must do so long.")
+@click.option("--boot", type=SECONDS, metavar="SECONDS", help="With --scaling: until a host that is woken is up.")
 @click.option("--own", multiple=True, metavar="FILE.py:CLASS", help="A policy of your own, then named by its name.")
 @click.option(
     "--jobs", "processes", type=click.IntRange(1, 256), help="Processes.  [default: one a policy and processor]"
@@ -160,10 +170,22 @@ def _prepare(
     if changes.get("sharing") is None and (shared := measured_sharing(applications)) is not None:
         changes["sharing"] = shared
     how = replace(base, speeds=speeds, seed=seed, **changes)
+    _check_scaling(how, changes)
     if after and not how.family_memory:
         raise InvalidError("--after: nothing is learned from another trace without family memory: add --memory.")
     past = arguments.parse_trace(after, seed + 1, applications) if after else []
     return Comparison(trace, jobs, host_views, how, own, past), contenders
+
+
+def _check_scaling(how: Conditions, given: Mapping[str, object]) -> None:
+    """Raises InvalidError."""
+    of_scaling = ("least_hosts", "most_hosts", "initial_hosts", "scale_target", "scale_window", "boot")
+    if not how.scaling and (idle := [name for name in of_scaling if name in given]):
+        raise InvalidError(f"--{idle[0].replace('_', '-')} does nothing without --scaling: add that", field=idle[0])
+    try:
+        how.scaling_rule  # noqa: B018 - it checks itself
+    except ValueError as error:
+        raise InvalidError(str(error), field="scaling") from error
 
 
 def _history(session: Session, last: int) -> tuple[list[TraceJob], list[HostView]]:

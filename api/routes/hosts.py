@@ -9,7 +9,15 @@ from fastapi import APIRouter, Request
 from sqlalchemy import Row
 from starlette.responses import Response
 
-from schedulearn.api.answers.host import ClusterOut, GpuOut, GpuReadingOut, GpuState, HostOut, HostProblemOut
+from schedulearn.api.answers.host import (  # fmt: skip
+    ClusterOut,
+    GpuOut,
+    GpuReadingOut,
+    GpuState,
+    HostOut,
+    HostProblemOut,
+    ScalingOut,
+)
 from schedulearn.api.answers.model import unchecked
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.answers.resources import HostResourcesOut
@@ -73,6 +81,7 @@ async def cluster_totals(request: Request) -> ClusterOut:
         utility=measured.utility,
         utility_range=[low, high] if low is not None and high is not None else None,
         desired_hosts=cluster.loop.desired_hosts,
+        scaling=ScalingOut.of(cluster.settings),
     )
 
 

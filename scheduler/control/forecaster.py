@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core.cluster_state import ClusterState
+from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
@@ -69,6 +70,7 @@ class Forecaster:
         utilization: Callable[[str], float | None],
         image_in: Callable[[NeedsData, Sequence[str]], float],
         *,
+        switching: Switching | None = None,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -80,6 +82,7 @@ class Forecaster:
         self._reachable = reachable
         self._utilization = utilization
         self._image_in = image_in
+        self._switching = switching
         self._every_s = every_s
         self._clock = clock
         self._seen: tuple[int, int] | None = None
@@ -125,7 +128,16 @@ class Forecaster:
         snapshot, facts = self._look(policy, state, at)
         try:
             out_of_time = self._within(PREVIEW_WALL_S, PREVIEW_S)
-            return play(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time), facts
+            found = play(
+                policy,
+                snapshot,
+                facts,
+                horizon_s=horizon_s,
+                out_of_time=out_of_time,
+                switching=self._switching,
+                always_on=_always_on(state),
+            )
+            return found, facts
         except Exception as error:
             log.exception("a preview failed")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
@@ -139,7 +151,8 @@ class Forecaster:
             now = self._clock()
             return Eta(now, None, None, None, Basis.GUESS), now
         policy = self._policy()
-        snapshot, facts = self._look(policy, self._state())
+        state = self._state()
+        snapshot, facts = self._look(policy, state)
         given = Given(spec.command, spec.required_gpus, spec.batch_size, spec.epochs, sorted(spec.data))
         predicted = self._profiles.length_of_new(spec.family or "", given)
         length = by_family(predicted.value if predicted is not None else None, 0.0)
@@ -169,6 +182,8 @@ class Forecaster:
                 {**facts, _UNBORN: about},
                 horizon_s=HORIZON_S,
                 out_of_time=self._within(ETA_S),
+                switching=self._switching,
+                always_on=_always_on(state),
             )
             if found.problem is not None:
                 raise found.problem
@@ -252,7 +267,15 @@ class Forecaster:
 
             policy = self._policy()
             snapshot, facts = self._look(policy, state)
-            found = forecast(policy, snapshot, facts, horizon_s=HORIZON_S, out_of_time=self._within(ETA_S))
+            found = forecast(
+                policy,
+                snapshot,
+                facts,
+                horizon_s=HORIZON_S,
+                out_of_time=self._within(ETA_S),
+                switching=self._switching,
+                always_on=_always_on(state),
+            )
             self.etas = Etas(snapshot.now, found.until, found.etas)
             self._tell(found.problem)
         else:  # an idle service stays without NumPy
@@ -288,3 +311,8 @@ class Forecaster:
             return now > end or time.thread_time() > end_computing or self._thread.stopping
 
         return out_of_time
+
+
+def _always_on(state: ClusterState) -> frozenset[str]:
+    """The service's own machine is never switched off."""
+    return frozenset(host.id for host in state.hosts if host.origin == "embedded")

@@ -34,6 +34,7 @@ from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
+from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.image_fetching import decide
 from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
 from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
@@ -123,8 +124,11 @@ class SchedulerLoop:
         self.utility: float | None = None
         """Of the last plan."""
         self.desired_hosts: int | None = None
-        """How many hosts should be on; None: the policy does not say."""
-        self._scaling = ScaleDownDelay(settings.scale_window)
+        """How many hosts should be on; None: nobody says."""
+        self.parks_idle_only = False
+        """Whether no job has to leave its host so that fewer are on."""
+        self._rule = settings.scaling_rule
+        self._scaling = ScaleDownDelay(settings.scale_window, self._rule.initial if self._rule else None)
         self._waiting_log = WaitingLog(db)
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
@@ -195,7 +199,8 @@ class SchedulerLoop:
         quotas = self._quotas()
 
         def ask(seen: Snapshot) -> Plan | None:
-            return plan_within(lambda bounded: self._decide(policy, bounded, cpu_only), seen, quotas)
+            plan = plan_within(lambda bounded: self._decide(policy, bounded, cpu_only), seen, quotas)
+            return plan if plan is None or self._rule is None else with_hosts_wanted(plan, seen, self._rule)
 
         decision = decide(ask, snapshot, images.is_there, images.soon)
         plan = decision.plan
@@ -353,6 +358,7 @@ class SchedulerLoop:
         self._share = plan.jobs_per_gpu > 1
         self.utility = plan.utility
         self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
+        self.parks_idle_only = plan.parks_idle_only
         changes = changes_of(state, snapshot, plan, ready)
         if not changes:
             return state

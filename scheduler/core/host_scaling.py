@@ -41,11 +41,49 @@ class HostScaling:
         return least
 
 
+@dataclass(frozen=True)
+class ScalingRule:
+    """What an operator says of the number of hosts that are on, whatever the policy."""
+
+    least: int = 1
+    most: int | None = None
+    """None: all that there are."""
+    initial: int | None = None
+    """So many are on from the start, until the first window has passed; None: all."""
+    target: float | None = None
+    """The share of the GPUs that should be used, as the Horizontal Pod Autoscaler has a target; None: hosts follow the
+    policy's wish, or what the jobs need."""
+
+    def __post_init__(self) -> None:
+        if self.least < 1:
+            raise ValueError(f"at least 1 host is on, not {self.least}")
+        if self.most is not None and self.most < self.least:
+            raise ValueError(f"at most {self.most} hosts may be on, and at least {self.least} should")
+        if self.initial is not None and self.bounded(self.initial) != self.initial:
+            raise ValueError(f"{self.initial} hosts at first are not within the bounds of those that may be on")
+        if self.target is not None and not 0 < self.target <= 1:
+            raise ValueError(f"the target must be above 0 and at most 1, not {self.target}")
+
+    def bounded(self, hosts: int) -> int:
+        return max(self.least, hosts if self.most is None else min(self.most, hosts))
+
+
+@dataclass(frozen=True)
+class Switching:
+    """How hosts are switched off and on: what a forecast needs to know of it."""
+
+    rule: ScalingRule
+    window_s: float
+    """So long fewer hosts must do before one is parked."""
+
+
 @dataclass
 class ScaleDownDelay:
-    """The number of hosts to keep on: at once more, but fewer only once fewer were wanted for all of `window_s`."""
+    """The number of hosts to keep on: at once more, but fewer only once fewer were wanted for all of `window_s`. So the
+    highest wish of the window counts. `initial`: what counts as wanted when it begins; None: nothing is known."""
 
     window_s: float
+    initial: int | None = None
     _wanted: list[tuple[float, int]] = field(default_factory=list)
 
     def settle(self, now: float, desired: int | None) -> int | None:
@@ -53,6 +91,9 @@ class ScaleDownDelay:
         if desired is None:
             self._wanted.clear()
             return None
+        if self.initial is not None:
+            self._wanted.append((now, self.initial))
+            self.initial = None
         if not self._wanted or self._wanted[-1][1] != desired:
             self._wanted.append((now, desired))
         while len(self._wanted) > 1 and self._wanted[1][0] <= now - self.window_s:
@@ -78,9 +119,10 @@ class HostLoad:
     """It can't be parked: it is the service's own, or runs a rigid job."""
 
 
-def steps(standings: Sequence[HostLoad], desired: int | None) -> list[tuple[str, Step]]:
+def steps(standings: Sequence[HostLoad], desired: int | None, idle_only: bool = False) -> list[tuple[str, Step]]:
     """What is to be done so that `desired` hosts are on, at least one; None: as many as there are. Hosts are woken in
-    the order given and parked in the opposite one, empty ones first. Pure."""
+    the order given and parked in the opposite one, empty ones first. `idle_only`: jobs need not leave for it, so only
+    hosts without jobs are closed. Pure."""
     waiting = [host for host in standings if host.parking]
     on = [host for host in standings if host.on and not host.parking]
     wanted = len(standings) if desired is None else max(1, desired)
@@ -89,5 +131,6 @@ def steps(standings: Sequence[HostLoad], desired: int | None) -> list[tuple[str,
         back = sorted(waiting, key=lambda host: host.parking == "parked")[:short]
         return [(host.id, "wake" if host.parking == "parked" else "reopen") for host in back]
     empty: list[tuple[str, Step]] = [(h.id, "park") for h in waiting if h.parking == "emptying" and not h.held]
-    spare = sorted((host for host in reversed(on) if not host.bound), key=lambda host: host.held)
+    spare = [host for host in reversed(on) if not host.bound and not (idle_only and host.held)]
+    spare.sort(key=lambda host: host.held)
     return empty + [(host.id, "close") for host in spare[: len(on) - wanted]]

@@ -182,6 +182,8 @@ class Plan:
 
     allocations: Mapping[str, Allocation]
     desired_hosts: int | None = None
+    parks_idle_only: bool = False
+    """No job has to leave its host so that fewer are on: only hosts without jobs are parked."""
     utility: float | None = None
     """Sum of the jobs' speedups over the GPUs that may be used: by it hosts are scaled. None: the policy knows none."""
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -42,11 +42,16 @@ class Decision(Protocol):
     def desired_hosts(self) -> int | None:
         """How many hosts should be on; None: it does not say."""
 
+    @property
+    def parks_idle_only(self) -> bool:
+        """Whether only hosts without jobs are parked."""
+
 
 class Parking:
     """Does the `steps` in a thread of its own. `hook` is a command, called as `HOOK park|wake HOST ADDRESS`, or a URL,
-    which gets {"action", "host", "address"} as JSON. It may be called twice for the same: after a restart of the
-    service in between. No host is closed within `settle_s` of the start: what was wanted before is not known."""
+    which gets {"action", "host", "address"} as JSON; empty: hosts are only marked. It may be called twice for the same:
+    after a restart of the service in between. No host is closed within `settle_s` of the start: what was wanted before
+    is not known."""
 
     def __init__(
         self,
@@ -87,7 +92,8 @@ class Parking:
         with self._db.read() as db:
             state = load_cluster_state(db)
         address = {host.id: host.address for host in state.hosts}
-        for host_id, step in steps(self._host_loads(state), self._decision.desired_hosts):
+        todo = steps(self._host_loads(state), self._decision.desired_hosts, self._decision.parks_idle_only)
+        for host_id, step in todo:
             now = self._clock()
             if self._not_before.get(host_id, 0.0) > now or (step == "close" and now < self._settled_at):
                 continue
@@ -125,6 +131,8 @@ class Parking:
 
     def _call(self, action: str, host_id: str, address: str) -> str:
         """Why the hook failed; empty if it did not."""
+        if not self._hook:
+            return ""
         try:
             if self._hook.startswith(("http://", "https://")):
                 import urllib.request  # not free at start, and seldom needed

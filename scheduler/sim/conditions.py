@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schedulearn.metrics.model.goodput import KEEP_FACTOR
+from schedulearn.scheduler.core.host_scaling import ScalingRule
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,22 @@ class Conditions:
     """What a job on several hosts loses of its pace while another such job is on one of them."""
     seed: int = 0
     scaling: bool = False
-    """Whether hosts are switched off and on as the policy wants."""
+    """Whether hosts are switched off and on as the policy wants, or the jobs need."""
+    least_hosts: int = 1
+    most_hosts: int | None = None
+    initial_hosts: int | None = None
+    scale_target: float | None = None
+    """The last four are those of `ScalingRule`."""
+    always_on: tuple[str, ...] = ()
+    """Machines that are never switched off."""
     scale_window: float = 600.0
     """Seconds for which fewer hosts must do before one is switched off."""
     boot: float = 180.0
     """Seconds from the wish for a host until it is up."""
+
+    @property
+    def scaling_rule(self) -> ScalingRule:
+        return ScalingRule(self.least_hosts, self.most_hosts, self.initial_hosts, self.scale_target)
 
 
 POLLUX = Conditions(

@@ -7,10 +7,11 @@ the truth; elastic jobs without a profile count as perfectly scaling up to `requ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import (
     RESTART_S,
     Basis,
@@ -81,8 +82,11 @@ def forecast(
     *,
     horizon_s: float,
     out_of_time: Callable[[], bool] = lambda: False,
+    switching: Switching | None = None,
+    always_on: Set[str] = frozenset(),
 ) -> Forecast:
-    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS."""
+    """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS.
+    Hosts are switched off and on by `switching`, if given, but never those of `always_on`."""
     asked, cut = 0, ""
 
     def stop(elapsed: float) -> bool:
@@ -107,6 +111,17 @@ def forecast(
         lengths="declared",  # those that are known here
         stall_up=sum(measured) / len(measured) if measured else RESTART_S,
     )
+    if switching is not None:
+        rule = switching.rule
+        conditions = replace(
+            conditions,
+            scaling=True,
+            scale_window=switching.window_s,
+            least_hosts=rule.least,
+            most_hosts=rule.most,
+            scale_target=rule.target,
+            always_on=tuple(sorted(always_on)),
+        )
     # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
     hosts = [replace(host, gpu_jobs=(), gpu_utilization=()) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)

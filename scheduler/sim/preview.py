@@ -7,9 +7,10 @@ how fast the machine computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
@@ -64,13 +65,23 @@ def play(
     *,
     horizon_s: float,
     out_of_time: Callable[[], bool] = lambda: False,
+    switching: Switching | None = None,
+    always_on: Set[str] = frozenset(),
 ) -> Played:
     """Plays on from `snapshot`. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
     plan = policy.allocate(snapshot)
     if faults := plan_faults(snapshot, plan):
         raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
     changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
-    found = forecast(policy, snapshot, facts, horizon_s=horizon_s, out_of_time=out_of_time)
+    found = forecast(
+        policy,
+        snapshot,
+        facts,
+        horizon_s=horizon_s,
+        out_of_time=out_of_time,
+        switching=switching,
+        always_on=always_on,
+    )
     if found.problem is not None:
         raise found.problem
     until = snapshot.now + horizon_s
@@ -83,10 +94,12 @@ def _totals(found: Forecast, until: float, changes: int) -> Totals:
     outcomes = found.run.outcomes
     times = [min(o.ended_at, until) - o.job.submitted_at for o in outcomes]
     held = [replace(h, end=min(h.end, until)) for h in found.run.held if h.begin < until]
+    busy = busy_periods(replace(found.run, held=tuple(held)))
+    on = busy if found.run.on is None else [(begin, min(end, until)) for begin, end in found.run.on if begin < until]
     return Totals(
         sum(times) / len(times),
         sum((h.end - h.begin) * sum(h.allocation.values()) for h in held) / 3600,
-        sum(end - begin for begin, end in busy_periods(replace(found.run, held=tuple(held)))) / 3600,
+        sum(end - begin for begin, end in on) / 3600,
         sum(1 for o in outcomes if o.ended_at <= until),
         changes,
     )

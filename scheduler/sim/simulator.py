@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.lengths import length_errors, remaining
@@ -83,9 +84,8 @@ class Simulation:
         self.start = _last_tick(jobs, self.conditions.interval) if start is None else start
         self.now = 0.0
         self.types = {host.id: host.gpu_type for host in hosts}
-        self._gpus_of = {host.id: host.gpus for host in hosts}
-        scaled = self.conditions
-        self.switch = HostSwitch(hosts, scaled.scale_window, scaled.boot, self.now) if scaled.scaling else None
+        self._gpus_of = {host.id: host.gpus or host.parked_gpus for host in hosts}
+        self.switch = HostSwitch(hosts, self.conditions, self.now) if self.conditions.scaling else None
         self.memory: dict[str, Memory] = dict(memory or {})
         self.active: dict[str, Training] = {}
         self.outcomes: list[Outcome] = []
@@ -281,7 +281,7 @@ class Simulation:
         self.decision_seconds.append(time.perf_counter() - began)
         if faults := plan_faults(snapshot, plan):
             raise RuntimeError(f"{self.policy.name} made a faulty plan: {'; '.join(faults[:3])}")
-        self._apply(plan)
+        self._apply(plan if self.switch is None else with_hosts_wanted(plan, snapshot, self.switch.rule))
         return any(training.allocation for training in self.active.values())
 
     def _apply(self, plan: Plan) -> None:
@@ -304,7 +304,7 @@ class Simulation:
             training.suspended = suspended
             self._schedule(training)
         if self.switch is not None:
-            self._switch_hosts(self.switch, plan.desired_hosts)
+            self._switch_hosts(self.switch, plan)
         self._shares = plan.jobs_per_gpu > 1
         self._set_paces()
 
@@ -314,9 +314,9 @@ class Simulation:
             if training.set_pace(found.get(training.job.id, 1.0), self.now):
                 self._schedule(training)
 
-    def _switch_hosts(self, switch: HostSwitch, desired: int | None) -> None:
+    def _switch_hosts(self, switch: HostSwitch, plan: Plan) -> None:
         rigid = {host for t in self.active.values() if not t.job.elastic for host in t.allocation}
-        closed, ready = switch.turn(self.now, desired, self._held_gpus(), rigid)
+        closed, ready = switch.turn(self.now, plan, self._held_gpus(), rigid)
         for training in self.active.values():
             if not training.allocation.keys().isdisjoint(closed):  # it moves on at once
                 self._release(training)

@@ -10,6 +10,7 @@ def test_the_api_shows_how_many_hosts_should_be_on(tmp_path: Path) -> None:
     with serve_api(tmp_path, scale_window=0) as api:
         before = api.http.get("/api/v1/cluster").json()
         assert (before["desired_hosts"], before["utility"], before["utility_range"]) == (None, None, None)
+        assert before["scaling"] is None
         api.http.put("/api/v1/policy", json={"algorithm": "goodput", "metric": "cost"})
         api.wait(api.submit(), "running")
         wait_for(lambda: api.http.get("/api/v1/cluster").json()["desired_hosts"] == 1, what="the policy's word")
@@ -17,3 +18,11 @@ def test_the_api_shows_how_many_hosts_should_be_on(tmp_path: Path) -> None:
         assert after["utility"] == after["gpus_used"] / after["gpus"] > 0, "a rigid job counts as perfectly scaling"
         assert after["utility_range"] == [0.35, 0.80]
         assert "schedulearn_cluster_utility " in api.http.get("/metrics").text
+
+
+def test_the_api_shows_within_which_bounds_hosts_are_parked(tmp_path: Path) -> None:
+    with serve_api(tmp_path, mark_parked=True, scale_window=5, most_hosts=3, scale_target=0.8) as api:
+        wait_for(lambda: api.http.get("/api/v1/cluster").json()["desired_hosts"] == 1, what="a decision")
+        assert api.http.get("/api/v1/cluster").json()["scaling"] == {
+            "least": 1, "most": 3, "initial": None, "target": 0.8, "window": 5, "hook": False,
+        }  # fmt: skip

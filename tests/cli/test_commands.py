@@ -247,6 +247,8 @@ def test_a_cordoned_host_gets_no_job_until_it_is_back(service: Service) -> None:
     assert service.run("hosts", "ls", "--json").json[0]["state"] == "cordoned"
     assert service.job(job_id)["state"] == "queued"
     assert service.run("hosts", "uncordon", "local", "--json").json["state"] == "active"
+    assert "Hosts are not parked" in service.run("hosts", "scaling").out
+    assert service.run("hosts", "scaling", "--json").json == {"desired_hosts": None, "parked": []}
     service.wait(job_id, "succeeded")
     assert "no host 'elsewhere'" in service.run("hosts", "cordon", "elsewhere", code=1).err
 

@@ -215,3 +215,15 @@ def test_ones_own_past_is_played_on_ones_own_hosts(service: Service) -> None:
 
 def test_a_service_without_a_past_says_so(start_service: Callable[..., Service]) -> None:
     assert "there is no history" in start_service().run("simulate", "history", code=2).err
+
+
+def test_hosts_are_switched_within_the_bounds_that_are_given(trace: Path) -> None:
+    asked = ("--policy", "fifo", "--hosts", "3", "--gpus", "4", "--scaling", "--initial-hosts", "1", "--json")
+    [found] = json.loads(simulate(trace, *asked, "--boot", "30", "--scale-window", "60").stdout)["policies"]
+    assert found["jobs"][1]["started_at"] == 10, "the first host has room for it"
+    assert {job["ended_at"] is None for job in found["jobs"]} == {False}
+    assert "does nothing without --scaling" in simulate(trace, "--most-hosts", "2", code=2).output
+    assert (
+        "at most 1 hosts may be on"
+        in simulate(trace, "--scaling", "--least-hosts", "2", "--most-hosts", "1", code=2).output
+    )

@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.host_scaling import HostLoad, Step, steps
 from schedulearn.scheduler.hosts.parking import Parking
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.runtimes.fake import FakeRuntime
+from schedulearn.scheduler.settings import ClusterSettings
 
 
 def on(id: str, **fields: Any) -> HostLoad:
@@ -56,6 +57,7 @@ def hook(directory: Path) -> tuple[str, Path]:
 @dataclass
 class Decision:
     desired_hosts: int
+    parks_idle_only: bool = False
 
 
 def parking(c: FakeCluster, command: str, decision: Decision) -> Parking:
@@ -172,6 +174,25 @@ def test_an_operators_word_ends_the_parking(tmp_path: Path) -> None:
         p.turn()
         p.turn()
         assert state(c, "h2") == ("cordoned", ""), "closed by a person: it stays on"
+
+
+def test_a_service_under_fifo_parks_its_idle_host_and_wakes_it_for_a_job_that_waits(tmp_path: Path) -> None:
+    """The loop's own wish, without a hook: hosts are only marked."""
+    others = {"h1": FakeRuntime("h1"), "h2": FakeRuntime("h2")}
+    chosen = ClusterSettings(scale_window=0, mark_parked=True)
+    with FakeCluster(tmp_path, gpus=0, others=others, settings=chosen) as c:
+        c.add("h1", "h2")
+        [first] = c.submit(spec("a", gpus=4))
+        c.wait(first, "running")
+        p = c.cluster.parking
+        assert p is not None
+        wait_for(lambda: c.poke() and c.cluster.loop.desired_hosts == 1, what="the idle host to be too many")
+        idle = next(h for h in others if not others[h].tasks())
+        wait_for(lambda: p.turn() or state(c, idle) == ("cordoned", "parked"), what="the idle host to be parked")
+        [second] = c.submit(spec("b", gpus=4))
+        wait_for(lambda: c.poke() and c.cluster.loop.desired_hosts == 2, what="a host to be wanted for it")
+        wait_for(lambda: p.turn() or state(c, idle) == ("active", ""), what="the host to be woken")
+        c.wait(second, "running")
 
 
 @pytest.mark.parametrize("metric", ["default", "speed", "cost"])

@@ -23,6 +23,7 @@ from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.goodput.objective import Objective
 
+LOW_UTILITY = 0.35
 COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
 
 
@@ -67,7 +68,20 @@ class GoodputPolicy(Policy):
         },
     )
 
+    low_utility: float = field(
+        default=LOW_UTILITY, metadata={"doc": "hosts are parked until the GPUs of those that are on are used so well"}
+    )
+    high_utility: float = field(
+        default=0.0,
+        metadata={"doc": "hosts are woken above this use; 0: 0.65, and with `cost` and `thesis-cost` 0.8"},
+    )
+
     def __post_init__(self) -> None:
+        if not 0 < self.low_utility < self.scaling.high <= 1:
+            raise ValueError(
+                f"low_utility ({self.low_utility}) must be above 0 and below high_utility ({self.scaling.high}), and "
+                "that at most 1"
+            )
         if not self.slowdown >= 1:
             raise ValueError(f"slowdown must be at least 1, not {self.slowdown}")
         if self.base_s < 0 or self.patience < 0 or self.min_run < 0:
@@ -83,7 +97,8 @@ class GoodputPolicy(Policy):
 
     @property
     def scaling(self) -> HostScaling:
-        return HostScaling(0.35, 0.80 if self.metric in ("cost", "thesis-cost") else 0.65)
+        high = 0.80 if self.metric in ("cost", "thesis-cost") else 0.65
+        return HostScaling(self.low_utility, self.high_utility or high)
 
     @property
     def objective(self) -> Objective:

@@ -188,6 +188,26 @@ def test_hosts_are_asked_for_by_utility() -> None:
     assert scaling.desired(hosts, utility(0)) == 1
 
 
+def test_both_thresholds_of_the_scaling_are_parameters() -> None:
+    def thresholds(metric: str, **given: float) -> tuple[float, float]:
+        scaling = make_policy("goodput", metric, **given).scaling
+        assert scaling is not None
+        return scaling.low, scaling.high
+
+    assert thresholds("thesis-default") == thresholds("thesis-speed") == (0.35, 0.65)
+    assert thresholds("thesis-cost") == (0.35, 0.80)
+    assert thresholds("thesis-cost", low_utility=0.2, high_utility=0.9) == (0.2, 0.9)
+    runs = [elastic("a", allocation={"h0": 4})]
+    hosts = [host("h0"), host("h1", 0, open=False, parked_gpus=4)]
+    early, late = (
+        make_policy("goodput", "thesis-default", high_utility=high).allocate(snapshot(runs, hosts))
+        for high in (0.5, 0.99)
+    )
+    assert (early.desired_hosts, late.desired_hosts) == (2, 1), early.utility
+    with pytest.raises(InvalidError, match="low_utility"):
+        make_policy("goodput", low_utility=0.7)
+
+
 def test_parameters_are_checked() -> None:
     with pytest.raises(InvalidError, match="frugality"):
         make_policy("goodput", "balanced", frugality=2)

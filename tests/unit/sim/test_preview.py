@@ -1,8 +1,11 @@
 """What a policy would do at once, and what would come of it within a fixed time."""
 
+from typing import Any
+
 import pytest
 from builders import host, job, snapshot
 
+from schedulearn.scheduler.core.host_scaling import ScalingRule, Switching
 from schedulearn.scheduler.core.model import JobView, Snapshot
 from schedulearn.scheduler.core.planning.remaining_work import Basis
 from schedulearn.scheduler.policies.registry import make_policy
@@ -80,3 +83,24 @@ def test_within_the_horizon_a_job_that_has_not_ended_counts_up_to_it() -> None:
 
 def test_without_jobs_there_are_no_figures() -> None:
     assert played(snapshot([], [host(gpus=4)]), "fifo").totals is None
+
+
+def test_hosts_are_parked_and_woken_as_in_the_service() -> None:
+    """A job that waits for a parked host is foreseen to start when that is up; one that is closed stays so."""
+    hosts = [host("a", 2), host("z", 0, open=False, parked_gpus=2), host("cordoned", 0, open=False)]
+    jobs = [known("runs", 1000, gpus=2, allocation={"a": 2}), known("waits", 1000, at=1.0, gpus=2)]
+    seen, facts = snapshot(jobs, hosts), {each.id: Facts(each.id, 2) for each in jobs}
+
+    def start(**given: Any) -> float | None:
+        return play(make_policy("fifo"), seen, facts, horizon_s=3600.0, **given).forecast.etas["waits"].start
+
+    assert start() == pytest.approx(seen.now + 1000.0, abs=30.0), "nobody wakes hosts: it waits for the other job"
+    by_need = Switching(ScalingRule(), 60.0)
+    assert start(switching=by_need) == pytest.approx(seen.now + 180.0)
+    assert start(switching=Switching(ScalingRule(most=1), 60.0)) == start()
+    found = play(make_policy("fifo"), seen, facts, horizon_s=7200.0, switching=by_need, always_on={"a"})
+    assert found.totals is not None
+    on = found.forecast.run.on
+    assert on is not None
+    assert found.totals.host_hours == pytest.approx(sum(end - begin for begin, end in on) / 3600)
+    assert len(on) == 2

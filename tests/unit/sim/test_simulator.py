@@ -5,6 +5,7 @@ import json
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -149,9 +150,30 @@ def test_hosts_are_switched_off_and_on_as_the_policy_wants() -> None:
         busy = {h for held in on.held if held.begin <= at < held.end for h in held.allocation}
         assert len(busy) <= sum(1 for begin, stop in on.on if begin <= at < stop)
     assert summarize(on).host_hours == pytest.approx(hours / 3600)
-    always = Simulation(make_policy("fifo"), jobs, equal_hosts(8, 2), conditions).run().on
-    assert always is not None
-    assert len(always) == 8, "a policy that does not say how many it wants keeps all on"
+    fifo = Simulation(make_policy("fifo"), jobs, equal_hosts(8, 2), conditions).run()
+    assert fifo.on is not None
+    assert all(math.isfinite(o.ended_at) for o in fifo.outcomes)
+    assert sum(stop - begin for begin, stop in fifo.on) < 0.95 * 8 * max(stop for _, stop in fifo.on)
+    assert {o.restarts for o in fifo.outcomes} == {0}, "idle hosts are parked, and nobody is moved for it"
+
+
+@pytest.mark.parametrize("algorithm", ["fifo", "tiresias"])
+def test_one_of_two_hosts_is_on_at_first_and_the_other_is_woken_for_a_job_that_waits(algorithm: str) -> None:
+    jobs = [
+        TraceJob(
+            f"j{i}", 100.0 * i, rigid_application("x", 300.0), required_gpus=2, min_gpus=2, max_gpus=2, elastic=False
+        )
+        for i in range(2)
+    ]
+    conditions = Conditions(scaling=True, initial_hosts=1, scale_window=60.0, boot=50.0, cold_start=0.0)
+    run = Simulation(make_policy(algorithm), jobs, equal_hosts(2, 2), conditions).run()
+    assert [o.started_at for o in run.outcomes] == [0.0, 150.0]
+    assert run.on is not None
+    assert sorted(begin for begin, _ in run.on) == [0.0, 100.0]
+    one = Simulation(make_policy(algorithm), jobs, equal_hosts(2, 2), replace(conditions, most_hosts=1)).run()
+    assert [o.started_at for o in one.outcomes] == [0.0, 300.0], "no more than one may be on"
+    assert one.on is not None
+    assert len(one.on) == 1
 
 
 def test_a_job_that_fits_nowhere_never_ends_and_is_counted() -> None:

@@ -1997,7 +1997,7 @@ export interface components {
         ClusterOut: {
             /**
              * Desired Hosts
-             * @description hosts that should be on; null: the policy in force does not say
+             * @description hosts that should be on; null: hosts are not parked, and the policy in force does not say
              */
             desired_hosts: number | null;
             /**
@@ -2028,6 +2028,8 @@ export interface components {
             jobs: {
                 [key: string]: number;
             };
+            /** @description null: no host is parked or woken */
+            scaling: components["schemas"]["ScalingOut"] | null;
             /**
              * Utility
              * @description speedups of all jobs over the GPUs; null: the policy knows none
@@ -4931,6 +4933,42 @@ export interface components {
              * @description jobs that it had
              */
             tries: number;
+        };
+        /**
+         * ScalingOut
+         * @description How hosts are parked and woken, as the settings say.
+         */
+        ScalingOut: {
+            /**
+             * Hook
+             * @description a hook switches them off and on; else they are only marked as parked
+             */
+            hook: boolean;
+            /**
+             * Initial
+             * @description for `window` after the start of the service; null: all
+             */
+            initial: number | null;
+            /**
+             * Least
+             * @description so many hosts are on, at least
+             */
+            least: number;
+            /**
+             * Most
+             * @description at most; null: all
+             */
+            most: number | null;
+            /**
+             * Target
+             * @description share of the GPUs that should be used; null: hosts follow the policy's wish, or what jobs need
+             */
+            target: number | null;
+            /**
+             * Window
+             * @description seconds for which fewer hosts must do before one is parked
+             */
+            window: number;
         };
         /** ScoreOut */
         ScoreOut: {

@@ -1,0 +1,173 @@
+"""How many hosts should be on, whatever the policy: jobs that wait for GPUs wake hosts, idle ones are not wanted. Pure.
+
+A policy that knows how well its jobs use the GPUs says itself how many hosts it wants. For all others, and with the
+rule of the Horizontal Pod Autoscaler, this does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from schedulearn.scheduler.core.host_scaling import ScalingRule
+from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.states import Reason
+
+TOLERANCE = 0.1
+"""The number of hosts stays while the value lies within this share of its target, as the Horizontal Pod Autoscaler has
+it."""
+_NOT_FOR_HOSTS = frozenset({Reason.OVER_QUOTA.value, Reason.FAIR_SHARE.value})
+"""Why jobs wait that no host more would start."""
+
+
+def with_hosts_wanted(plan: Plan, snapshot: Snapshot, rule: ScalingRule) -> Plan:
+    """`plan` with the number of hosts that `rule` wants on."""
+    return replace(plan, desired_hosts=hosts_wanted(snapshot, plan, rule), parks_idle_only=plan.desired_hosts is None)
+
+
+def hosts_wanted(snapshot: Snapshot, plan: Plan, rule: ScalingRule) -> int:
+    """The policy's own wish if it has one and no target is set; else what the jobs need, and what the target asks for
+    beyond that. Within the bounds of `rule`."""
+    if plan.desired_hosts is not None and rule.target is None:
+        return rule.bounded(plan.desired_hosts)
+    waiting = _waiting(snapshot, plan)
+    wanted = _needed(snapshot, plan, waiting)
+    if rule.target is not None:
+        wanted = max(wanted, _by_target(snapshot, plan, waiting, rule.target))
+    return rule.bounded(wanted)
+
+
+def _waiting(snapshot: Snapshot, plan: Plan) -> list[JobView]:
+    """Jobs that would start if there were room, the oldest first."""
+    return [
+        job
+        for job in sorted(snapshot.jobs, key=lambda job: job.order)
+        if job.id not in plan.allocations and not _waits_for_others(plan.reasons.get(job.id))
+    ]
+
+
+def _waits_for_others(why: str | None) -> bool:
+    return isinstance(why, Explanation) and why.code in _NOT_FOR_HOSTS
+
+
+def _size(job: JobView, could: int) -> int:
+    """GPUs with which the job would start: what it asks for, and where all hosts together have less, what it needs at
+    least. Most policies start elastic jobs with what they ask for."""
+    return job.min_gpus if job.elastic and job.required_gpus > could else job.required_gpus
+
+
+@dataclass
+class _Part:
+    """GPUs of one type on one machine. `free`: how many GPUs no job has under the plan."""
+
+    machine: str
+    gpu_type: str
+    size: int
+    free: int
+    on: bool
+
+
+def _parts(snapshot: Snapshot, plan: Plan) -> list[_Part]:
+    """What is on, and what could be, in this order."""
+    used: dict[str, int] = {}
+    for allocation in plan.allocations.values():
+        for host_id, gpus in allocation.items():
+            used[host_id] = used.get(host_id, 0) + gpus
+    on = [
+        _Part(host.machine, host.gpu_type, host.gpus, max(0, host.gpus - used.get(host.id, 0)), True)
+        for host in snapshot.hosts
+        if host.open and host.gpus
+    ]
+    off = [
+        _Part(host.machine, host.gpu_type, host.parked_gpus, host.parked_gpus, False)
+        for host in snapshot.hosts
+        if host.parked_gpus
+    ]
+    return on + off
+
+
+def _needed(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView]) -> int:
+    """Hosts that hold jobs, and those where jobs that wait would start: beside all that are on if one must be woken,
+    since which hosts are on is not the rule's to say. While a job waits that the hosts could hold, but not now, none is
+    given up: others will end, and it needs the room of both."""
+    parts = _parts(snapshot, plan)
+    open_machines = {host.id: host.machine for host in snapshot.hosts if host.open}
+    wanted = {
+        open_machines[host_id]
+        for allocation in plan.allocations.values()
+        for host_id in allocation
+        if host_id in open_machines
+    }
+    on = {part.machine for part in parts if part.on}
+    largest = max((part.size for part in parts), default=0)
+    could = sum(part.size for part in parts)
+    failed = [math.inf, math.inf]  # the least need that found no room on one host, and over several
+    lacking = math.inf
+    for job in waiting:
+        gpus = _size(job, could)
+        several = gpus > largest
+        if gpus >= failed[several]:
+            continue
+        taken = _span(parts, gpus) if several else _one(parts, gpus, wanted)
+        if taken is None:
+            failed[several] = gpus
+            lacking = min(lacking, gpus)
+        else:
+            wanted |= taken
+    if not wanted <= on or lacking <= could:
+        wanted |= on
+    return len(wanted)
+
+
+def _one(parts: Iterable[_Part], gpus: int, wanted: Collection[str]) -> set[str] | None:
+    """The machine that takes a job: one that is on or wanted already, if any has room."""
+    fitting = [part for part in parts if part.free >= max(1, gpus)]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda part: (part.machine not in wanted, not part.on, part.free))
+    best.free -= gpus
+    return {best.machine}
+
+
+def _span(parts: Sequence[_Part], gpus: int) -> set[str] | None:
+    """The machines that take a job over several: whole free ones and one more for the rest, of one type if any type has
+    so many; those that are on first. None, and nothing taken, where they don't suffice."""
+    kinds = dict.fromkeys(part.gpu_type for part in parts)
+    alike = [[part for part in parts if part.gpu_type == kind] for kind in kinds]
+    for some in [each for each in alike if sum(part.size for part in each) >= gpus] or [list(parts)]:
+        whole = sorted((part for part in some if part.free == part.size), key=lambda part: (not part.on, -part.size))
+        taken: list[tuple[_Part, int]] = []
+        left = gpus
+        for part in whole:
+            if part.size <= left:
+                taken.append((part, part.size))
+                left -= part.size
+        rest = [part for part in some if part.free >= left and all(part is not other for other, _ in taken)]
+        if left and rest:
+            taken.append((min(rest, key=lambda part: (not part.on, part.free)), left))
+            left = 0
+        if not left:
+            for part, count in taken:
+                part.free -= count
+            return {part.machine for part, _ in taken}
+    return None
+
+
+def _by_target(snapshot: Snapshot, plan: Plan, waiting: Sequence[JobView], target: float) -> int:
+    """ceil(n x value / target). The value is the policy's utility, or the share of held GPUs where it knows none,
+    and the share that waiting jobs need; those that are too large for all hosts together don't count."""
+    on = [host for host in snapshot.hosts if host.open and host.gpus]
+    capacity = sum(host.gpus for host in on)
+    machines = len({host.machine for host in on})
+    if not capacity:
+        return 0
+    could = capacity + sum(host.parked_gpus for host in snapshot.hosts)
+    here = {host.id for host in on}
+    held = sum(
+        gpus for allocation in plan.allocations.values() for host_id, gpus in allocation.items() if host_id in here
+    )
+    used = held / capacity if plan.utility is None else plan.utility
+    value = used + sum(gpus for job in waiting if (gpus := _size(job, could)) <= could) / capacity
+    ratio = value / target
+    return machines if abs(ratio - 1) <= TOLERANCE + 1e-9 else math.ceil(machines * ratio - 1e-9)

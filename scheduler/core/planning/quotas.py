@@ -109,6 +109,9 @@ class Quotas:
         return bounds or self.decayed_hours is not None
 
 
+NO_QUOTAS = Quotas()
+
+
 def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
     """The plan of whoever is asked, within what each may have; its reasons name the quota by which a job waits."""
     if not quotas.bounds_plans:

@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
 from schedulearn.scheduler.core.states import WAITS
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
@@ -50,3 +50,9 @@ def count_waiting(db: Connection, holder: Holder) -> int:
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
     query = select(func.count()).where(whose, col(Job.status).in_([*WAITS]))
     return int(db.execute(query.select_from(Job)).scalar() or 0)
+
+
+def room_to_wait(db: Connection, quotas: Quotas, user: str) -> int | None:
+    """How many more jobs of a user may wait, by their quota and by their group's; None: there is no bound."""
+    bounds = [(quotas.bounds_of(holder).waiting, holder) for holder in quotas.holders_of(user)]
+    return min((most - count_waiting(db, holder) for most, holder in bounds if most is not None), default=None)

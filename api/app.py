@@ -47,7 +47,7 @@ from schedulearn.api.routes import (
 from schedulearn.api.routes.experiments import advice, experiments, predictions, searches
 from schedulearn.api.routes.inputs import code, data, data_sets
 from schedulearn.api.routes.page import CSP
-from schedulearn.api.routes.people import quotas, secrets, sessions, tokens, users
+from schedulearn.api.routes.people import groups, quotas, secrets, sessions, tokens, users
 from schedulearn.api.settings import Settings
 from schedulearn.api.stream import Pulse
 from schedulearn.api.terminals import routes as terminals
@@ -117,8 +117,8 @@ def create_app(
     app.get("/healthz", tags=["health"])(healthz)  # before all others, as it is asked for most often
     routed = (
         jobs, code, files, sweeps, experiments, searches, advice, predictions, data, data_sets, hosts, disk, policy,
-        reports, events, metrics, legacy, usage, telemetry, resources, timeline, quotas, terminals, ports, secrets,
-        sessions, tokens, users, webhooks, page,
+        reports, events, metrics, legacy, usage, telemetry, resources, timeline, quotas, groups, terminals, ports,
+        secrets, sessions, tokens, users, webhooks, page,
     )  # fmt: skip
     for module in routed:
         app.include_router(module.router)

@@ -74,6 +74,7 @@ TABLE: dict[str, Need] = {
     "GET /api/v1/webhooks": Need.ADMIN,
     "GET /api/v1/users": Need.ADMIN,
     "GET /api/v1/quotas": Need.ADMIN,
+    "GET /api/v1/groups": Need.ADMIN,
 }
 """`METHOD path` -> need. HEAD asks for what GET does. WS: a socket, which asks for what a change does, as it goes both
 ways."""

@@ -31,6 +31,7 @@ from schedulearn.api.cli.lifecycle.cancel import cancel
 from schedulearn.api.cli.lifecycle.resubmit import resubmit
 from schedulearn.api.cli.lifecycle.rm import rm
 from schedulearn.api.cli.lifecycle.wait import wait
+from schedulearn.api.cli.people.groups import groups
 from schedulearn.api.cli.people.quota import quota
 from schedulearn.api.cli.people.secrets import secrets
 from schedulearn.api.cli.people.tokens import tokens
@@ -75,7 +76,7 @@ for command in (
     *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
     *(wait, resubmit, rm, init, import_, data, experiment, search, advise, predictions),
     *(exec_, shell, forward, open_, notebook, tensorboard),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, secrets, backup, restore, doctor),
+    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, groups, secrets, backup, restore, doctor),
     uninstall,
 ):
     cli.add_command(command)

@@ -261,7 +261,7 @@ class SchedulerLoop:
             self.db.write(lambda conn: write_findings(conn, lost, now))
             state = self._load()
         self._record_results(now)  # before a sweep ends: then its runs are not looked at any more
-        if advance_sweeps(self.db, now):
+        if advance_sweeps(self.db, now, self._quotas()):
             state = self._load()
         return state
 

@@ -129,9 +129,8 @@ class Service:
         now = self.clock()
         rows = [job_row(spec, now) for spec in specs]
         sent = Counter(spec.user for spec in specs)
-        for user, jobs in sent.items():
-            self.quotas.note_submission(user, jobs)
-        bounded = any(self.quotas.of(user).waiting is not None for user in sent)
+        self.quotas.note_submission(sent)
+        bounded = self.quotas.bounds_waiting(sent)
         if idempotency_key is None and not bounded and not any(map(has_inputs, specs)):
             return self._submissions.store(rows, make(rows))
         digest = hashlib.sha256(json.dumps([s.model_dump(mode="json") for s in asked or specs]).encode()).hexdigest()
@@ -144,8 +143,7 @@ class Service:
             if not found:
                 check_predecessors(conn, specs)
                 settle_inputs(conn, rows, specs)
-                for user, jobs in sent.items():
-                    self.quotas.check_waiting(conn, user, jobs)
+                self.quotas.check_waiting(conn, sent)
                 insert_jobs(conn, [(row, ACTOR.get()) for row in rows])
             return make(found or rows)
 

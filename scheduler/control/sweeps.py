@@ -21,12 +21,22 @@ from typing_extensions import TypeVar
 from schedulearn.scheduler.control.service import cancel_job, check_predecessors, job_row
 from schedulearn.scheduler.control.submission.inputs import pinned, settle_inputs
 from schedulearn.scheduler.control.submission.queue import insert_jobs
-from schedulearn.scheduler.core.sweeps import ChangeStatus, StartRuns, SweepReason, SweepStatus, next_step
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas
+from schedulearn.scheduler.core.sweeps import (
+    ChangeStatus,
+    StartRuns,
+    SweepProgress,
+    SweepReason,
+    SweepStatus,
+    SweepStep,
+    next_step,
+)
 from schedulearn.scheduler.errors import ConflictError, IdempotencyError, InvalidError
 from schedulearn.scheduler.specs.job import JobSpec, new_job_id
 from schedulearn.scheduler.specs.sweep import SweepSpec, job_of, runs_of
 from schedulearn.scheduler.store import sweeps as store
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.people.quotas import room_to_wait
 from schedulearn.scheduler.store.sweeps import SweepRow
 
 log = logging.getLogger(__name__)
@@ -114,7 +124,7 @@ class Sweeps:
             if not sweep.status.ended and sweep.reason is not SweepReason.CANCELLED:
                 reason, message = SweepReason.CANCELLED, "Cancelled; its runs are stopping."
                 store.move_sweep(conn, sweep_id, SweepStatus.STOPPING, reason, message, now)
-                _advance(sweep_id, now, conn)
+                _advance(sweep_id, now, NO_QUOTAS, conn)
             return make(conn, store.get_sweep(conn, sweep_id))
 
         return self._changed(change)
@@ -150,21 +160,26 @@ class Sweeps:
         return answered
 
 
-def advance_sweeps(db: Database, now: float) -> bool:
-    """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start."""
+def advance_sweeps(db: Database, now: float, quotas: Quotas = NO_QUOTAS) -> bool:
+    """Takes each sweep as far as it can go now; whether anything changed. Any call may be the first after a start.
+    No run starts that would be one job too many of its user's that wait: the sweep goes on once there is room."""
     with db.read() as conn:
-        due = [sweep.id for sweep in store.unfinished(conn) if next_step(sweep) is not None]
+        due = [sweep.id for sweep in store.unfinished(conn) if _next(conn, sweep, quotas) is not None]
     for sweep_id in due:
         try:
-            db.write(partial(_advance, sweep_id, now))
+            db.write(partial(_advance, sweep_id, now, quotas))
         except InvalidError:
             log.exception("sweep %s: a run that was right when it was stored is not any more", sweep_id)
             db.write(partial(_give_up, sweep_id, now))
     return bool(due)
 
 
-def _advance(sweep_id: str, now: float, conn: Connection) -> None:
-    while (step := next_step(store.progress_of(conn, [sweep_id])[sweep_id])) is not None:
+def _next(conn: Connection, sweep: SweepProgress, quotas: Quotas) -> SweepStep | None:
+    return next_step(sweep, room_to_wait(conn, quotas, sweep.user) if sweep.pending else None)
+
+
+def _advance(sweep_id: str, now: float, quotas: Quotas, conn: Connection) -> None:
+    while (step := _next(conn, store.progress_of(conn, [sweep_id])[sweep_id], quotas)) is not None:
         match step:
             case StartRuns(count):
                 _start_runs(conn, sweep_id, count, now)

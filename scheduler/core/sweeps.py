@@ -34,6 +34,7 @@ class SweepReason(StrEnum):
 
     STARTED = "started"
     RETRIED = "retried"
+    OVER_QUOTA = "over_quota"
     COMPLETED = "completed"
     TOO_MANY_FAILURES = "too_many_failures"
     REFUSED = "refused"
@@ -44,6 +45,7 @@ class SweepProgress(NamedTuple):
     """How far a sweep is. Its runs are counted by how the job of each stands."""
 
     id: str
+    user: str
     status: SweepStatus
     reason: SweepReason
     max_parallel: int
@@ -79,17 +81,18 @@ class ChangeStatus:
 SweepStep = StartRuns | ChangeStatus
 
 
-def next_step(sweep: SweepProgress) -> SweepStep | None:
-    """What is to be done now; None: nothing, until one of its jobs ends. After a step there may be another one."""
+def next_step(sweep: SweepProgress, room: int | None = None) -> SweepStep | None:
+    """What is to be done now; None: nothing, until one of its jobs ends. After a step there may be another one.
+    `room`: so many more jobs of its user may wait; None: there is no quota."""
     match sweep.status:
         case SweepStatus.RUNNING:
-            return _next_of_running(sweep)
+            return _next_of_running(sweep, room)
         case SweepStatus.STOPPING if not sweep.active:
             return ChangeStatus(_end_of(sweep.reason), sweep.reason, _summary(sweep))
     return None
 
 
-def _next_of_running(sweep: SweepProgress) -> SweepStep | None:
+def _next_of_running(sweep: SweepProgress, room: int | None) -> SweepStep | None:
     if sweep.max_failures is not None and sweep.failed > sweep.max_failures:
         message = (
             f"{_count(sweep.failed, 'run')} failed and max_failures is {sweep.max_failures}: no further run starts; "
@@ -97,10 +100,26 @@ def _next_of_running(sweep: SweepProgress) -> SweepStep | None:
         )
         return ChangeStatus(SweepStatus.STOPPING, SweepReason.TOO_MANY_FAILURES, message, cancel_waiting=True)
     if count := min(sweep.pending, max(0, sweep.max_parallel - sweep.active)):
-        return StartRuns(count)
+        return _start(sweep, count, count if room is None else min(count, room))
     if not sweep.pending and not sweep.active and not sweep.open:
         return ChangeStatus(SweepStatus.COMPLETED, SweepReason.COMPLETED, _summary(sweep))
     return None
+
+
+def _start(sweep: SweepProgress, count: int, allowed: int) -> SweepStep | None:
+    """A sweep that may not start any of `count` runs waits. It says so only where none of its jobs is left: with each
+    of those that starts there is room for another one."""
+    waits = sweep.reason is SweepReason.OVER_QUOTA
+    if allowed > 0 and waits:
+        return ChangeStatus(sweep.status, SweepReason.STARTED, "The quota has room again: further runs start.")
+    if allowed > 0:
+        return StartRuns(allowed)
+    if sweep.active or waits:
+        return None
+    message = (
+        f"{_count(count, 'run')} can't start yet: {sweep.user}, or their group, has as many jobs waiting as may be."
+    )
+    return ChangeStatus(sweep.status, SweepReason.OVER_QUOTA, message)
 
 
 def _end_of(reason: SweepReason) -> SweepStatus:

@@ -113,7 +113,7 @@ def _count(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 _PROGRESS: Select[Any] = (
     select(
-        *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:7]),
+        *(col(getattr(Sweep, name)) for name in SweepProgress._fields[:8]),
         _count(col(SweepRun.job_id).is_(None)),
         _count(col(Job.status).in_(_ACTIVE)),
         _count(col(Job.status) == JobStatus.SUCCEEDED),

@@ -117,7 +117,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         named = api.http.post("/api/v1/tokens", json={"name": "other"}).json()
         api.http.post("/api/v1/users", json={"name": "ada"})
         names = {
-            "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "gpu": "2", "webhook_id": str(webhook),
+            "job_id": job, "waiting": waiting, "done": done, "host_id": "far", "user": "ben", "gpu": "2",
+            "webhook_id": str(webhook),
             "token_id": str(named["id"]), "token": named["token"], "name": "ada", "algorithm": "roundrobin",
             "digest": DIGEST, "path": "outputs/model.pt", "sweep_id": sweep,
             "measured": measured, "searched": searched, "version": "1", "sha256": hashlib.sha256().hexdigest(),
@@ -146,6 +147,11 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("PUT", "/api/v1/quotas/{name}"): [Ask({"gpus": 64, "gpu_hours": 1e5, "waiting": 1000, "submissions": 1000})],
     ("GET", "/api/v1/quotas"): [Ask()],
     ("DELETE", "/api/v1/quotas/{name}"): [Ask()],
+    ("PUT", "/api/v1/groups/{name}"): [Ask({"gpus": 64, "gpu_hours": 1e5, "waiting": 1000, "submissions": 1000})],
+    ("PUT", "/api/v1/groups/{name}/members/{user}"): [Ask()],
+    ("GET", "/api/v1/groups"): [Ask()],
+    ("DELETE", "/api/v1/groups/{name}/members/{user}"): [Ask()],
+    ("DELETE", "/api/v1/groups/{name}"): [Ask()],
     ("PUT", "/api/v1/secrets/{name}"): [Ask({"value": "hush hush"})],
     ("GET", "/api/v1/secrets"): [Ask()],
     ("DELETE", "/api/v1/secrets/{name}"): [Ask()],

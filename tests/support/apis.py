@@ -138,7 +138,7 @@ def run_experiment(api: Api, body: dict[str, Any], kind: str = "experiments") ->
                 api.runtime.finish(f"schedulearn-{job['id']}-1-0", 0)
         return bool(api.http.get(f"/api/v1/sweeps/{found}").json()["finished_at"])
 
-    wait_for(ended, seconds=60, what="the end of all runs")
+    wait_for(ended, seconds=240, what="the end of all runs")
     return str(found)
 
 

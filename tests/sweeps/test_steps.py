@@ -17,7 +17,7 @@ from schedulearn.scheduler.core.sweeps import (
 
 def progress(**fields: object) -> SweepProgress:
     defaults = {
-        "id": "s", "status": SweepStatus.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
+        "id": "s", "user": "ada", "status": SweepStatus.RUNNING, "reason": SweepReason.STARTED, "max_parallel": 2,
         "max_failures": None, "runs": 4, "open": False, "pending": 0, "active": 0, "succeeded": 0,
         "failed": 0, "cancelled": 0,
     }  # fmt: skip
@@ -108,3 +108,20 @@ def test_a_sweep_that_stops_waits_for_what_runs() -> None:
 def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
     for status in (SweepStatus.COMPLETED, SweepStatus.FAILED, SweepStatus.CANCELLED):
         assert next_step(progress(status=status, pending=3)) is None
+
+
+def test_no_more_runs_start_than_jobs_may_wait() -> None:
+    assert next_step(progress(pending=4, max_parallel=4), room=3) == StartRuns(3)
+    assert next_step(progress(pending=4, max_parallel=2), room=3) == StartRuns(2)
+    assert next_step(progress(pending=4, active=1), room=0) is None, "one of its own jobs makes room"
+    step = next_step(progress(pending=4), room=-2)
+    assert step == ChangeStatus(
+        SweepStatus.RUNNING, SweepReason.OVER_QUOTA,
+        "2 runs can't start yet: ada, or their group, has as many jobs waiting as may be.",
+    )  # fmt: skip
+    waits = progress(pending=4, reason=SweepReason.OVER_QUOTA)
+    assert next_step(waits, room=0) is None
+    again = next_step(waits, room=1)
+    assert isinstance(again, ChangeStatus)
+    assert (again.status, again.reason) == (SweepStatus.RUNNING, SweepReason.STARTED)
+    assert next_step(progress(), room=0) == next_step(progress()), "none is left to start"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 
-_BOUNDS = {
+BOUNDS = {
     "gpus": "GPUs at once",
     "gpu_hours": "GPU-hours within seven days",
     "waiting": "jobs waiting",
@@ -33,7 +35,7 @@ def list_quotas(session: Session) -> None:
         print_json(found)
         return
     rows = [
-        [each["user"], *(_cell(each, name) for name in _BOUNDS), _shown(each["submissions"]), f"{each['weight']:g}"]
+        [each["user"], *(use(each, name) for name in BOUNDS), shown(each["submissions"]), f"{each['weight']:g}"]
         for each in found["items"]
     ]
     print_table(session, ("USER", "GPUS", "GPU-HOURS", "WAITING", "A-MINUTE", "WEIGHT"), rows)
@@ -59,8 +61,7 @@ def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
     if session.as_json:
         print_json(made)
         return
-    said = ", ".join(f"{name.replace('_', '-')} {value:g}" for name, value in bounds.items() if value is not None)
-    click.echo(f"{clean(user)}: {said or 'no bound'}")
+    click.echo(f"{clean(user)}: {told(bounds)}")
 
 
 @quota.command("rm")
@@ -80,14 +81,20 @@ def remove(session: Session, user: str) -> None:
 
 def used_lines(quota: Json) -> list[str]:
     """What a user may have, a line for each bound."""
-    return [f"  {what}: {_cell(quota, name)}" for name, what in _BOUNDS.items() if quota[name] is not None]
+    return [f"  {what}: {use(quota, name)}" for name, what in BOUNDS.items() if quota[name] is not None]
 
 
-def _cell(quota: Json, name: str) -> str:
+def told(bounds: Mapping[str, float | None]) -> str:
+    """Bounds that were given, in one line."""
+    said = [f"{name.replace('_', '-')} {value:g}" for name, value in bounds.items() if value is not None]
+    return ", ".join(said) or "no bound"
+
+
+def use(quota: Json, name: str) -> str:
     if quota[name] is None or quota["used"] is None:
-        return _shown(quota[name])
+        return shown(quota[name])
     return f"{quota['used'][name]:.4g} of {quota[name]:g}"
 
 
-def _shown(bound: float | None) -> str:
+def shown(bound: float | None) -> str:
     return "-" if bound is None else f"{bound:g}"

@@ -28,6 +28,10 @@ def whoami(session: Session) -> None:
     if me["quota"]:
         for line in used_lines(me["quota"]):
             click.echo(line)
+    if group := me["group"]:
+        click.echo(f"in the group {clean(group['name'])}")
+        for line in used_lines(group):
+            click.echo(line)
 
 
 @click.group(cls=Group)

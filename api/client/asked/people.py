@@ -40,6 +40,24 @@ class PeopleCalls(Asked[J, L, N, T]):
     def remove_quota(self, user: str) -> N:
         return self._nothing("DELETE", f"quotas/{part(user)}")
 
+    def groups(self) -> J:
+        """`{"items": [...]}`, with what the users of each have together."""
+        return self._object("GET", "groups")
+
+    def set_group(self, name: str, bounds: Mapping[str, float]) -> J:
+        """Makes or changes it. `bounds`: gpus, gpu_hours, waiting, submissions; one that is left out is none."""
+        return self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
+
+    def remove_group(self, name: str) -> N:
+        return self._nothing("DELETE", f"groups/{part(name)}")
+
+    def add_member(self, group: str, user: str) -> J:
+        """Takes them out of the group that they were in."""
+        return self._object("PUT", f"groups/{part(group)}/members/{part(user)}")
+
+    def remove_member(self, group: str, user: str) -> N:
+        return self._nothing("DELETE", f"groups/{part(group)}/members/{part(user)}")
+
     def secrets(self) -> J:
         """`{"items": [...]}`, without their values."""
         return self._object("GET", "secrets")

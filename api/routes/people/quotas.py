@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota
 from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people import quotas as store
@@ -27,7 +27,7 @@ Bound = Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None
 UserName = Annotated[str, Path(min_length=1, max_length=100, description="`*`: all who have none of their own")]
 
 
-class QuotaIn(BaseModel):
+class BoundsIn(BaseModel):
     """What is left out has no bound."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
@@ -36,6 +36,11 @@ class QuotaIn(BaseModel):
     gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="GPU-hours within seven days")
     waiting: Bound = Field(default=None, description="jobs that have not started")
     submissions: Bound = Field(default=None, description="jobs submitted within a minute")
+
+
+class QuotaIn(BoundsIn):
+    """What is left out has no bound."""
+
     weight: float = Field(default=1.0, ge=0.001, le=1000, description="share against other users, with fair_share")
 
 
@@ -89,13 +94,18 @@ def remove_quota(request: Request, name: UserName) -> Response:
 def quotas_shown(request: Request, users: Sequence[str]) -> list[QuotaOut]:
     """The quotas of these users, and what they have."""
     book = quotas_of(request)
+    uses = uses_of(request, [Holder(user) for user in users if user != EVERYBODY])
+    return [QuotaOut(user=user, used=uses.get(Holder(user)), **asdict(book.of(user))) for user in users]
+
+
+def uses_of(request: Request, holders: Sequence[Holder]) -> dict[Holder, QuotaUse]:
+    """What each of them has of what quotas bound."""
     with cluster_of(request).db.read() as db:
-        hours, held = used_hours(db, time.time()), repository.held_gpus(db)
-        used = {
-            user: QuotaUse(
-                gpus=held.get(user, 0), gpu_hours=hours.get(user, 0.0), waiting=store.count_waiting(db, user)
+        quotas = replace(quotas_of(request).in_force, used_hours=used_hours(db, time.time()))
+        held = quotas.by_holder(repository.held_gpus(db))
+        return {
+            holder: QuotaUse(
+                gpus=held[holder], gpu_hours=quotas.hours_of(holder), waiting=store.count_waiting(db, holder)
             )
-            for user in users
-            if user != EVERYBODY
+            for holder in holders
         }
-    return [QuotaOut(user=user, used=used.get(user), **asdict(book.of(user))) for user in users]

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
+from schedulearn.api.routes.people.groups import GroupOut, groups_shown
 from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
 from schedulearn.api.state import actor_of, cluster_of, credentials_of, quotas_of
 from schedulearn.scheduler.core.people import Role
@@ -54,6 +55,7 @@ class WhoAmI(AnswerModel):
     token_id: int | None = Field(description="the token by which you are known; null: you run the service")
     expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
     quota: QuotaOut | None = Field(description="what you may have, and have; null: there is no bound")
+    group: GroupOut | None = Field(description="your group: what you all may have together; null: you are in none")
 
 
 @router.get("/whoami")
@@ -62,7 +64,9 @@ def who_am_i(request: Request) -> WhoAmI:
     actor = actor_of(request)
     bounded = quotas_of(request).of(actor.name) is not NO_QUOTA
     quota = quotas_shown(request, [actor.name])[0] if bounded else None
-    return WhoAmI.model_validate({**vars(actor), "quota": quota})
+    name = quotas_of(request).in_force.group_of.get(actor.name)
+    group = next(iter(groups_shown(request, [name])), None) if name is not None else None
+    return WhoAmI.model_validate({**vars(actor), "quota": quota, "group": group})
 
 
 @router.get("/users")

@@ -1,14 +1,19 @@
-"""What each user may have, laid over any policy: before it is asked, jobs that may not start are left out and running
-ones bounded; while its plan goes beyond for some user, it is asked again with no more for them than may be. Pure.
+"""What each user and each group may have, laid over any policy: before it is asked, jobs that may not start are left
+out and running ones bounded; while its plan goes beyond for somebody, it is asked again with no more for them than may
+be. Pure.
 
-Running jobs are never stopped for a quota.
+A job counts for its user and for the user's group, and starts only within the quotas of both. Running jobs are never
+stopped for a quota. Jobs without GPUs use nothing that these bounds are about: only the number of waiting jobs and the
+rate of submissions, which are checked when jobs are sent, count them.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Set
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.states import Reason
@@ -21,8 +26,8 @@ WEEK_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Quota:
-    """How much a user may have; None: no bound."""
+class Bounds:
+    """How much a user or a group may have; None: no bound."""
 
     gpus: int | None = None
     """At once."""
@@ -32,11 +37,28 @@ class Quota:
     """Jobs that have not started."""
     submissions: int | None = None
     """Within a minute."""
+
+
+@dataclass(frozen=True)
+class Quota(Bounds):
+    """How much a user may have."""
+
     weight: float = 1.0
     """Share of the cluster against other users, where shares are fair."""
 
 
 NO_QUOTA = Quota()
+NO_BOUNDS = Bounds()
+
+
+class Holder(NamedTuple):
+    """Who has a quota: a user, or a group with all its users."""
+
+    name: str
+    is_group: bool = False
+
+    def __str__(self) -> str:
+        return f"the group {self.name}" if self.is_group else self.name or "nobody"
 
 
 @dataclass(frozen=True)
@@ -48,33 +70,68 @@ class Quotas:
     """GPU-hours of each user within seven days."""
     decayed_hours: Mapping[str, float] | None = None
     """GPU-hours of each user, the older the less; None: shares need not be fair."""
+    by_group: Mapping[str, Bounds] = field(default_factory=dict)
+    group_of: Mapping[str, str] = field(default_factory=dict)
+    """Of each user who is in a group."""
 
     def of(self, user: str) -> Quota:
         return self.by_user.get(user) or self.by_user.get(EVERYBODY, NO_QUOTA)
 
+    def holders_of(self, user: str) -> tuple[Holder, ...]:
+        """By whose quotas this user's jobs are bounded."""
+        group = self.group_of.get(user)
+        return (Holder(user),) if group is None else (Holder(user), Holder(group, is_group=True))
+
+    def bounds_of(self, holder: Holder) -> Bounds:
+        return self.by_group.get(holder.name, NO_BOUNDS) if holder.is_group else self.of(holder.name)
+
+    def by_holder(self, by_user: Mapping[str, int]) -> Counter[Holder]:
+        """What is counted by user, by who has a quota."""
+        found: Counter[Holder] = Counter()
+        for user, count in by_user.items():
+            for holder in self.holders_of(user):
+                found[holder] += count
+        return found
+
+    def hours_of(self, holder: Holder) -> float:
+        """GPU-hours within seven days. Those of a group are those of who is in it now."""
+        if not holder.is_group:
+            return self.used_hours.get(holder.name, 0.0)
+        return sum(self.used_hours.get(user, 0.0) for user, group in self.group_of.items() if group == holder.name)
+
+    @property
+    def all_bounds(self) -> list[Bounds]:
+        return [*self.by_user.values(), *self.by_group.values()]
+
     @property
     def bounds_plans(self) -> bool:
-        bounds = any(quota.gpus is not None or quota.gpu_hours is not None for quota in self.by_user.values())
+        bounds = any(each.gpus is not None or each.gpu_hours is not None for each in self.all_bounds)
         return bounds or self.decayed_hours is not None
 
 
+NO_QUOTAS = Quotas()
+
+
 def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
-    """The plan of whoever is asked, within what each user may have; its reasons name the quota by which a job waits."""
+    """The plan of whoever is asked, within what each may have; its reasons name the quota by which a job waits."""
     if not quotas.bounds_plans:
         return ask(snapshot)
-    held = _held(snapshot.jobs)
+    held = quotas.by_holder(_held(snapshot.jobs))
     kept_back = {job.id: why for job in snapshot.jobs if (why := _refusal(job, quotas, held)) is not None}
     if quotas.decayed_hours is not None:
-        others = [job for job in snapshot.jobs if job.id not in kept_back]
+        others = [job for job in snapshot.jobs if job.id not in kept_back and job.required_gpus]
         kept_back |= _later_by_fairness(replace(snapshot, jobs=tuple(others)), quotas, quotas.decayed_hours)
     rest = _without(snapshot, kept_back.keys(), quotas, held)
-    for _ in range(1 + len({job.user for job in rest.jobs})):  # each time at least one more user is bounded
+    holders = {holder for job in rest.jobs for holder in quotas.holders_of(job.user)}
+    for _ in range(1 + len(holders)):  # each time at least one more of them is bounded
         plan = ask(rest)
         sizes = _accepted(rest, plan, quotas) if plan is not None else {}
         if not sizes:
             break
         kept_back |= {
-            job.id: _too_many(job, quotas, held) for job in rest.jobs if sizes.get(job.id) == 0 and not job.allocation
+            job.id: _too_many(job, quotas, held)
+            for job in rest.jobs
+            if sizes.get(job.id) == 0 and job.required_gpus and not job.allocation
         }
         rest = replace(rest, jobs=tuple(_bounded(job, sizes) for job in rest.jobs if job.id not in kept_back))
     if plan is None:
@@ -93,40 +150,47 @@ def _need(job: JobView) -> int:
     return job.min_gpus if job.elastic else job.required_gpus
 
 
-def _refusal(job: JobView, quotas: Quotas, held: Mapping[str, int]) -> Explanation | None:
+def _refusal(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation | None:
     """Why a waiting job may not start, however many GPUs are free."""
-    if job.allocation:
+    if job.allocation or not job.required_gpus:
         return None
-    quota, used = quotas.of(job.user), quotas.used_hours.get(job.user, 0.0)
-    if quota.gpu_hours is not None and used >= quota.gpu_hours:
-        sentence = f"{_name(job)} has used {used:.1f} of {quota.gpu_hours:g} GPU-hours within seven days."
-        return Explanation(Reason.OVER_QUOTA.value, sentence)
-    if quota.gpus is not None and held.get(job.user, 0) + _need(job) > quota.gpus:
-        return _too_many(job, quotas, held)
-    return None
+    for holder in quotas.holders_of(job.user):
+        most, used = quotas.bounds_of(holder).gpu_hours, quotas.hours_of(holder)
+        if most is not None and used >= most:
+            sentence = f"{_sentence(holder)} used {used:.1f} of {most:g} GPU-hours within seven days."
+            return Explanation(Reason.OVER_QUOTA.value, sentence)
+    return _too_many(job, quotas, held) if _left(job, quotas, held) < _need(job) else None
 
 
-def _too_many(job: JobView, quotas: Quotas, held: Mapping[str, int]) -> Explanation:
-    most, has = quotas.of(job.user).gpus, held.get(job.user, 0)
-    sentence = f"It needs {gpu_count(_need(job))}; {_name(job)} may hold {most} at once, and holds {has}."
+def _sentence(holder: Holder) -> str:
+    name = str(holder)
+    return f"{name[0].upper()}{name[1:]} has" if holder.is_group else f"{name} has"
+
+
+def _left(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> float:
+    """How many more GPUs the job may get, for its user and the group."""
+    bounds = [(quotas.bounds_of(holder).gpus, holder) for holder in quotas.holders_of(job.user)]
+    return min((most - held.get(holder, 0) for most, holder in bounds if most is not None), default=math.inf)
+
+
+def _too_many(job: JobView, quotas: Quotas, held: Mapping[Holder, int]) -> Explanation:
+    """Names the tightest of the bounds."""
+    bounds = [
+        (most, holder) for holder in quotas.holders_of(job.user) if (most := quotas.bounds_of(holder).gpus) is not None
+    ]
+    most, holder = min(bounds, key=lambda bound: bound[0] - held.get(bound[1], 0))
+    sentence = f"It needs {gpu_count(_need(job))}; {holder} may hold {most} at once, and holds {held.get(holder, 0)}."
     return Explanation(Reason.OVER_QUOTA.value, sentence)
 
 
-def _name(job: JobView) -> str:
-    return job.user or "nobody"
-
-
-def _without(snapshot: Snapshot, kept_back: Set[str], quotas: Quotas, held: Mapping[str, int]) -> Snapshot:
+def _without(snapshot: Snapshot, kept_back: Set[str], quotas: Quotas, held: Mapping[Holder, int]) -> Snapshot:
     """The snapshot without these jobs, and with no elastic one that may grow beyond what is left to its user."""
     jobs = []
     for job in snapshot.jobs:
-        most = quotas.of(job.user).gpus
         if job.id in kept_back:
             continue
-        if job.elastic and most is not None:
-            jobs.append(_at_most(job, job.gpus + max(0, most - held.get(job.user, 0))))
-        else:
-            jobs.append(job)
+        left = _left(job, quotas, held) if job.elastic else math.inf
+        jobs.append(job if left == math.inf else _at_most(job, job.gpus + max(0, int(left))))
     return replace(snapshot, jobs=tuple(jobs))
 
 
@@ -136,24 +200,33 @@ def _at_most(job: JobView, gpus: int) -> JobView:
 
 
 def _accepted(snapshot: Snapshot, plan: Plan, quotas: Quotas) -> dict[str, int]:
-    """job id -> how many GPUs it may have, of the jobs of users to whom the plan gives more than their quota; empty: it
-    does so to nobody. What runs keeps what it holds; what is left goes by priority and submission."""
+    """job id -> how many GPUs it may have, of the jobs of those to whom the plan gives more than their quota; empty: it
+    does so to nobody. What runs keeps what it holds; what is left goes by priority and submission. Users come before
+    groups, so that what a user may not have is not counted against the others in the group."""
     planned = {job.id: sum(plan.allocations.get(job.id, {}).values()) for job in snapshot.jobs}
-    by_user: dict[str, list[JobView]] = {}
+    by_holder: dict[Holder, list[JobView]] = {}
     for job in snapshot.jobs:
-        by_user.setdefault(job.user, []).append(job)
+        for holder in quotas.holders_of(job.user):
+            by_holder.setdefault(holder, []).append(job)
     sizes: dict[str, int] = {}
-    for user, mine in by_user.items():
-        most = quotas.of(user).gpus
-        if most is None or sum(planned[job.id] for job in mine) <= most:
-            continue
-        left = most - sum(job.gpus for job in mine)
-        for job in sorted(mine, key=lambda job: (not job.allocation, -job.priority, job.order)):
-            more = max(0, min(planned[job.id] - job.gpus, left))
-            if job.gpus + more < (_need(job) if job.elastic else planned[job.id]):
-                more = 0
-            sizes[job.id] = job.gpus + more
-            left -= more
+    for holder, jobs in sorted(by_holder.items(), key=lambda each: each[0].is_group):
+        most = quotas.bounds_of(holder).gpus
+        given = {job.id: min(planned[job.id], sizes.get(job.id, planned[job.id])) for job in jobs}
+        if most is not None and sum(given.values()) > most:
+            sizes |= _shared_out(most, jobs, given)
+    return sizes
+
+
+def _shared_out(most: int, jobs: Sequence[JobView], given: Mapping[str, int]) -> dict[str, int]:
+    """What each of these jobs may have of the `most` that all may."""
+    sizes: dict[str, int] = {}
+    left = most - sum(job.gpus for job in jobs)
+    for job in sorted(jobs, key=lambda job: (not job.allocation, -job.priority, job.order)):
+        more = max(0, min(given[job.id] - job.gpus, left))
+        if job.gpus + more < (_need(job) if job.elastic else given[job.id]):
+            more = 0
+        sizes[job.id] = job.gpus + more
+        left -= more
     return sizes
 
 
@@ -204,5 +277,7 @@ def _later_by_fairness(snapshot: Snapshot, quotas: Quotas, decayed: Mapping[str,
 
 
 def _others_first(job: JobView, used: float) -> Explanation:
-    sentence = f"Others come first by fair share: {_name(job)} had {100 * used:.0f} % of what was used lately."
+    sentence = (
+        f"Others come first by fair share: {job.user or 'nobody'} had {100 * used:.0f} % of what was used lately."
+    )
     return Explanation(Reason.FAIR_SHARE.value, sentence)

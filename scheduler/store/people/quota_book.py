@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, NO_QUOTA, WEEK_S, Quota, Quotas
+from schedulearn.scheduler.core.planning.quotas import WEEK_S, Bounds, Holder, Quota, Quotas
 from schedulearn.scheduler.errors import QuotaError
 from schedulearn.scheduler.store.accounting.usage import usage
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.people import quotas as store
+from schedulearn.scheduler.store.people.groups import load_groups
 
 T = TypeVar("T")
 
@@ -33,32 +35,40 @@ class QuotaBook:
         self._fair_share = fair_share
         self._clock = clock
         self._lock = threading.Lock()
-        self._sent: dict[str, deque[float]] = {}
-        """When each user with a bound has submitted jobs, within the last minute."""
+        self._sent: dict[Holder, deque[float]] = {}
+        """When each user and each group with a bound has submitted jobs, within the last minute."""
         self._summed_at = -_FRESH_S
         self._used: Mapping[str, float] = {}
         self._decayed: Mapping[str, float] = {}
-        with db.read() as conn:
-            self._by_user = store.load_quotas(conn)
+        self._set = self._load()
+
+    def _load(self) -> Quotas:
+        with self._db.read() as conn:
+            groups = load_groups(conn)
+            return Quotas(store.load_quotas(conn), by_group=groups.bounds, group_of=groups.group_of)
+
+    @property
+    def in_force(self) -> Quotas:
+        """Without what was used."""
+        return self._set
 
     def of(self, user: str) -> Quota:
-        return self._by_user.get(user) or self._by_user.get(EVERYBODY, NO_QUOTA)
+        return self._set.of(user)
 
     def change(self, change: Callable[[Connection], T]) -> T:
-        """A change of quotas: in force once it is durable."""
+        """A change of quotas or groups: in force once it is durable."""
         changed = self._db.write(change)
-        with self._db.read() as conn:
-            self._by_user = store.load_quotas(conn)
+        self._set = self._load()
         return changed
 
     def now(self) -> Quotas:
         """For a decision. Sums up what was used only if somebody's bound depends on it."""
-        by_user = self._by_user
-        if not self._fair_share and all(quota.gpu_hours is None for quota in by_user.values()):
-            return Quotas(by_user)
+        quotas = self._set
+        if not self._fair_share and all(bounds.gpu_hours is None for bounds in quotas.all_bounds):
+            return quotas
         if self._clock() - self._summed_at >= _FRESH_S:
             self._sum_up(self._clock())
-        return Quotas(by_user, self._used, self._decayed if self._fair_share else None)
+        return replace(quotas, used_hours=self._used, decayed_hours=self._decayed if self._fair_share else None)
 
     def _sum_up(self, now: float) -> None:
         with self._db.read() as conn:
@@ -66,27 +76,42 @@ class QuotaBook:
             self._decayed = decayed_hours(conn, now) if self._fair_share else {}
         self._summed_at = now
 
-    def note_submission(self, user: str, jobs: int) -> None:
-        """Counts jobs that are about to be stored. Raises QuotaError if they are too many for this minute."""
-        most = self.of(user).submissions
-        if most is None:
+    def note_submission(self, by_user: Mapping[str, int]) -> None:
+        """Counts jobs that are about to be stored, all or none. Raises QuotaError if they are too many for this minute:
+        for a user, or for a group."""
+        bounds = self._bounds(by_user, lambda bounds: bounds.submissions)
+        if not bounds:
             return
         now = self._clock()
         with self._lock:
-            sent = self._sent.setdefault(user, deque())
-            while sent and sent[0] <= now - _MINUTE_S:
-                sent.popleft()
-            if len(sent) + jobs > most:
-                soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
-                raise QuotaError(f"{user} may submit {most} jobs a minute", retry_after=soon)
-            sent.extend([now] * jobs)
+            for holder, jobs, most in bounds:
+                sent = self._sent.setdefault(holder, deque())
+                while sent and sent[0] <= now - _MINUTE_S:
+                    sent.popleft()
+                if len(sent) + jobs > most:
+                    soon = sent[0] + _MINUTE_S - now if sent else _MINUTE_S
+                    raise QuotaError(f"{holder} may submit {most} jobs a minute", retry_after=soon)
+            for holder, jobs, _ in bounds:
+                self._sent[holder].extend([now] * jobs)
 
-    def check_waiting(self, conn: Connection, user: str, jobs: int) -> None:
-        """Raises QuotaError if with these jobs too many of the user's would wait."""
-        most = self.of(user).waiting
-        if most is not None and (now := store.count_waiting(conn, user)) + jobs > most:
-            detail = f"{user} may have {most} jobs waiting, and has {now}"
-            raise QuotaError(f"{detail}: submit {jobs} more once some have started", retry_after=_MINUTE_S)
+    def bounds_waiting(self, users: Iterable[str]) -> bool:
+        """Whether one of them, or a group of theirs, may have so many jobs waiting only."""
+        return bool(self._bounds(dict.fromkeys(users, 0), lambda bounds: bounds.waiting))
+
+    def check_waiting(self, conn: Connection, by_user: Mapping[str, int]) -> None:
+        """Raises QuotaError if with these jobs too many would wait: of a user, or of a group."""
+        for holder, jobs, most in self._bounds(by_user, lambda bounds: bounds.waiting):
+            if (now := store.count_waiting(conn, holder)) + jobs > most:
+                detail = f"{holder} may have {most} jobs waiting, and has {now}"
+                raise QuotaError(f"{detail}: submit {jobs} more once some have started", retry_after=_MINUTE_S)
+
+    def _bounds(
+        self, by_user: Mapping[str, int], bound: Callable[[Bounds], int | None]
+    ) -> list[tuple[Holder, int, int]]:
+        """Who of those that submit is bounded: how many jobs count for them, and how many may."""
+        quotas = self._set
+        found = [(holder, jobs, bound(quotas.bounds_of(holder))) for holder, jobs in quotas.by_holder(by_user).items()]
+        return [(holder, jobs, most) for holder, jobs, most in found if most is not None]
 
 
 def used_hours(conn: Connection, now: float) -> dict[str, float]:

@@ -8,11 +8,12 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
-from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Quota
+from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
 from schedulearn.scheduler.core.states import WAITS
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.tables import GroupMember
 from schedulearn.scheduler.store.people.tables import Quota as QuotaTable
 
 _COLUMNS = [col(getattr(QuotaTable, each.name)) for each in fields(Quota)]
@@ -43,6 +44,15 @@ def _whom(user: str) -> str:
     return "all others" if user == EVERYBODY else user
 
 
-def count_waiting(db: Connection, user: str) -> int:
-    query = select(func.count()).where(col(Job.user) == user, col(Job.status).in_([*WAITS]))
+def count_waiting(db: Connection, holder: Holder) -> int:
+    """Jobs that have not started: of a user, or of all users of a group."""
+    members = select(col(GroupMember.user)).where(col(GroupMember.group) == holder.name)
+    whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
+    query = select(func.count()).where(whose, col(Job.status).in_([*WAITS]))
     return int(db.execute(query.select_from(Job)).scalar() or 0)
+
+
+def room_to_wait(db: Connection, quotas: Quotas, user: str) -> int | None:
+    """How many more jobs of a user may wait, by their quota and by their group's; None: there is no bound."""
+    bounds = [(quotas.bounds_of(holder).waiting, holder) for holder in quotas.holders_of(user)]
+    return min((most - count_waiting(db, holder) for most, holder in bounds if most is not None), default=None)

@@ -72,6 +72,27 @@ class Quota(SQLModel, table=True):
     """Share of the cluster against other users, where shares are fair."""
 
 
+class UserGroup(SQLModel, table=True):
+    """How much a group may have, all its users together; None: no bound."""
+
+    __tablename__ = "user_group"
+
+    name: str = Field(primary_key=True)
+    gpus: int | None = None
+    gpu_hours: float | None = None
+    waiting: int | None = None
+    submissions: int | None = None
+
+
+class GroupMember(SQLModel, table=True):
+    """A user belongs to one group at most."""
+
+    __tablename__ = "group_member"
+
+    user: str = Field(primary_key=True)
+    group: str = Field(sa_column=Column(ForeignKey("user_group.name", ondelete="CASCADE"), index=True, nullable=False))
+
+
 class Secret(SQLModel, table=True):
     """A value that jobs get by its name, encrypted."""
 

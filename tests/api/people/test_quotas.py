@@ -83,16 +83,16 @@ def test_the_minute_slides(tmp_path: Path) -> None:
     db, now = Database(sqlite_url(tmp_path)), [1000.0]
     book = QuotaBook(db, clock=lambda: now[0])
     book.change(lambda conn: store.set_quota(conn, "ada", Quota(submissions=2), 0.0))
-    book.note_submission("ada", 1)
+    book.note_submission({"ada": 1})
     now[0] += 40
-    book.note_submission("ada", 1)
+    book.note_submission({"ada": 1})
     with pytest.raises(QuotaError) as refused:
-        book.note_submission("ada", 1)
+        book.note_submission({"ada": 1})
     assert refused.value.retry_after == 20
     now[0] += 20
-    book.note_submission("ada", 1)
+    book.note_submission({"ada": 1})
     with pytest.raises(QuotaError):
-        book.note_submission("ada", 1)
+        book.note_submission({"ada": 1})
     db.close()
 
 

@@ -32,7 +32,12 @@ FOR_USERS = {
 }
 OWNED = re.compile(r"(/api/v1)?/(jobs/job_id|sweeps/sweep_id)(/.*)?")
 FOR_VIEWERS = {("POST", "/api/v1/jobs:preview")}
-FOR_ADMINS = {("GET", "/api/v1/webhooks"), ("GET", "/api/v1/users"), ("GET", "/api/v1/quotas")}
+FOR_ADMINS = {
+    ("GET", "/api/v1/webhooks"),
+    ("GET", "/api/v1/users"),
+    ("GET", "/api/v1/quotas"),
+    ("GET", "/api/v1/groups"),
+}
 
 
 def least_role(method: str, path: str) -> str:

@@ -46,6 +46,22 @@ def test_an_admin_adds_users_and_bounds_them(service: Service, page: Page) -> No
     quotas.get_by_role("button", name="Remove the quota of ada").click()
     expect(quotas).to_contain_text("everybody may have what is free")
 
+    groups = page.get_by_role("region", name="Groups")
+    groups.get_by_role("button", name="Add a group").click()
+    dialog.get_by_label("Name").fill("vision")
+    dialog.get_by_label("Users").fill("ada, ben")
+    dialog.get_by_label("GPUs held at once").fill("4")
+    dialog.get_by_role("button", name="Set", exact=True).click()
+    expect(groups).to_contain_text("ada, ben")
+    expect(groups).to_contain_text("0 of 4")
+    groups.get_by_role("button", name="Change the group vision").click()
+    dialog.get_by_label("Users").fill("ada")
+    dialog.get_by_role("button", name="Set", exact=True).click()
+    expect(groups).not_to_contain_text("ben")
+    assert service.call("GET", "/api/v1/groups")["items"][0]["members"] == ["ada"]
+    groups.get_by_role("button", name="Remove the group vision").click()
+    expect(groups).to_contain_text("None yet")
+
     users.get_by_role("button", name="Remove ada").click()
     dialog.get_by_role("button", name="Remove the user").click()
     expect(users).to_contain_text("None yet")
@@ -57,6 +73,8 @@ def test_a_user_sees_their_own_jobs_first_and_what_they_may_have(guarded_service
     service = guarded_service
     service.call("POST", "/api/v1/users", {"name": "ada", "role": "user"})
     service.call("PUT", "/api/v1/quotas/ada", {"gpus": 2, "waiting": 10})
+    service.call("PUT", "/api/v1/groups/vision", {"gpus": 5})
+    service.call("PUT", "/api/v1/groups/vision/members/ada")
     token = service.call("POST", "/api/v1/tokens", {"name": "laptop", "user": "ada"})["token"]
     hers = service.submit(ENDLESS, name="hers", gpus=1, user="ada")
     his = service.submit(ENDLESS, name="his", gpus=1, user="ben")
@@ -81,6 +99,8 @@ def test_a_user_sees_their_own_jobs_first_and_what_they_may_have(guarded_service
     expect(you).to_contain_text("ada")
     expect(you).to_contain_text("submit jobs, and act on your own")
     expect(you.get_by_label("Your quota")).to_contain_text("GPUs at once: 1 of 2")
+    expect(you).to_contain_text("With the group vision")
+    expect(you.get_by_label("The quota of your group")).to_contain_text("GPUs at once: 1 of 5")
     expect(page.get_by_role("region", name="Users")).to_have_count(0)
     assert faults(page) == []
     assert_clean(watch)

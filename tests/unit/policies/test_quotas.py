@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
-from schedulearn.scheduler.core.planning.quotas import Quota, Quotas, plan_within
+from schedulearn.scheduler.core.planning.quotas import Bounds, Holder, Quota, Quotas, plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 
@@ -34,6 +34,16 @@ def gpus_of(state: Snapshot, plan: Plan) -> Counter[str]:
     return found
 
 
+def by_holder(state: Snapshot, gpus: Counter[str], quotas: Quotas) -> Counter[Holder]:
+    """For users and for groups."""
+    found: Counter[Holder] = Counter()
+    for user in {view.user for view in state.jobs}:
+        found[Holder(user)] += gpus[user]
+        if user in quotas.group_of:
+            found[Holder(quotas.group_of[user], is_group=True)] += gpus[user]
+    return found
+
+
 def decided(policy: Policy, state: Snapshot, quotas: Quotas) -> Plan:
     plan = plan_within(policy.allocate, state, quotas)
     assert plan is not None
@@ -45,22 +55,39 @@ quotas_of_users = st.dictionaries(
 )
 
 
-@given(state=snapshots(), choose=st.data(), by_user=quotas_of_users)
+bounds_of_groups = st.dictionaries(
+    st.sampled_from(["g", "h"]), st.builds(Bounds, gpus=st.none() | st.integers(0, 12)), max_size=2
+)
+groups_of_users = st.dictionaries(st.sampled_from(USERS), st.sampled_from(["g", "h"]), max_size=3)
+
+
+@given(
+    state=snapshots(),
+    choose=st.data(),
+    by_user=quotas_of_users,
+    by_group=bounds_of_groups,
+    group_of=groups_of_users,
+)
 def test_nobody_gets_more_than_their_quota_and_no_plan_has_a_fault(
-    state: Snapshot, choose: st.DataObject, by_user: dict[str, Quota]
+    state: Snapshot,
+    choose: st.DataObject,
+    by_user: dict[str, Quota],
+    by_group: dict[str, Bounds],
+    group_of: dict[str, str],
 ) -> None:
-    """Whoever holds more already may keep it, and gets nothing on top."""
-    state, quotas = of_users(state, choose), Quotas(by_user)
-    held: Counter[str] = Counter()
+    """Whoever holds more already may keep it, and gets nothing on top: each user, and each group."""
+    state, quotas = of_users(state, choose), Quotas(by_user, by_group=by_group, group_of=group_of)
+    views: Counter[str] = Counter()
     for view in state.jobs:
-        held[view.user] += view.gpus
+        views[view.user] += view.gpus
+    held = by_holder(state, views, quotas)
     for policy in ALL:
         note(repr(policy))
         plan = decided(policy, state, quotas)
         assert plan_faults(state, plan) == []
-        for user, gpus in gpus_of(state, plan).items():
-            most = quotas.of(user).gpus
-            assert most is None or gpus <= max(most, held[user])
+        for holder, gpus in by_holder(state, gpus_of(state, plan), quotas).items():
+            most = quotas.bounds_of(holder).gpus
+            assert most is None or gpus <= max(most, held[holder])
 
 
 @given(state=snapshots(), choose=st.data(), hours=st.floats(0, 10))
@@ -70,7 +97,7 @@ def test_nothing_starts_for_who_has_used_up_their_hours(state: Snapshot, choose:
     for policy in ALL:
         plan = decided(policy, state, quotas)
         for view in state.jobs:
-            if view.user == "ada" and not view.allocation:
+            if view.user == "ada" and not view.allocation and view.required_gpus:
                 assert not plan.allocations.get(view.id)
                 assert code_of(plan, view.id) == "over_quota"
 
@@ -97,8 +124,8 @@ def code_of(plan: Plan, job_id: str) -> str:
 
 
 def of(user: str, job_id: str, gpus: int = 1, **fields: Any) -> JobView:
-    view = JobView(job_id, 1.0, required_gpus=gpus, min_gpus=gpus, max_gpus=gpus)
-    return replace(view, user=user, **fields)
+    bounds = {"required_gpus": gpus, "min_gpus": gpus, "max_gpus": gpus, **fields}
+    return replace(JobView(job_id, 1.0, required_gpus=gpus), user=user, **bounds)
 
 
 def on_one_host(gpus: int, jobs: Sequence[JobView]) -> Snapshot:
@@ -119,6 +146,57 @@ def test_what_does_not_fit_together_goes_by_priority() -> None:
     state = on_one_host(8, [of("ada", "a", 2), of("ada", "b", 2), first])
     plan = decided(FIFO, state, Quotas({"ada": Quota(gpus=4)}))
     assert {job_id for job_id, to in plan.allocations.items() if to} == {"c", "a"}
+    assert code_of(plan, "b") == "over_quota"
+
+
+def test_a_group_bounds_its_users_together_and_each_ones_own_quota_holds_too() -> None:
+    """Ada and Ben share 4 GPUs, of which Ada may have 2; Eve is in no group."""
+    jobs = [*(of("ada", f"a{i}") for i in range(3)), *(of("ben", f"b{i}") for i in range(3)), of("eve", "e")]
+    state = on_one_host(16, jobs)
+    quotas = Quotas({"ada": Quota(gpus=2)}, by_group={"g": Bounds(gpus=4)}, group_of={"ada": "g", "ben": "g"})
+    plan = decided(FIFO, state, quotas)
+    assert gpus_of(state, plan) == {"ada": 2, "ben": 2, "eve": 1}
+    assert plan.reasons["a2"] == "It needs 1 GPU; ada may hold 2 at once, and holds 0."
+    assert plan.reasons["b2"] == "It needs 1 GPU; the group g may hold 4 at once, and holds 0."
+    assert code_of(plan, "b2") == "over_quota"
+
+
+def test_an_elastic_job_grows_to_what_its_group_has_left() -> None:
+    running = of("ada", "a", 3, allocation={"h": 3})
+    grows = of("ben", "b", 1, min_gpus=1, max_gpus=8, elastic=True)
+    quotas = Quotas(by_group={"g": Bounds(gpus=5)}, group_of={"ada": "g", "ben": "g"})
+    state = on_one_host(8, [running, grows])
+    for policy in ALL:
+        assert sum(decided(policy, state, quotas).allocations.get("b", {}).values()) <= 2, policy
+
+
+def test_the_hours_of_a_group_are_those_of_its_users() -> None:
+    state = on_one_host(8, [of("ada", "a"), of("eve", "e")])
+    quotas = Quotas(
+        used_hours={"ada": 0.5, "ben": 6.0, "eve": 50.0},
+        by_group={"g": Bounds(gpu_hours=6)},
+        group_of={"ada": "g", "ben": "g"},
+    )
+    plan = decided(FIFO, state, quotas)
+    assert gpus_of(state, plan) == {"eve": 1}
+    assert plan.reasons["a"] == "The group g has used 6.5 of 6 GPU-hours within seven days."
+
+
+def test_jobs_without_gpus_use_nothing_that_plans_are_bounded_by() -> None:
+    """Also of who holds more than a quota that was lowered, has used up their hours, or is not due by fair share."""
+    seen: list[str] = []
+
+    def ask(snapshot: Snapshot) -> Plan:
+        seen.extend(view.id for view in snapshot.jobs)
+        return Plan({view.id: dict(view.allocation) for view in snapshot.jobs})
+
+    running = of("ada", "a", 3, allocation={"h": 3})
+    state = on_one_host(4, [running, of("ada", "b", 4), of("ben", "c", 4), of("ada", "cpu", 0, min_gpus=0)])
+    quotas = Quotas({"ada": Quota(gpus=1, gpu_hours=1)}, used_hours={"ada": 2.0}, decayed_hours={"ada": 2.0})
+    plan = plan_within(ask, state, quotas)
+    assert plan is not None
+    assert "cpu" in seen
+    assert "cpu" not in plan.reasons
     assert code_of(plan, "b") == "over_quota"
 
 

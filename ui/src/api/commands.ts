@@ -1,5 +1,6 @@
 import { client, unwrap } from "./client";
 import type {
+  Bounds,
   CodeLimits,
   Delivery,
   Eta,
@@ -171,4 +172,24 @@ export function setQuota({ user, quota }: { user: string; quota: QuotaSpec }): P
 
 export async function removeQuota(user: string): Promise<void> {
   await unwrap(client.DELETE("/api/v1/quotas/{name}", { params: { path: { name: user } } }));
+}
+
+/** Makes or changes a group, then puts users in and takes them out, so that it has these `members`. */
+export async function setGroup(wanted: {
+  name: string;
+  bounds: Bounds;
+  members: string[];
+  before: string[];
+}): Promise<void> {
+  const { name, bounds, members, before } = wanted;
+  await unwrap(client.PUT("/api/v1/groups/{name}", { params: { path: { name } }, body: bounds }));
+  const path = "/api/v1/groups/{name}/members/{user}";
+  for (const user of members.filter((each) => !before.includes(each)))
+    await unwrap(client.PUT(path, { params: { path: { name, user } } }));
+  for (const user of before.filter((each) => !members.includes(each)))
+    await unwrap(client.DELETE(path, { params: { path: { name, user } } }));
+}
+
+export async function removeGroup(name: string): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/groups/{name}", { params: { path: { name } } }));
 }

@@ -19,5 +19,6 @@ export const keys = {
   who: "who",
   users: "users",
   quotas: "quotas",
+  groups: "groups",
   dataSets: "data-sets",
 } as const;

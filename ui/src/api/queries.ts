@@ -307,6 +307,12 @@ export const quotasQuery = queryOptions({
   refetchInterval: MEASURED_MS,
 });
 
+export const groupsQuery = queryOptions({
+  queryKey: [keys.groups],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/groups", { signal })),
+  refetchInterval: MEASURED_MS,
+});
+
 /** Set where the service is started: they don't change while it runs. */
 export const dataSetsQuery = queryOptions({
   queryKey: [keys.dataSets],

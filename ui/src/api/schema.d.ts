@@ -432,6 +432,76 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Groups
+         * @description All groups, and what the users of each have together.
+         */
+        get: operations["list_groups_api_v1_groups_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/groups/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Group
+         * @description Makes a group, or changes its quota, which bounds its users together; each user's own holds as well. In force at
+         *     the next submission and the next decision.
+         */
+        put: operations["set_group_api_v1_groups__name__put"];
+        post?: never;
+        /**
+         * Remove Group
+         * @description Its users are in no group then.
+         */
+        delete: operations["remove_group_api_v1_groups__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/groups/{name}/members/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Add Member
+         * @description A user belongs to one group at most: they leave the one that they were in. What they used within seven days
+         *     counts for this one.
+         */
+        put: operations["add_member_api_v1_groups__name__members__user__put"];
+        post?: never;
+        /**
+         * Remove Member
+         * @description They are in no group then.
+         */
+        delete: operations["remove_member_api_v1_groups__name__members__user__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/hosts": {
         parameters: {
             query?: never;
@@ -1925,6 +1995,32 @@ export interface components {
             /** Why */
             why: string;
         };
+        /**
+         * BoundsIn
+         * @description What is left out has no bound.
+         */
+        BoundsIn: {
+            /**
+             * Gpu Hours
+             * @description GPU-hours within seven days
+             */
+            gpu_hours?: number | null;
+            /**
+             * Gpus
+             * @description GPUs held at once
+             */
+            gpus?: number | null;
+            /**
+             * Submissions
+             * @description jobs submitted within a minute
+             */
+            submissions?: number | null;
+            /**
+             * Waiting
+             * @description jobs that have not started
+             */
+            waiting?: number | null;
+        };
         /** CapacityOut */
         CapacityOut: {
             /** Days */
@@ -2992,6 +3088,28 @@ export interface components {
             points: (number | null)[][];
             /** Uuid */
             uuid: string;
+        };
+        /** GroupList */
+        GroupList: {
+            /** Items */
+            items: components["schemas"]["GroupOut"][];
+        };
+        /** GroupOut */
+        GroupOut: {
+            /** Gpu Hours */
+            gpu_hours: number | null;
+            /** Gpus */
+            gpus: number | null;
+            /** Members */
+            members: string[];
+            /** Name */
+            name: string;
+            /** Submissions */
+            submissions: number | null;
+            /** @description by its users together; null in the answer to a change */
+            used: components["schemas"]["QuotaUse"] | null;
+            /** Waiting */
+            waiting: number | null;
         };
         /**
          * HangOut
@@ -5358,7 +5476,7 @@ export interface components {
          * @description Why a sweep is in its state, for machines.
          * @enum {string}
          */
-        SweepReason: "started" | "retried" | "completed" | "too_many_failures" | "refused" | "cancelled";
+        SweepReason: "started" | "retried" | "over_quota" | "completed" | "too_many_failures" | "refused" | "cancelled";
         /**
          * SweepSpec
          * @description What `POST /api/v1/sweeps` takes.
@@ -5909,6 +6027,8 @@ export interface components {
              * @description when what you are known by ends; null: it does not by itself
              */
             expires_at: string | null;
+            /** @description your group: what you all may have together; null: you are in none */
+            group: components["schemas"]["GroupOut"] | null;
             /** Name */
             name: string;
             /** @description what you may have, and have; null: there is no bound */
@@ -7005,6 +7125,226 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GpuOut"][];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_groups_api_v1_groups_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_group_api_v1_groups__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BoundsIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_group_api_v1_groups__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_member_api_v1_groups__name__members__user__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description whose jobs count for the group */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_member_api_v1_groups__name__members__user__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                /** @description whose jobs count for the group */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

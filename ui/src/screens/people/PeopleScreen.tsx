@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
-import { quotasQuery, usersQuery, whoQuery } from "../../api/queries";
+import { groupsQuery, quotasQuery, usersQuery, whoQuery } from "../../api/queries";
 import { Loaded, Together } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
+import { Groups } from "./Groups";
 import classes from "./PeopleScreen.module.css";
 import { Quotas } from "./Quotas";
 import { Users } from "./Users";
@@ -17,9 +18,10 @@ export default function PeopleScreen() {
           <div className={classes.grid}>
             <You me={me} />
             {me.role === "admin" && (
-              <Together queries={[usersQuery, quotasQuery]}>
+              <Together queries={[usersQuery, quotasQuery, groupsQuery]}>
                 <Users />
                 <Quotas />
+                <Groups />
               </Together>
             )}
           </div>

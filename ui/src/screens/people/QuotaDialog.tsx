@@ -5,14 +5,11 @@ import { faultsOf } from "../../api/client";
 import { setQuota } from "../../api/commands";
 import type { Quota } from "../../api/types";
 import { FormDialog } from "../../components/FormDialog";
-import { EVERYBODY, fieldsOf, NO_QUOTA, type QuotaFields, specOf } from "./quotas";
+import { BOUND_LABELS, EVERYBODY, fieldsOf, NO_QUOTA, type QuotaFields, specOf } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
 const LABELS: Record<keyof QuotaFields, string> = {
-  gpus: "GPUs held at once",
-  gpu_hours: "GPU-hours within seven days",
-  waiting: "Jobs that have not started",
-  submissions: "Jobs submitted within a minute",
+  ...BOUND_LABELS,
   weight: "Share against other users, with fair_share",
 };
 

@@ -12,7 +12,7 @@ import { amount, count } from "../../format/number";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { QuotaDialog } from "./QuotaDialog";
-import { EVERYBODY } from "./quotas";
+import { bounded, EVERYBODY } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
 const COLUMNS = ["User", "GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute", "Weight"];
@@ -41,7 +41,7 @@ export function Quotas() {
       }
     >
       <Text size="sm" c="dimmed" mb="sm">
-        They hold under every policy. Running jobs are never stopped for one.
+        They hold under every policy, beside those of groups. Running jobs are never stopped for one.
       </Text>
       <Loaded query={quotas} title="The quotas can't be read">
         {({ items }) =>
@@ -85,10 +85,4 @@ export function Quotas() {
       {editing && <QuotaDialog quota={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
     </Panel>
   );
-}
-
-/** "6 of 8"; what has no bound says what is used. */
-function bounded(used: number | undefined, bound: number | null, show: (value: number) => string): string {
-  if (bound === null) return used === undefined ? "–" : `${show(used)}, no bound`;
-  return used === undefined ? show(bound) : `${show(used)} of ${show(bound)}`;
 }

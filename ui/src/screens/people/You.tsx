@@ -5,7 +5,7 @@ import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
 import classes from "./PeopleScreen.module.css";
-import { usesOf } from "./quotas";
+import { type Use, usesOf } from "./quotas";
 
 const MAY: Record<WhoAmI["role"], string> = {
   admin: "do everything",
@@ -41,17 +41,31 @@ export function You({ me }: { me: WhoAmI }) {
           No quota bounds what you may have.
         </Text>
       ) : (
-        <ul className={classes.uses} aria-label="Your quota">
-          {uses.map(({ name, used, bound, share }) => (
-            <li key={name}>
-              {name}: {used} of {bound}
-              <span className={classes.track} aria-hidden>
-                <span className={classes.level} data-full={share >= 1} style={{ width: `${share * 100}%` }} />
-              </span>
-            </li>
-          ))}
-        </ul>
+        <Uses label="Your quota" uses={uses} />
+      )}
+      {me.group && (
+        <>
+          <Text size="sm" mt="md">
+            With the group {me.group.name}
+          </Text>
+          <Uses label="The quota of your group" uses={usesOf(me.group)} />
+        </>
       )}
     </Panel>
+  );
+}
+
+function Uses({ label, uses }: { label: string; uses: Use[] }) {
+  return (
+    <ul className={classes.uses} aria-label={label}>
+      {uses.map(({ name, used, bound, share }) => (
+        <li key={name}>
+          {name}: {used} of {bound}
+          <span className={classes.track} aria-hidden>
+            <span className={classes.level} data-full={share >= 1} style={{ width: `${share * 100}%` }} />
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }

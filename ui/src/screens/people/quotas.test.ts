@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Quota } from "../../api/types";
-import { fieldsOf, NO_QUOTA, specOf, usesOf } from "./quotas";
+import { boundFieldsOf, boundsOf, fieldsOf, NO_QUOTA, namesIn, specOf, usesOf } from "./quotas";
 
 const quota: Quota = {
   user: "ada",
@@ -35,4 +35,15 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     submissions: null,
     weight: 1,
   });
+});
+
+test("a group goes through the form as it is; its users are named once each", () => {
+  const { user: _, weight: __, ...bounds } = quota;
+  expect(boundsOf(boundFieldsOf({ ...bounds, name: "vision", members: ["ada"] }))).toEqual({
+    gpus: 8,
+    gpu_hours: null,
+    waiting: 0,
+    submissions: 60,
+  });
+  expect(namesIn(" ada,ben, ,ada,")).toEqual(["ada", "ben"]);
 });

@@ -1,4 +1,4 @@
-import type { Quota, QuotaSpec } from "../../api/types";
+import type { Bounds, Group, Quota, QuotaSpec } from "../../api/types";
 import { amount, count } from "../../format/number";
 
 /** All who have no quota of their own. */
@@ -13,7 +13,7 @@ export interface Use {
 }
 
 /** What a quota bounds, and how much of that is used. */
-export function usesOf(quota: Quota): Use[] {
+export function usesOf(quota: Quota | Group): Use[] {
   const { used, gpus, gpu_hours, waiting } = quota;
   if (!used) return [];
   const uses: Use[] = [];
@@ -26,6 +26,16 @@ export function usesOf(quota: Quota): Use[] {
   add("GPU-hours in seven days", used.gpu_hours, gpu_hours, amount);
   add("Jobs waiting", used.waiting, waiting, count);
   return uses;
+}
+
+/** "6 of 8"; what has no bound says what is used. */
+export function bounded(
+  used: number | undefined,
+  bound: number | null,
+  show: (value: number) => string,
+): string {
+  if (bound === null) return used === undefined ? "–" : `${show(used)}, no bound`;
+  return used === undefined ? show(bound) : `${show(used)} of ${show(bound)}`;
 }
 
 /** The fields of a quota as they are typed; empty: no bound. */
@@ -44,13 +54,47 @@ export function fieldsOf(quota: Quota): QuotaFields {
   };
 }
 
-export function specOf(fields: QuotaFields): QuotaSpec {
+export const BOUND_LABELS: Record<keyof Bounds, string> = {
+  gpus: "GPUs held at once",
+  gpu_hours: "GPU-hours within seven days",
+  waiting: "Jobs that have not started",
+  submissions: "Jobs submitted within a minute",
+};
+
+/** Those of a group: groups have no weight. */
+export type BoundFields = Record<keyof Bounds, string | number>;
+
+export const NO_BOUNDS: BoundFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "" };
+
+export function boundFieldsOf(group: Group): BoundFields {
+  const { gpus, gpu_hours, waiting, submissions } = group;
+  return {
+    gpus: gpus ?? "",
+    gpu_hours: gpu_hours ?? "",
+    waiting: waiting ?? "",
+    submissions: submissions ?? "",
+  };
+}
+
+export function boundsOf(fields: BoundFields): Bounds {
   const bound = (value: string | number) => (value === "" ? null : Number(value));
   return {
     gpus: bound(fields.gpus),
     gpu_hours: bound(fields.gpu_hours),
     waiting: bound(fields.waiting),
     submissions: bound(fields.submissions),
+  };
+}
+
+export function specOf(fields: QuotaFields): QuotaSpec {
+  return {
+    ...boundsOf(fields),
     weight: fields.weight === "" ? 1 : Number(fields.weight),
   };
+}
+
+/** The names in "ada, ben", each once. */
+export function namesIn(typed: string): string[] {
+  const names = typed.split(",").map((name) => name.trim());
+  return [...new Set(names)].filter((name) => name !== "");
 }

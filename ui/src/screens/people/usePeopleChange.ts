@@ -1,14 +1,14 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { keys } from "../../api/keys";
 
-/** What follows a change of users or quotas. */
+/** What follows a change of users, quotas or groups. */
 export function usePeopleChange(then: () => void) {
   const queries = useQueryClient();
   return {
     onSuccess: then,
     onSettled: () =>
       Promise.all(
-        [keys.users, keys.quotas, keys.who, keys.tokens].map((key) =>
+        [keys.users, keys.quotas, keys.groups, keys.who, keys.tokens].map((key) =>
           queries.invalidateQueries({ queryKey: [key] }),
         ),
       ),

@@ -1,0 +1,119 @@
+"""Groups: how much the users of each may have together, and have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+from sqlalchemy.engine import Connection
+from starlette.responses import Response
+
+from schedulearn.api.answers.model import Answer, AnswerModel
+from schedulearn.api.answers.problem import problems
+from schedulearn.api.routes.people.quotas import BoundsIn, QuotaUse, uses_of
+from schedulearn.api.state import cluster_of, quotas_of
+from schedulearn.scheduler.core.planning.quotas import Bounds, Holder
+from schedulearn.scheduler.store.people import groups as store
+
+router = APIRouter(prefix="/api/v1", tags=["people"])
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]*$"
+GroupName = Annotated[str, Path(min_length=1, max_length=100, pattern=_NAME)]
+Member = Annotated[str, Path(min_length=1, max_length=100, description="whose jobs count for the group")]
+
+
+class GroupOut(AnswerModel):
+    name: str
+    members: list[str]
+    gpus: int | None
+    gpu_hours: float | None
+    waiting: int | None
+    submissions: int | None
+    used: QuotaUse | None = Field(description="by its users together; null in the answer to a change")
+
+
+class GroupList(AnswerModel):
+    items: list[GroupOut]
+
+
+@router.get("/groups")
+def list_groups(request: Request) -> GroupList:
+    """All groups, and what the users of each have together."""
+    return GroupList(items=groups_shown(request))
+
+
+@router.put("/groups/{name}", response_model=GroupOut, responses=problems(422))
+def set_group(request: Request, name: GroupName, body: BoundsIn) -> Response:
+    """Makes a group, or changes its quota, which bounds its users together; each user's own holds as well. In force at
+    the next submission and the next decision."""
+    bounds, now = Bounds(**body.model_dump()), time.time()
+
+    def change(conn: Connection) -> Response:
+        store.set_group(conn, name, bounds, now)
+        return _answer(conn, name)
+
+    return _changed(request, change)
+
+
+@router.delete("/groups/{name}", status_code=204, responses=problems(404, 422))
+def remove_group(request: Request, name: GroupName) -> Response:
+    """Its users are in no group then."""
+    now = time.time()
+
+    def change(conn: Connection) -> Response:
+        store.remove_group(conn, name, now)
+        return Response(status_code=204)
+
+    return _changed(request, change)
+
+
+@router.put("/groups/{name}/members/{user}", response_model=GroupOut, responses=problems(404, 422))
+def add_member(request: Request, name: GroupName, user: Member) -> Response:
+    """A user belongs to one group at most: they leave the one that they were in. What they used within seven days
+    counts for this one."""
+    now = time.time()
+
+    def change(conn: Connection) -> Response:
+        store.add_member(conn, name, user, now)
+        return _answer(conn, name)
+
+    return _changed(request, change)
+
+
+@router.delete("/groups/{name}/members/{user}", status_code=204, responses=problems(404, 422))
+def remove_member(request: Request, name: GroupName, user: Member) -> Response:
+    """They are in no group then."""
+    now = time.time()
+
+    def change(conn: Connection) -> Response:
+        store.remove_member(conn, name, user, now)
+        return Response(status_code=204)
+
+    return _changed(request, change)
+
+
+def groups_shown(request: Request, names: Sequence[str] | None = None) -> list[GroupOut]:
+    """These groups, or all, and what they have."""
+    with cluster_of(request).db.read() as db:
+        groups = store.load_groups(db)
+    shown = [name for name in groups.bounds if names is None or name in names]
+    uses = uses_of(request, [Holder(name, is_group=True) for name in shown])
+    return [_group(groups, name, uses.get(Holder(name, is_group=True))) for name in shown]
+
+
+def _group(groups: store.Groups, name: str, used: QuotaUse | None) -> GroupOut:
+    return GroupOut(name=name, members=groups.members(name), used=used, **asdict(groups.bounds[name]))
+
+
+def _answer(conn: Connection, name: str) -> Response:
+    return Answer(_group(store.load_groups(conn), name, None))
+
+
+def _changed(request: Request, change: Callable[[Connection], Response]) -> Response:
+    answered = quotas_of(request).change(change)
+    cluster_of(request).loop.wake()
+    return answered

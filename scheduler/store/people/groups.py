@@ -1,0 +1,85 @@
+"""Groups of users in the database, with their quotas. Every function takes the connection of its caller's
+transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import col
+
+from schedulearn.scheduler.core.planning.quotas import Bounds
+from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.people.tables import GroupMember, UserGroup
+
+_COLUMNS = [col(getattr(UserGroup, each.name)) for each in fields(Bounds)]
+
+
+class Groups(NamedTuple):
+    """All of them."""
+
+    bounds: Mapping[str, Bounds]
+    """By name, in their order."""
+    group_of: Mapping[str, str]
+    """Of each user who is in one."""
+
+    def members(self, name: str) -> list[str]:
+        return [user for user, group in self.group_of.items() if group == name]
+
+
+def load_groups(db: Connection) -> Groups:
+    rows = db.execute(select(col(UserGroup.name), *_COLUMNS).order_by(col(UserGroup.name)))
+    members = db.execute(select(col(GroupMember.user), col(GroupMember.group)).order_by(col(GroupMember.user)))
+    return Groups({name: Bounds(*values) for name, *values in rows}, {row.user: row.group for row in members})
+
+
+def set_group(db: Connection, name: str, bounds: Bounds, now: float) -> None:
+    """Makes the group if there is none of this name; who is in it stays."""
+    is_new = db.execute(select(col(UserGroup.name)).where(col(UserGroup.name) == name)).first() is None
+    values = asdict(bounds)
+    if is_new:
+        db.execute(insert(UserGroup).values(name=name, **values))
+    else:
+        db.execute(update(UserGroup).where(col(UserGroup.name) == name).values(**values))
+    told = {key: value for key, value in values.items() if value is not None}
+    said = ", ".join(f"{key} {value:g}" for key, value in told.items()) or "no bound"
+    kind, what = ("group.created", "was created") if is_new else ("group.changed", "was changed")
+    repository.add_event(db, now, kind, message=f"Group {name} {what}: {said}.", data=told)
+
+
+def remove_group(db: Connection, name: str, now: float) -> None:
+    """Its users are in none then. Raises NotFoundError."""
+    _check(db, name)
+    db.execute(delete(GroupMember).where(col(GroupMember.group) == name))
+    db.execute(delete(UserGroup).where(col(UserGroup.name) == name))
+    repository.add_event(db, now, "group.removed", message=f"Group {name} was removed.")
+
+
+def add_member(db: Connection, name: str, user: str, now: float) -> None:
+    """Takes them out of the group that they were in. Raises NotFoundError if there is no such group."""
+    _check(db, name)
+    before = db.execute(select(col(GroupMember.group)).where(col(GroupMember.user) == user)).scalar()
+    if before == name:
+        return
+    db.execute(delete(GroupMember).where(col(GroupMember.user) == user))
+    db.execute(insert(GroupMember).values(user=user, group=name))
+    left = f", and no more in {before}" if before is not None else ""
+    repository.add_event(db, now, "group.changed", message=f"User {user} is in group {name} now{left}.")
+
+
+def remove_member(db: Connection, name: str, user: str, now: float) -> None:
+    """Raises NotFoundError."""
+    _check(db, name)
+    wanted = (col(GroupMember.user) == user, col(GroupMember.group) == name)
+    if not db.execute(delete(GroupMember).where(*wanted)).rowcount:
+        raise NotFoundError(f"{user!r} is not in the group {name!r}")
+    repository.add_event(db, now, "group.changed", message=f"User {user} is not in group {name} any more.")
+
+
+def _check(db: Connection, name: str) -> None:
+    if db.execute(select(col(UserGroup.name)).where(col(UserGroup.name) == name)).first() is None:
+        raise NotFoundError(f"there is no group {name!r}: `schedulearn groups ls` shows them")

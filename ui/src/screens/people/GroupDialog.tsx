@@ -1,0 +1,71 @@
+import { NumberInput, TextInput } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { faultsOf } from "../../api/client";
+import { setGroup } from "../../api/commands";
+import type { Bounds, Group } from "../../api/types";
+import { FormDialog } from "../../components/FormDialog";
+import { BOUND_LABELS, boundFieldsOf, boundsOf, NO_BOUNDS, namesIn } from "./quotas";
+import { usePeopleChange } from "./usePeopleChange";
+
+/** `group`: what it is now; null: another one. */
+export function GroupDialog({ group, onClose }: { group: Group | null; onClose: () => void }) {
+  const [name, setName] = useState(group?.name ?? "");
+  const [users, setUsers] = useState(group?.members.join(", ") ?? "");
+  const [fields, setFields] = useState(group ? boundFieldsOf(group) : NO_BOUNDS);
+  const save = useMutation({ mutationFn: setGroup, ...usePeopleChange(onClose) });
+  const faults = faultsOf(save.error);
+  const bounds = Object.keys(BOUND_LABELS) as (keyof Bounds)[];
+  return (
+    <FormDialog
+      title={group ? `Group ${group.name}` : "Add a group"}
+      opened
+      onClose={onClose}
+      onSubmit={() =>
+        save.mutate({
+          name: name.trim(),
+          bounds: boundsOf(fields),
+          members: namesIn(users),
+          before: group?.members ?? [],
+        })
+      }
+      action="Set"
+      pending={save.isPending}
+      disabled={name.trim() === ""}
+      error={save.error}
+      refused="Not set"
+      fields={["name", ...bounds]}
+      keeps
+    >
+      {!group && (
+        <TextInput
+          label="Name"
+          data-autofocus
+          value={name}
+          error={faults.name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+      )}
+      <TextInput
+        mt={group ? undefined : "sm"}
+        label="Users"
+        description="With commas between them. Who is in another group leaves it."
+        value={users}
+        onChange={(event) => setUsers(event.currentTarget.value)}
+      />
+      {bounds.map((bound) => (
+        <NumberInput
+          key={bound}
+          mt="sm"
+          label={BOUND_LABELS[bound]}
+          placeholder="no bound"
+          min={0}
+          allowDecimal={bound === "gpu_hours"}
+          value={fields[bound]}
+          error={faults[bound]}
+          onChange={(value) => setFields((before) => ({ ...before, [bound]: value }))}
+        />
+      ))}
+    </FormDialog>
+  );
+}

@@ -3347,6 +3347,11 @@ export interface components {
              * @description the same as a sentence
              */
             message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
             /** Min Gpus */
             min_gpus: number;
             /**
@@ -3648,6 +3653,11 @@ export interface components {
              * @description the same as a sentence
              */
             message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
             /** Min Gpus */
             min_gpus: number;
             /**
@@ -3949,6 +3959,12 @@ export interface components {
              * @default null
              */
             memory?: number | null;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             * @default null
+             */
+            metric?: ("default" | "speed" | "cost") | null;
             /**
              * Min Gpus
              * @description elastic jobs only; default 1
@@ -7719,6 +7735,11 @@ export interface operations {
                      */
                     memory?: number | null;
                     /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
+                    /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
                      */
@@ -8032,6 +8053,11 @@ export interface operations {
                      * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
                      */
                     memory?: number | null;
+                    /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
                     /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
@@ -11102,6 +11128,11 @@ export interface operations {
                      * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
                      */
                     memory?: number | null;
+                    /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
                     /**
                      * Min Gpus
                      * @description elastic jobs only; default 1

@@ -82,6 +82,7 @@ class SubmitCommand(Command):
 @click.option("--family", metavar="TEXT", help="Its jobs share what is learned.  [default: image and command]")
 @click.option("--priority", type=int, metavar="N", help="0 to 100, higher first.  [default: 50]")
 @click.option("--weight", type=float, metavar="N", help="Its share against other jobs.  [default: 1]")
+@click.option("--metric", metavar="NAME", help="default, speed or cost, for this job.  [default: the policy's]")
 @click.option(
     "--deadline", type=Parsed(parse_instant), metavar="WHEN", help="When it should be done: a time, or 2h from now."
 )

@@ -30,7 +30,14 @@ from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.errors import InvalidError, UnauthorizedError
 from schedulearn.scheduler.reports.membership import MembershipIn, record_report, roster_for
 from schedulearn.scheduler.reports.rate import RateLimit
-from schedulearn.scheduler.reports.store import ReportIn, metrics_of, observations_of, profile_of, store_report
+from schedulearn.scheduler.reports.store import (  # fmt: skip
+    ReportIn,
+    metric_of,
+    metrics_of,
+    observations_of,
+    profile_of,
+    store_report,
+)
 from schedulearn.scheduler.store import repository
 
 router = APIRouter(prefix="/api/v1", tags=["reports"])
@@ -59,10 +66,12 @@ async def report(request: Request) -> ReportAnswer:
     if await futures_of(request).result(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
         cluster.profiles.touch(job_id)
     profile = cluster.profiles.get(job_id)
+    policy = cluster.service.current_policy()
+    metric = await cluster.db.aread(lambda db: metric_of(db, job_id)) if len(policy.metrics) > 1 else None
     return ReportAnswer(
         models=profile.for_worker() if profile else {},
         gpu_type=next(iter(profile.goodput.models)) if profile else None,
-        use_efficiency=cluster.service.current_policy().use_efficiency,
+        use_efficiency=policy.uses_efficiency_for(metric),
     )
 
 

@@ -166,6 +166,7 @@ class Forecaster:
             elastic=spec.elastic,
             priority=spec.priority,
             weight=spec.weight,
+            metric=spec.metric,
             deadline=spec.deadline.timestamp() if spec.deadline else None,
             remaining=length.seconds if length else None,
             basis=length.basis if length else None,

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from typing_extensions import TypedDict
 
+from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.states import HostState, JobStatus, Parking, TaskStatus
 
 
@@ -30,6 +31,8 @@ class Job(NamedTuple):
     elastic: bool
     priority: int
     weight: float
+    metric: Metric | None
+    """In place of the policy's; None: as the policy says."""
     deadline: float | None
     max_duration: float | None
     max_restarts: int

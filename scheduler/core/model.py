@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
+Metric = Literal["default", "speed", "cost"]
+"""What a job of its own may be decided by, where the policy has several metrics."""
+METRICS: tuple[Metric, ...] = get_args(Metric)
 Allocation = Mapping[str, int]
 """host id -> number of GPUs there; an empty mapping means that the job holds nothing."""
 
@@ -88,6 +91,8 @@ class JobView:
     elastic: bool = False
     priority: int = 50
     weight: float = 1.0
+    metric: Metric | None = None
+    """In place of the policy's for this job, with policies that have several; None: the policy's."""
     deadline: float | None = None
     attained_gpu_seconds: float = 0.0
     run_seconds: float = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import Allocation, HostView, JobView, Metric, Plan, Snapshot
 
 
 class MinimalPolicy(Protocol):
@@ -38,6 +38,10 @@ class Policy:
     def use_efficiency(self) -> bool:
         """Whether workers choose their batch by goodput; False: by throughput alone."""
         return True
+
+    def uses_efficiency_for(self, metric: Metric | None) -> bool:
+        """The same for a job with this metric of its own."""
+        return self.use_efficiency
 
     @property
     def scaling(self) -> HostScaling | None:

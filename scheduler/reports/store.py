@@ -11,13 +11,15 @@ from sqlalchemy.engine import Connection
 from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core.instants import EARLIEST, LATEST
+from schedulearn.scheduler.core.model import METRICS
+from schedulearn.scheduler.core.model import Metric as JobMetric
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.reports.records import BatchLimits, LastReport, MeasuredPasses, MetricPoint
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.models import Gpu, Metric, PassMeasurement, Profile
+from schedulearn.scheduler.store.models import Gpu, Job, Metric, PassMeasurement, Profile
 
 MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
@@ -108,7 +110,14 @@ def _columns(table: type[SQLModel], fields: Sequence[str]) -> Select[tuple[objec
 
 
 _PASSES = _columns(PassMeasurement, MeasuredPasses._fields).order_by(col(PassMeasurement.at))
+_METRIC = select(col(Job.metric))
 _LAST_REPORT = _columns(Profile, LastReport._fields)
+
+
+def metric_of(conn: Connection, job_id: str) -> JobMetric | None:
+    """By which the policy decides on the job, if it has one of its own."""
+    found = conn.execute(_METRIC.where(col(Job.id) == job_id)).scalar()
+    return next((metric for metric in METRICS if metric == found), None)
 
 
 def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) -> bool:

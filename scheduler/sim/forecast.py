@@ -162,6 +162,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
         elastic=view.elastic,
         priority=view.priority,
         weight=view.weight,
+        metric=view.metric,
         deadline=view.deadline,
         running=Running(
             allocation=view.allocation,

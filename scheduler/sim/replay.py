@@ -64,7 +64,7 @@ def trace(past: Sequence[FinishedJob], kind_of: Callable[[Job], JobKind | None])
     for each in past:
         job = each.job
         common = {"name": job.id, "time": round(job.submitted_at - begin, 3), "priority": job.priority,
-                  "weight": job.weight}  # fmt: skip
+                  "weight": job.weight, **({"metric": job.metric} if job.metric else {})}  # fmt: skip
         kind = kind_of(job) if job.elastic else None
         if kind is None:
             gpus = max(1, round(job.gpu_seconds / job.run_seconds))

@@ -202,7 +202,11 @@ class Simulation:
         if self.conditions.family_memory and job.application.times is not None:
             family = self.memory.setdefault(job.application.name, Memory())
         training = Training(
-            job, self.conditions, family=family, clock=self.now, use_efficiency=self.policy.use_efficiency
+            job,
+            self.conditions,
+            family=family,
+            clock=self.now,
+            use_efficiency=self.policy.uses_efficiency_for(job.metric),
         )
         self.active[job.id] = training
         self._fruitless = 0
@@ -365,6 +369,7 @@ class Simulation:
             elastic=job.elastic,
             priority=job.priority,
             weight=job.weight,
+            metric=job.metric,
             deadline=job.deadline,
             attained_gpu_seconds=training.attained,
             run_seconds=training.held_for,

@@ -15,6 +15,7 @@ import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
+from schedulearn.scheduler.core.model import METRICS, Metric
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.sim.application import (
@@ -30,7 +31,7 @@ MOST_SECONDS = 1e11
 
 JOB_KEYS = (
     "time", "application", "seconds", "name", "id", "num_replicas", "elastic", "min_gpus", "max_gpus", "total_steps",
-    "priority", "weight", "deadline", "batch_size",
+    "priority", "weight", "metric", "deadline", "batch_size",
 )  # fmt: skip
 """`batch_size` is in the traces of Pollux; the simulator chooses batches itself."""
 MODEL_KEYS = (
@@ -57,6 +58,7 @@ class TraceJob:
     elastic: bool = True
     priority: int = 50
     weight: float = 1.0
+    metric: Metric | None = None
     deadline: float | None = None
     running: Running | None = None
     ready_at: float = 0.0
@@ -220,8 +222,17 @@ def _job(row: Mapping[str, object], known: Mapping[str, Application], where: str
         elastic=not rigid,
         priority=_integer(row, "priority", where, default=50, least=0, most=100),
         weight=_number(row, "weight", where, default=1.0, least=1e-6),
+        metric=_metric(row, where),
         deadline=None if math.isnan(deadline) else deadline,
     )
+
+
+def _metric(row: Mapping[str, object], where: str) -> Metric | None:
+    given = row.get("metric") or None
+    found = next((metric for metric in METRICS if metric == given), None)
+    if found is None and given is not None:
+        raise InvalidError(f"{where}: metric is {given!r}; valid: {', '.join(METRICS)}", field="metric")
+    return found
 
 
 def _application_of(row: Mapping[str, object], known: Mapping[str, Application], where: str) -> Application:

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from schedulearn.scheduler.core.command import names_launcher, reserved_env, split_command
 from schedulearn.scheduler.core.instants import Instant
 from schedulearn.scheduler.core.job_image import layer_of
+from schedulearn.scheduler.core.model import Metric
 from schedulearn.scheduler.core.outcomes.hangs import OnHang
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
 from schedulearn.scheduler.core.planning.limits import check_target, nested_target
@@ -124,6 +125,11 @@ class JobFields(BaseModel):
     max_gpus: int | None = Field(default=None, ge=0, le=MAX_GPUS, description="elastic jobs only; default: no bound")
     priority: int = Field(default=50, ge=0, le=100, description="higher first")
     weight: float = Field(default=1.0, gt=0, le=1e6, description="share of the cluster against other jobs")
+    metric: Metric | None = Field(
+        default=None,
+        description="by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a "
+        "short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's",
+    )
     deadline: Instant | None = Field(
         default=None,
         description="when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the "

@@ -36,7 +36,7 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0042"
+HEAD = "0043"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths)

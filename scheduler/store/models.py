@@ -67,6 +67,8 @@ class Job(SQLModel, table=True):
     elastic: bool
     priority: int
     weight: float
+    metric: str | None = None
+    """In place of the policy's, for this job."""
     deadline: float | None = Field(sa_type=InstantColumn)
     max_duration: float | None
     max_restarts: int

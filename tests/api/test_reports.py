@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apis import Api, serve_api
+from apis import FIVE_KEYS, Api, serve_api
 from builders import host
 from clusters import wait_for
 
@@ -105,6 +105,21 @@ def test_what_is_reported_becomes_the_profile(api: Api) -> None:
     answer = send(api, env["SCHEDULEARN_JOB_TOKEN"], report(observations=[])).json()
     assert answer["models"]["simulated"] == profile["fits"][0]["parameters"]
     assert answer["use_efficiency"] is True
+
+
+def test_a_job_with_a_metric_of_its_own_chooses_its_batch_by_that(api: Api) -> None:
+    """As the thesis has it, `speed` looks at throughput alone."""
+    tokens = {}
+    for metric in (None, "speed"):
+        job, env = running(api, metric=metric)
+        assert api.job(job)["metric"] == metric
+        tokens[metric] = env["SCHEDULEARN_JOB_TOKEN"]
+    for policy, expected in (("thesis-default", {None: True, "speed": False}), ("speed", {None: True, "speed": True})):
+        api.http.put("/api/v1/policy", json={"algorithm": "goodput", "metric": policy})
+        answers = {metric: send(api, token, report()).json() for metric, token in tokens.items()}
+        assert {metric: answer["use_efficiency"] for metric, answer in answers.items()} == expected, policy
+    refused = api.http.post("/api/v1/jobs", json={**FIVE_KEYS, "metric": "fast"})
+    assert (refused.status_code, "metric" in refused.text) == (422, True)
 
 
 def profile_of(api: Api, job: str) -> dict[str, Any]:

@@ -42,8 +42,9 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
     defaults: dict[str, Any] = {
         "name": "job", "container_image": "img", "pull": "missing", "launcher": "none", "layer": "",
         "required_gpus": gpus, "min_gpus": gpus, "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0,
-        "deadline": None, "max_duration": None, "max_restarts": 0, "grace_period": 10.0, "user": "", "family": "f",
-        "resize": "restart", "reason": "container_running", "message": "", "version": 0, "attempt": 1, "restarts": 0,
+        "metric": None, "deadline": None, "max_duration": None, "max_restarts": 0, "grace_period": 10.0, "user": "",
+        "family": "f", "resize": "restart", "reason": "container_running", "message": "", "version": 0, "attempt": 1,
+        "restarts": 0,
         "retries": 0, "losses": 0, "on_hang": None, "hangs": 0, "equal_exits": 0, "last_exit": None,
         "submitted_at": 0.0,
         "started_at": 1.0, "run_seconds": 0.0, "gpu_seconds": 0.0, "pull_percent": None, "not_before": None,

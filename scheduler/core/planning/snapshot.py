@@ -228,6 +228,7 @@ class _Viewed:
             elastic=job.elastic,
             priority=job.priority,
             weight=job.weight,
+            metric=job.metric,
             deadline=job.deadline,
             attained_gpu_seconds=attained,
             run_seconds=job.run_seconds + held.ran,

@@ -44,7 +44,7 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
         nobody = {job.id: Explanation("unsatisfiable_now", "No host answers.") for job in jobs if not job.allocation}
         return Plan({}, reasons=nobody, desired_hosts=objective.scaling.desired(snapshot.hosts, lambda hosts: 0.0))
     keeping = frozenset(job.id for job in jobs if objective.keeps(job))
-    options = build_options(jobs, snapshot.hosts, objective.use_efficiency, objective.price_floor > 0, keeping)
+    options = build_options(jobs, snapshot.hosts, objective, keeping)
     choosing = Choosing(objective, options, snapshot.now)
     choice = choosing.within(options.capacity)
     wants = {
@@ -55,12 +55,12 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
     allocations = pack(wants, jobs, snapshot.hosts, keeping)
     rows = np.arange(len(jobs))
     speedup = dict(zip((job.id for job in jobs), options.speedup[rows, choice], strict=True))
-    if objective.gives_spare_gpus:
+    if takers := [job for job in jobs if objective.takes_spare_gpus(job) and job.id not in keeping]:
         speedup |= give_spare_gpus(
             allocations,
-            [job for job in jobs if job.id not in keeping],
+            takers,
             snapshot.hosts,
-            lambda job: goodput_of(job, objective.use_efficiency),
+            lambda job: goodput_of(job, objective),
             dict(zip(speedup, choosing.weights.tolist(), strict=True)),
             lambda some, speedups: restart_share(objective, some, speedups),
         )
@@ -101,21 +101,21 @@ class Choosing:
         objective, options, weight, value = self.objective, self.options, self.weights[:, None], self._value
         base, gpu_seconds, by_worth = self._base, self._gpu_seconds, objective.foresees
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
+        floor = bounded_floor(objective, options, base, gpu_seconds, market, weight) * weight
         if objective.foresees:
-            worth = worth_of_work(options, weight, market)
+            worth = worth_of_work(options, weight, market, floor)
             base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
-            price = np.full_like(weight, market_price(base, gpu_seconds, options, room, by_worth) * SLACK)
+            price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * SLACK, floor)
             held_up = worth + price
             if len(options.types) > 1 and price.any():
                 taking = base.copy()
                 taking[:, options.wait] = 0.0
                 start = float(price[0, 0]) * options.worth
                 by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
-                gpu_seconds = options.size * by_type[options.pool]
+                gpu_seconds = options.size * np.maximum(by_type[options.pool], floor)
                 price = np.ones_like(weight)
         else:
-            floor = bounded_floor(objective, options, base, gpu_seconds, market, weight)
-            price = np.maximum(market * SLACK, floor * weight)
+            price = np.maximum(market * SLACK, floor)
             held_up = weight * (1 + price)
         cost = base + price * gpu_seconds
         cost[:, options.wait] = WAITING * held_up[:, 0] / np.maximum(value[:, options.wait], 1e-6)
@@ -132,8 +132,10 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
     # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
     # since a guess should not weigh like knowledge.
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
-    if objective.priced and any(job.remaining is not None for job in jobs):
-        weights = hesrpt_weights(remaining_work(jobs)) * len(jobs) * (1 - EQUAL_SHARE_HESRPT) + EQUAL_SHARE_HESRPT
+    by_length = np.array([objective.weighs_length_of(job) for job in jobs])
+    if by_length.any() and any(job.remaining is not None for job in jobs):
+        shortest = hesrpt_weights(remaining_work(jobs)) * len(jobs) * (1 - EQUAL_SHARE_HESRPT) + EQUAL_SHARE_HESRPT
+        weights = np.where(by_length, shortest, weights / weights.mean())
     if objective.foresees:
         weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE
     if objective.equal_weights:

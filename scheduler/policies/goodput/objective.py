@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import JobView
+from schedulearn.scheduler.core.model import JobView, Metric
+
+COST_PRICE = 0.5
+"""Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,26 @@ class Objective:
         does not fall."""
         return self.priced and self.price_floor == 0
 
-    @property
-    def gives_spare_gpus(self) -> bool:
-        """Whether GPUs that are left over go to whoever gains by them. At a price of their own they may stay idle."""
-        return self.price_floor == 0 and not self.equal_weights
+    def price_floor_of(self, job: JobView) -> float:
+        """`price_floor`, by the job's own metric if it has one."""
+        if job.metric is None or self.equal_weights:
+            return self.price_floor
+        return COST_PRICE if job.metric == "cost" else 0.0
+
+    def weighs_length_of(self, job: JobView) -> bool:
+        """Whether the job comes the earlier the sooner it will end, where that is known."""
+        return self.priced if job.metric is None else job.metric != "default"
+
+    def uses_efficiency_for(self, metric: Metric | None) -> bool:
+        """`use_efficiency`, by a job's own metric if it has one: as the thesis has it, `speed` looks at throughput
+        alone."""
+        if metric is None or not self.equal_weights:
+            return self.use_efficiency
+        return metric != "speed"
+
+    def takes_spare_gpus(self, job: JobView) -> bool:
+        """Whether GPUs that are left over go to it if it gains by them. At a price of their own they may stay idle."""
+        return not self.equal_weights and self.price_floor_of(job) == 0
 
     def keeps(self, job: JobView) -> bool:
         """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""

@@ -11,6 +11,7 @@ import numpy as np
 from schedulearn.metrics.model.goodput import Goodput, goodput_table
 from schedulearn.scheduler.core.model import HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.packing import Want, stays_possible
 
 if TYPE_CHECKING:
@@ -61,24 +62,24 @@ class Options:
 def build_options(
     jobs: tuple[JobView, ...],
     hosts: tuple[HostView, ...],
-    use_efficiency: bool = True,
-    try_two: bool = False,
+    objective: Objective | None = None,
     keeping: Set[str] = frozenset(),
 ) -> Options:
     """Sizes 1, 2, 4, ... within a host, then whole hosts; what bounds and rigid jobs ask for; to wait; to stay.
-    `try_two`: jobs that were measured on one GPU alone count as twice as fast on two. `keeping`: elastic jobs that are
-    not to be changed either."""
+    `objective`: None: jobs are judged by their goodput, at no price. Where a GPU has a price of its own, jobs that were
+    measured on one alone count as twice as fast on two. `keeping`: elastic jobs that are not to be changed either."""
     pools = _pools_of(hosts)
     low = np.array([job.min_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     columns = _columns(pools, low, high)
-    goodputs = _measure(jobs, pools, columns, use_efficiency)
+    goodputs = _measure(jobs, pools, columns, objective)
     speedup = goodputs.speedup.copy()
-    if try_two:
+    priced = np.array([objective is not None and objective.price_floor_of(job) > 0 for job in jobs])[:, None]
+    if priced.any():
         # Of one GPU alone nobody learns how a job scales, and at a price the cautious fit of one batch would keep it
         # there.
         untried = np.array([job.goodput is not None and job.profiled_gpus == 1 for job in jobs])[:, None]
-        speedup = np.where(untried & (columns.size == 2), np.maximum(speedup, 2.0), speedup)
+        speedup = np.where(untried & priced & (columns.size == 2), np.maximum(speedup, 2.0), speedup)
     fixed = np.array([bool(job.allocation) and not job.elastic for job in jobs])[:, None]  # may neither move nor change
     speedup[(columns.size < low) | (columns.size > high) | fixed] = 0.0
     size = np.tile(np.concatenate([columns.size, [0, 0]]).astype(np.int64), (len(jobs), 1))
@@ -167,8 +168,8 @@ class _Goodputs:
     """(types,): one GPU of each against the slowest, on average."""
 
 
-def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, use_efficiency: bool) -> _Goodputs:
-    functions = [goodput_of(job, use_efficiency) for job in jobs]
+def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objective: Objective | None) -> _Goodputs:
+    functions = [goodput_of(job, objective) for job in jobs]
     types = pools.types
     # One GPU of each type comes first: what speedups are measured by.
     gpus = np.concatenate([np.ones(len(types)), columns.size]).astype(np.int64)
@@ -186,9 +187,10 @@ def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, use_effi
     return _Goodputs(functions, table, unit, speedup, place, ratios.mean(axis=0))
 
 
-def goodput_of(job: JobView, use_efficiency: bool) -> GoodputFunction | None:
+def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:
     """What the job is judged by: its goodput, or without efficiency its throughput alone."""
-    return job.goodput if use_efficiency or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()
+    efficient = objective is None or objective.uses_efficiency_for(job.metric)
+    return job.goodput if efficient or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()
 
 
 def _let_stay(

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.model import Metric, Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import COST_PRICE, Objective
 
 LOW_UTILITY = 0.35
-COST_PRICE = 0.5  # of a GPU for the metric `cost`, against the weight of the job that would have it
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,9 @@ class GoodputPolicy(Policy):
     @property
     def use_efficiency(self) -> bool:
         return self.metric != "thesis-speed"
+
+    def uses_efficiency_for(self, metric: Metric | None) -> bool:
+        return self.objective.uses_efficiency_for(metric)
 
     @property
     def scaling(self) -> HostScaling:

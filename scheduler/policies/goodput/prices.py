@@ -19,22 +19,23 @@ POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
-def worth_of_work(options: Options, weight: Floats, price: float) -> Floats:
+def worth_of_work(options: Options, weight: Floats, price: float, floor: Floats | float = 0.0) -> Floats:
     """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
     the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
-    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now."""
+    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now. `floor`
+    (J, 1): what a GPU costs the job at least, now and later."""
     allowed = options.speedup > 0
     inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
     held_up = weight * inverse
     gpu_seconds_per_work = np.where(allowed, options.charged * np.where(allowed, inverse, 0.0), 0.0)
     rows = np.arange(len(inverse))
-    seconds_per_work = inverse[rows, (held_up + price * gpu_seconds_per_work).argmin(axis=1)]
+    seconds_per_work = inverse[rows, (held_up + np.maximum(price, floor) * gpu_seconds_per_work).argmin(axis=1)]
     seconds_per_work = np.where(np.isfinite(seconds_per_work), seconds_per_work, 0.0)  # 0: it can run nowhere now
     life = remaining_work(options.jobs) * seconds_per_work / CALM_S
     later = LATER if any(job.remaining is not None for job in options.jobs) else LATER_GUESSED
     # The mean over its life of a price that falls from 1 to `later` by exp(-t).
     mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
-    worth = (held_up + price * mean[:, None] * gpu_seconds_per_work).min(axis=1)[:, None]
+    worth = (held_up + np.maximum(price * mean[:, None], floor) * gpu_seconds_per_work).min(axis=1)[:, None]
     return np.where(np.isfinite(worth), worth, weight)
 
 
@@ -46,12 +47,14 @@ def remaining_work(jobs: tuple[JobView, ...]) -> Floats:
 
 def bounded_floor(
     objective: Objective, options: Options, base: Floats, gpu_seconds: Floats, market: float, weight: Floats
-) -> float:
-    """The highest price of a GPU, up to the metric's own, at which the time that the jobs still take is, summed up, at
-    most `slowdown` times what it is at the market's price, and half as much longer where that is nothing: growing takes
-    its time too, and in an empty cluster nobody gains by it. One bound for all: it is spent where it saves most."""
-    if objective.price_floor == 0:
-        return 0.0
+) -> Floats:
+    """(J, 1): the highest price of a GPU against the job's weight, up to its metric's own, at which the time that the
+    jobs still take is, summed up, at most `slowdown` times what it is at the market's price, and half as much longer
+    where that is nothing: growing takes its time too, and in an empty cluster nobody gains by it. One bound for all: it
+    is spent where it saves most."""
+    own = np.array([objective.price_floor_of(job) for job in options.jobs])[:, None]
+    if not own.any():
+        return own
     work, rows = remaining_work(options.jobs), np.arange(len(base))
     speed = options.speedup.copy()
     speed[:, options.wait] = 0.0
@@ -63,13 +66,13 @@ def bounded_floor(
 
     longer = (objective.slowdown - 1) / (1 if market > 0 else 2)
     most = (1 + longer) * time(np.full_like(weight, market))
-    low, high = 0.0, objective.price_floor
-    if time(np.maximum(market, high * weight)) <= most:
-        return high
+    low, high = 0.0, 1.0
+    if time(np.maximum(market, own * weight)) <= most:
+        return own
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (middle, high) if time(np.maximum(market, middle * weight)) <= most else (low, middle)
-    return low
+        low, high = (middle, high) if time(np.maximum(market, middle * own * weight)) <= most else (low, middle)
+    return low * own
 
 
 def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints, by_worth: bool = False) -> float:

@@ -208,6 +208,55 @@ def test_both_thresholds_of_the_scaling_are_parameters() -> None:
         make_policy("goodput", low_utility=0.7)
 
 
+def sizes(metric: str, jobs: list[JobView], gpus: int = 16) -> dict[str, int]:
+    plan = make_policy("goodput", metric).allocate(snapshot(jobs, [host("h0", gpus)]))
+    return {job_id: sum(allocation.values()) for job_id, allocation in plan.allocations.items()}
+
+
+@pytest.mark.parametrize("metric", ["default", "speed", "cost", "balanced"])
+def test_a_job_whose_metric_is_cost_gets_fewer_gpus_and_none_that_are_left_over(metric: str) -> None:
+    def few(own: str | None) -> int:
+        job = elastic("a", power=0.2, profiled_gpus=16, metric=own)
+        return sizes(metric, [job])["a"]
+
+    assert few("cost") < few("speed") == few("default") == 16, "alone it may have all of them"
+    assert few(None) == few({"balanced": None}.get(metric, metric))
+
+
+@pytest.mark.parametrize("metric", ["default", "speed", "cost"])
+def test_all_jobs_with_one_metric_are_decided_on_as_by_a_policy_of_that_metric(metric: str) -> None:
+    powers = (0.9, 0.7, 0.5)
+
+    def plan_of(policy: str, own: str | None) -> dict[str, int]:
+        return sizes(
+            policy, [elastic(f"j{i}", power=p, profiled_gpus=16, metric=own) for i, p in enumerate(powers)], gpus=8
+        )
+
+    assert plan_of(metric, metric) == plan_of(metric, None)
+    assert sum(plan_of("cost", metric).values()) == sum(plan_of(metric, None).values())
+
+
+def test_by_speed_a_short_job_goes_first_and_by_default_it_does_not() -> None:
+    """Lengths are declared; there is room for three of four."""
+
+    def runs(own: str | None) -> bool:
+        known = {"min_gpus": 2, "attained_gpu_seconds": 100.0, "submitted_at": 1.0}
+        jobs = [elastic(f"long{i}", remaining=90_000.0, **known) for i in range(3)]
+        short = elastic("short", remaining=100.0, **{**known, "submitted_at": 2.0}, metric=own)
+        return "short" in sizes("default", [*jobs, short], 6)
+
+    assert (runs("speed"), runs("default"), runs(None)) == (True, False, False)
+
+
+def test_under_the_metrics_of_the_thesis_speed_ignores_efficiency() -> None:
+    for policy, own, efficient in (
+        ("thesis-default", None, True), ("thesis-default", "speed", False), ("thesis-speed", None, False),
+        ("thesis-speed", "cost", True), ("thesis-speed", "speed", False), ("speed", "speed", True),
+    ):  # fmt: skip
+        assert make_policy("goodput", policy).uses_efficiency_for(own) is efficient, (policy, own)
+    assert make_policy("fifo").uses_efficiency_for("speed")
+
+
 def test_parameters_are_checked() -> None:
     with pytest.raises(InvalidError, match="frugality"):
         make_policy("goodput", "balanced", frugality=2)

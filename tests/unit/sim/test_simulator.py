@@ -233,6 +233,12 @@ def test_what_is_made_up_is_as_many_jobs_as_asked_for() -> None:
         ("t.json", '{"jobs": [{"time": "x", "seconds": 3}]}', "time", ["job 0", "time", "'x'"]),
         ("t.json", '{"jobs": [{"time": 0, "seconds": 0}]}', "seconds", ["job 0", "seconds"]),
         ("t.json", '{"jobs": [{"time": 0, "seconds": 9, "priority": 101}]}', "priority", ["job 0", "0 to 100"]),
+        (
+            "t.json",
+            '{"jobs": [{"time": 0, "seconds": 9, "metric": "fast"}]}',
+            "metric",
+            ["job 0", "default, speed, cost"],
+        ),
         ("t.json", '{"jobs": [{"time": 0, "seconds": 9, "elastik": 1}]}', "elastik", ["job 0", "mean 'elastic'"]),
         ("t.json", '{"jobs": [], "application": {}}', "application", ["'application'", "mean 'applications'"]),
         ("t.json", '{"applications": {"x": {"secnds": 9}}, "jobs": []}', "secnds", ["'x'", "mean 'seconds'"]),
@@ -265,12 +271,13 @@ def test_a_json_trace_brings_its_applications(tmp_path: Path) -> None:
     }  # fmt: skip
     jobs = [
         {"name": "b", "time": 5, "application": "mine", "num_replicas": 2, "min_gpus": 2, "max_gpus": 4, "weight": 2},
-        {"time": 1, "seconds": 60, "num_replicas": 2, "deadline": 500, "priority": 90},
+        {"time": 1, "seconds": 60, "num_replicas": 2, "deadline": 500, "priority": 90, "metric": "cost"},
         {"time": 2, "application": "fixed", "elastic": True, "num_replicas": 3},
     ]
     file = tmp_path / "t.json"
     file.write_text(json.dumps({"applications": {"mine": bert, "fixed": {"seconds": 30}}, "jobs": jobs}))
     rigid, stoppable, elastic = load_trace(file)
+    assert rigid.metric == "cost"
     assert (rigid.id, rigid.elastic, rigid.most_gpus, rigid.deadline, rigid.priority) == ("job-1", False, 2, 500, 90)
     assert (stoppable.elastic, stoppable.min_gpus, stoppable.most_gpus) == (True, 3, 3)
     assert (elastic.elastic, elastic.min_gpus, elastic.most_gpus, elastic.weight) == (True, 2, 4, 2)

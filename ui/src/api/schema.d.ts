@@ -3465,6 +3465,11 @@ export interface components {
              * @description the same as a sentence
              */
             message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
             /** Min Gpus */
             min_gpus: number;
             /**
@@ -3766,6 +3771,11 @@ export interface components {
              * @description the same as a sentence
              */
             message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
             /** Min Gpus */
             min_gpus: number;
             /**
@@ -4067,6 +4077,12 @@ export interface components {
              * @default null
              */
             memory?: number | null;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             * @default null
+             */
+            metric?: ("default" | "speed" | "cost") | null;
             /**
              * Min Gpus
              * @description elastic jobs only; default 1
@@ -8059,6 +8075,11 @@ export interface operations {
                      */
                     memory?: number | null;
                     /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
+                    /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
                      */
@@ -8372,6 +8393,11 @@ export interface operations {
                      * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
                      */
                     memory?: number | null;
+                    /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
                     /**
                      * Min Gpus
                      * @description elastic jobs only; default 1
@@ -11442,6 +11468,11 @@ export interface operations {
                      * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
                      */
                     memory?: number | null;
+                    /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
                     /**
                      * Min Gpus
                      * @description elastic jobs only; default 1

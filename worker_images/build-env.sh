@@ -44,8 +44,12 @@ build() {
     # shellcheck disable=SC2086  # lists of words
     step 1 "$pip" "$PIP_SECONDS" "installing $FRAMEWORK_NAME $FRAMEWORK_VERSION" \
         "$env/bin/pip" install --no-compile $REQUIREMENTS $HOROVOD_REQUIREMENTS
+    # Its first import compiles a thousand modules, as long as one core has nothing else to do, and once, not by each worker.
+    env -u PYTHONDONTWRITEBYTECODE "$env/bin/python" -c "import $FRAMEWORK" >>"$log" 2>&1 9>&- &
+    local imported=$!
     PYTHON=$env/bin/python substep "$pip" "$wheel" "Horovod's wheel" "$here/build-wheel.sh" "$FLAVOUR"
     step "$wheel" $((wheel + 1)) 3 "installing Horovod" "$env/bin/pip" install --no-deps "$ready"
+    wait "$imported" || true # what is wrong with it, the workers tell
     # `horovodrun --check-build` looks at the build flags only; two workers that add something up prove that it works. They
     # also leave the modules compiled that every job imports.
     PATH=$env/bin:$PATH step $((wheel + 1)) 100 10 "trying it with two workers" \

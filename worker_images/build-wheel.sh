@@ -75,23 +75,16 @@ compile() {
     MAKEFLAGS=-j$(nproc)
     export MAKEFLAGS
     local message="configuring Horovod" began=$SECONDS from=7 to=22 seconds=31
-    on_line() { # make says [ 42%]: of the files, and the last ones, with PyTorch's headers, take longest
+    on_line() { # make says [ 42%]: of the files
         [[ $1 =~ ^\ *\[\ *([0-9]+)%\] ]] || return 0
-        local files=${BASH_REMATCH[1]} reached
-        if [ "$FRAMEWORK" != torch ]; then
-            reached=$((23 + files * 72 / 100)) from=$reached to=$reached
-        elif [ "$files" -le 46 ]; then
-            reached=$((23 + files * 11 / 46))
-        elif [ "$files" -le 82 ]; then
-            reached=$((34 + (files - 46) * 18 / 36))
-        elif [ "$files" -lt 97 ]; then
-            reached=$((52 + (files - 82) * 14 / 15))
-        else # two or three files are left, for a third of the time: by the clock
-            if [ "$to" -ne 96 ]; then began=$SECONDS from=66 to=96 seconds=60; fi
-            reached=66
-        fi
+        local files=${BASH_REMATCH[1]}
         message="compiling Horovod ($files % of its files)"
-        progress "$reached" "$message"
+        if [ "$FRAMEWORK" != torch ]; then
+            from=$((23 + files * 72 / 100)) to=$from
+        elif [ "$to" -ne 96 ]; then # a few large files: by the clock
+            began=$SECONDS from=23 to=96 seconds=45
+        fi
+        on_silence
     }
     on_silence() {
         local elapsed=$((SECONDS - began))
@@ -117,15 +110,16 @@ need_headers() { # of Python: the official images have them, Debian's and Ubuntu
 
 prepare() { # a private environment for the build tools, which sees the framework of $PYTHON, and the unpacked source
     local build=$1 venv=$1/venv
+    local pip=("$python" -m pip --python "$venv/bin/python")
     if [ ! -e "$build/prepared" ]; then
         rm -rf "$build"
         mkdir -p "$build/src"
-        step 0 2 5 "making a build environment" "$python" -m venv "$venv"
+        step 0 2 1 "making a build environment" "$python" -m venv --without-pip "$venv"
         "$python" -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
             >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/framework.pth"
         # shellcheck disable=SC2086  # a list of words
-        step 2 5 5 "installing build tools" "$venv/bin/pip" install --ignore-installed $BUILD_REQUIREMENTS
-        step 5 7 4 "fetching Horovod's source" "$venv/bin/pip" download --dest "$build" --no-deps \
+        step 2 5 5 "installing build tools" "${pip[@]}" install --no-compile --ignore-installed $BUILD_REQUIREMENTS
+        step 5 7 4 "fetching Horovod's source" "${pip[@]}" download --dest "$build" --no-deps \
             --no-build-isolation --no-binary horovod --no-cache-dir "horovod==$HOROVOD_VERSION"
         if [ -n "$CUDA" ]; then prepare_cuda "$build"; fi
         tar -xzf "$build/horovod-$HOROVOD_VERSION.tar.gz" -C "$build/src" --strip-components 1
@@ -136,7 +130,7 @@ prepare() { # a private environment for the build tools, which sees the framewor
     case $found in
         3.1[89] | 3.[2-9]?) SCHEDULEARN_CMAKE=cmake ;;
         *)
-            step 7 7 3 "installing cmake" "$venv/bin/pip" install "$CMAKE_REQUIREMENT"
+            step 7 7 3 "installing cmake" "${pip[@]}" install --no-compile "$CMAKE_REQUIREMENT"
             SCHEDULEARN_CMAKE=$venv/bin/cmake
             ;;
     esac
@@ -148,8 +142,8 @@ prepare() { # a private environment for the build tools, which sees the framewor
 prepare_cuda() { # build
     local toolkit version part
     version=$("$python" -c 'from importlib.metadata import version; print(version("cuda-toolkit"))')
-    step 5 6 10 "installing the compiler of CUDA $version" "$1/venv/bin/pip" install --ignore-installed \
-        "cuda-toolkit[$CUDA_PARTS]==$version"
+    step 5 6 10 "installing the compiler of CUDA $version" "$python" -m pip --python "$1/venv/bin/python" \
+        install --no-compile --ignore-installed "cuda-toolkit[$CUDA_PARTS]==$version"
     toolkit=$1/cuda
     mkdir -p "$toolkit"
     for part in $("$python" -c "$list_cuda"); do cp -rsf "$part"/{include,lib} "$toolkit/"; done

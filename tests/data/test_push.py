@@ -7,8 +7,10 @@ import io
 import os
 import socket
 import tarfile
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,42 @@ def folder(path: Path, **files: bytes) -> Path:
         (path / f"{name}.bin").parent.mkdir(parents=True, exist_ok=True)
         (path / f"{name}.bin").write_bytes(content)
     return path
+
+
+class CutWire:
+    """A way to a local port on which each connection is cut after so many bytes."""
+
+    def __init__(self, to: int, bytes_each: int) -> None:
+        self._to = to
+        self._bytes = bytes_each
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.cut = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._to))
+                threading.Thread(target=self._carry, args=(near, far, self._bytes), daemon=True).start()
+                threading.Thread(target=self._carry, args=(far, near, None), daemon=True).start()
+
+    def _carry(self, source: socket.socket, to: socket.socket, left: int | None) -> None:
+        with suppress(OSError):
+            while piece := source.recv(65_536 if left is None else min(65_536, left)):
+                to.sendall(piece)
+                if left is not None and (left := left - len(piece)) == 0:
+                    self.cut += 1
+                    break
+        for each in (source, to):  # one that is only shut down goes on taking bytes, and its sender waits
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
 
 def content_files(api: Api) -> list[Path]:
@@ -124,6 +162,19 @@ def test_an_upload_that_was_cut_goes_on_where_it_was(api: Api) -> None:
     assert put(api, content, offset=1_000_000).status_code == 409
     wait_for(lambda: put(api, content, offset=part.stat().st_size).status_code == 200, what="the rest")
     assert offer(api, "faces", a=content).json()["version"]["reference"] == "faces@1"
+
+
+def test_a_large_file_goes_on_within_itself_however_often_it_is_cut(api: Api, tmp_path: Path) -> None:
+    """No connection carries more than 4 MB: a push that began the file anew each time would never end."""
+    source = folder(tmp_path / "faces", large=os.urandom(10_000_000))
+    with (
+        closing(CutWire(api.http.base_url.port or 80, 4_000_000)) as wire,
+        Client(f"http://127.0.0.1:{wire.port}") as client,
+    ):
+        assert client.push_data("faces", source)["reference"] == "faces@1"
+    assert wire.cut >= 2
+    [stored] = content_files(api)
+    assert stored.read_bytes() == (source / "large.bin").read_bytes()
 
 
 def test_what_was_sent_in_part_survives_the_service(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def make_runtime(hosts: DockerHosts, host: RemoteHost) -> Runtime:
 
 
 if __name__ == "__main__":
-    DockerHosts.runtime = make_runtime  # type: ignore[method-assign]
+    DockerHosts.runtime = make_runtime  # type: ignore[method-assign, assignment]
     # The hosts here are on at once, so that they are switched need not be thought over for minutes either.
     parking.SETTLE_S, parking.EVERY_S = 3.0, 1.0
     main()

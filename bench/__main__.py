@@ -1,12 +1,14 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
 SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs; of `deadlines`, how many traces; of
 `search`, how many seeds.
-`--artifact PATH`: for `outside`."""
+`--artifact PATH`: for `outside`. `seeds [TABLE...]` takes hours, so it runs only where it is named; what follows it is
+its own (`seeds --help`)."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 
 MODULES = {
@@ -16,7 +18,7 @@ MODULES = {
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
     "outside": "policies", "columns": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
     "first_job": "training",
-    "search": "training",
+    "search": "training", "seeds": "seeds",
 }  # fmt: skip
 
 
@@ -26,11 +28,17 @@ def main() -> int:
         at = given.index("--artifact")
         os.environ["POLLUX_ARTIFACT"] = given[at + 1]
         del given[at : at + 2]
-    chosen = [each.partition("=") for each in given or MODULES]
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
+    if given[:1] == ["seeds"]:
+        from bench.seeds import seeds
+
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: its jobs would outlive it
+
+        return 0 if seeds.main(given[1:]) else 130
+    chosen = [each.partition("=") for each in given or [name for name in MODULES if name != "seeds"]]
     if unknown := {name for name, _, _ in chosen} - set(MODULES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
     kept = True
     for name, _, seconds in chosen:
         module = importlib.import_module(f"bench.{MODULES[name]}.{name}")

@@ -101,6 +101,7 @@ def service(
             [*command, *flags],
             env={**os.environ, "SCHEDULEARN_ENVIRONMENTS": '{"plain": "/usr"}', **(env or {})},
             stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the bench, which may still need the service to end its jobs
         )
         try:
             wait_until_ready(process, port)

@@ -1,0 +1,1 @@
+"""What the predecessors measured, measured here."""

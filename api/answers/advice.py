@@ -1,5 +1,5 @@
-"""Advice: configurations of a job, with what each is predicted to take and to reach. And predictions of lengths, beside
-what came."""
+"""Advice: configurations of a job, with what each is predicted to take and to reach. Predictions of lengths,
+beside what came, and the versions of what they rest on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from schedulearn.scheduler.core.planning.length_prediction import CONFIDENCE
 if TYPE_CHECKING:
     from schedulearn.scheduler.advisor.advice import Estimate, Option
     from schedulearn.scheduler.control.experiments.advisor import Advice
-    from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
+    from schedulearn.scheduler.store.experiments.lengths import Calibration, LengthPrediction
+    from schedulearn.scheduler.store.experiments.versions import ModelVersion
 
 
 class EstimateOut(AnswerModel):
@@ -112,9 +113,49 @@ class LengthPredictionOut(AnswerModel):
         )
 
 
-class PredictionsOut(AnswerModel):
-    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
+class CalibrationOut(AnswerModel):
     compared: int = Field(description="predictions whose jobs have ended well")
     held: int = Field(description="of these, how many lie in their interval")
     median_factor: float | None = Field(description="half of them were off by at most so much, either way")
+    mean_error: float | None = Field(description="mean of how far each was off, as a share of what came")
+
+
+class PredictionsOut(CalibrationOut):
+    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
     items: list[LengthPredictionOut] = Field(description="the newest first")
+
+
+class FamilyCalibrationOut(CalibrationOut):
+    family: str
+    version: int = Field(description="of its models, in use")
+    pinned: bool
+
+    @classmethod
+    def shown(cls, family: str, found: Calibration, version: ModelVersion | None) -> Self:
+        number, pinned = (version.number, version.pinned) if version is not None else (1, False)
+        return cls(family=family, version=number, pinned=pinned, **found._asdict())
+
+
+class CalibrationsOut(AnswerModel):
+    interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
+    items: list[FamilyCalibrationOut] = Field(description="the family that was predicted last comes first")
+
+
+class ModelVersionOut(AnswerModel):
+    number: int
+    since: At | None = Field(description="jobs that ended from then on count; null: from the first")
+    until: At | None = Field(description="and before then; null: it learns from each that ends")
+    made_at: At
+    why: str
+    jobs: int = Field(description="that ended well in its time and are still there")
+    in_use: bool
+    pinned: bool
+
+    @classmethod
+    def of(cls, row: ModelVersion, jobs: int) -> Self:
+        return cls.model_validate({**row.model_dump(exclude={"seq", "family", "used_since"}), "jobs": jobs})
+
+
+class ModelVersionsOut(AnswerModel):
+    family: str
+    items: list[ModelVersionOut] = Field(description="the oldest first; empty: all jobs of the family count")

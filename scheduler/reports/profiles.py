@@ -6,9 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import select
+from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
@@ -25,10 +26,12 @@ from schedulearn.scheduler.reports.fitting import profile_from
 from schedulearn.scheduler.reports.relatives import load_history, load_relative
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments.lengths import (
+    Settled,
     ended_jobs,
     ended_since,
     given_of,
     remember,
+    renew_version,
     scores_of,
     settle,
     without_prediction,
@@ -102,6 +105,12 @@ class Profiles:
         """The same of a job that is not there yet."""
         model = self._length_model(family)
         return None if model is None else model.predict(features_of(given))
+
+    def relearn(self, family: str) -> None:
+        """What the model of a family rests on has changed."""
+        with self._lock:
+            self._changed[family] = True
+        self._thread.wake()
 
     def knows_lengths(self, family: str) -> bool:
         """Whether a job of the family has ended well."""
@@ -193,7 +202,7 @@ class Profiles:
             some = {job_id: features_of(given) for job_id, given in features.items()}
             settled = ended_since(conn, family) if ended else []
         if settled:
-            self._db.write(lambda conn: settle(conn, settled))
+            self._db.write(lambda conn: _compare(conn, family, settled, self._clock()))
         with self._lock:
             self._features |= {job_id: each for job_id, each in some.items() if job_id in self._families}
         if not jobs:
@@ -225,3 +234,9 @@ class Profiles:
         with self._db.read() as conn:
             own, relative = load_history(conn, job_id), load_relative(conn, job_id)
         return profile_from(own, relative)
+
+
+def _compare(conn: Connection, family: str, settled: Sequence[Settled], now: float) -> None:
+    """Writes down what came of predictions, and forgets what no longer tells of the family."""
+    settle(conn, settled)
+    renew_version(conn, family, now)

@@ -28,3 +28,12 @@ def test_what_was_predicted_is_shown_beside_what_came(tmp_path: Path) -> None:
         assert item["job"] in shown
         assert f"{found['held']} of 1 intervals held" in shown
         assert service.run("predictions", "--family", "other", "--json").json["items"] == []
+        [family] = service.run("predictions", "families", "--json").json["items"]
+        assert {key: family[key] for key in ("family", "compared", "held", "version", "pinned")} == {
+            "family": "waits", "compared": 1, "held": found["held"], "version": 1, "pinned": False,
+        }  # fmt: skip
+        assert family["mean_error"] == abs(item["actual"] - item["gpu_seconds"]) / item["actual"]
+        assert "waits" in service.run("predictions", "families", "--window", "5").out
+        assert "All ended jobs of waits count" in service.run("predictions", "versions", "waits").out
+        assert "has no version 2" in service.run("predictions", "pin", "waits", "2", code=1).err
+        assert service.run("predictions", "unpin", "waits", "--json").json == {"family": "waits", "items": []}

@@ -163,7 +163,7 @@ def test_predictions_are_kept_and_compared_with_what_came(tmp_path: Path) -> Non
         with c.cluster.db.read() as db:
             known = lengths.calibration(db, "f")
             assert lengths.calibration(db, None) == known
-            assert lengths.calibration(db, "g") == lengths.Calibration(0, 0, None)
+            assert lengths.calibration(db, "g") == lengths.Calibration(0, 0, None, None)
             assert lengths.scores_of(db, "f")
         assert known.compared == 1
 

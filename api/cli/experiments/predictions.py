@@ -1,32 +1,122 @@
-"""predictions: how long jobs were predicted to take, and took."""
+"""predictions: how long jobs were predicted to take, and took, and what the predictions rest on."""
 
 from __future__ import annotations
 
 import click
 
-from schedulearn.api.cli.common import Cell, Command, Session, pass_session, print_json, print_table
+from schedulearn.api.cli.common import Cell, Group, Session, clean, pass_session, print_json, print_table
 from schedulearn.api.client.client import Json
 
 
-@click.command(cls=Command)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--family", help="Only jobs of this family.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of those shown.")
+@click.option("--window", type=click.IntRange(1, 10_000), help="Count so many of the newest.  [default: all]")
 @pass_session
-def predictions(session: Session, family: str | None, limit: int) -> None:
+@click.pass_context
+def predictions(context: click.Context, session: Session, family: str | None, limit: int, window: int | None) -> None:
     """Shows how long jobs were predicted to take by their family, how long they took, and how often the intervals held.
 
     \b
     Examples:
       schedulearn predictions
       schedulearn predictions --family mnist --limit 100
+      schedulearn predictions families
+      schedulearn predictions versions mnist
+      schedulearn predictions pin mnist 1
     """
-    found = session.client.predictions(family, limit=limit)
+    if context.invoked_subcommand is not None:
+        return
+    found = session.client.predictions(family, limit=limit, window=window)
     if session.as_json:
         print_json(found)
         return
     headers = ("JOB", "PREDICTED", "INTERVAL", "BY JOBS", "TOOK", "HELD")
     print_table(session, headers, [_row(each) for each in found["items"]])
     click.echo(_summary(found))
+
+
+@predictions.command()
+@click.option("--window", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Newest ones of each.")
+@pass_session
+def families(session: Session, window: int) -> None:
+    """Shows of each family how far its predictions were off lately.
+
+    \b
+    Example:
+      schedulearn predictions families --window 20
+    """
+    found = session.client.calibrations(window=window)
+    if session.as_json:
+        print_json(found)
+        return
+    headers = ("FAMILY", "JOBS", "HELD", "MEAN ERROR", "MEDIAN FACTOR", "VERSION")
+    print_table(session, headers, [_of_family(each) for each in found["items"]])
+
+
+@predictions.command()
+@click.argument("family")
+@pass_session
+def versions(session: Session, family: str) -> None:
+    """Shows the versions of a family's models: the jobs on which its predictions and advice rest, and rested.
+
+    \b
+    Example:
+      schedulearn predictions versions mnist
+    """
+    _show_versions(session, session.client.model_versions(family))
+
+
+@predictions.command()
+@click.argument("family")
+@click.argument("version", type=click.IntRange(1))
+@pass_session
+def pin(session: Session, family: str, version: int) -> None:
+    """Goes back to a version of a family's models. No new one is made until `unpin`.
+
+    \b
+    Example:
+      schedulearn predictions pin mnist 1
+    """
+    _show_versions(session, session.client.use_model_version(family, version))
+
+
+@predictions.command()
+@click.argument("family")
+@pass_session
+def unpin(session: Session, family: str) -> None:
+    """Uses the newest version of a family's models again.
+
+    \b
+    Example:
+      schedulearn predictions unpin mnist
+    """
+    _show_versions(session, session.client.use_model_version(family, None))
+
+
+def _show_versions(session: Session, found: Json) -> None:
+    if session.as_json:
+        print_json(found)
+        return
+    if not found["items"]:
+        click.echo(f"All ended jobs of {clean(found['family'])} count: its predictions have not become worse.")
+        return
+    headers = ("VERSION", "JOBS ENDED", "THERE", "IN USE", "WHY")
+    print_table(session, headers, [_version(each) for each in found["items"]])
+
+
+def _version(each: Json) -> list[Cell]:
+    used = "pinned" if each["pinned"] else "yes" if each["in_use"] else "no"
+    time = f"{each['since'] or 'from the first'} to {each['until'] or 'now'}"
+    return [str(each["number"]), time, str(each["jobs"]), used, each["why"]]
+
+
+def _of_family(each: Json) -> list[Cell]:
+    pinned = ", pinned" if each["pinned"] else ""
+    return [
+        each["family"], str(each["compared"]), f"{each['held'] / each['compared']:.0%}", f"{each['mean_error']:.0%}",
+        f"{each['median_factor']:.2f}", f"{each['version']}{pinned}",
+    ]  # fmt: skip
 
 
 def _row(each: Json) -> list[Cell]:
@@ -44,5 +134,6 @@ def _summary(found: Json) -> str:
     share = found["held"] / found["compared"]
     return (
         f"{found['held']} of {found['compared']} intervals held ({share:.0%}, {found['interval']:.0%} is the aim); "
-        f"half of the predictions were off by a factor of at most {found['median_factor']:.2f}."
+        f"half of the predictions were off by a factor of at most {found['median_factor']:.2f}, "
+        f"the mean error is {found['mean_error']:.0%}."
     )

@@ -34,10 +34,23 @@ class ExperimentCalls(Asked[J, L, N, T]):
         given = {"response": response, "confidence": confidence}
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
 
-    def predictions(self, family: str | None = None, *, limit: int = 50) -> J:
-        """How long jobs were predicted to take, and took: the newest `limit`, and how often the intervals held."""
-        given = {"family": family, "limit": limit}
+    def predictions(self, family: str | None = None, *, limit: int = 50, window: int | None = None) -> J:
+        """How long jobs were predicted to take, and took: the newest `limit`, and how often the intervals held, of the
+        newest `window`."""
+        given = {"family": family, "limit": limit, "window": window}
         return self._object("GET", "predictions", params={key: value for key, value in given.items() if value})
+
+    def calibrations(self, *, window: int = 100) -> J:
+        """How far the predictions of each family were off lately."""
+        return self._object("GET", "predictions/families", params={"window": window})
+
+    def model_versions(self, family: str) -> J:
+        """What the predictions of a family rest on, and rested on before."""
+        return self._object("GET", "predictions/versions", params={"family": family})
+
+    def use_model_version(self, family: str, version: int | None) -> J:
+        """Pins a version; None: the newest is used again."""
+        return self._object("PUT", "predictions/versions", json={"family": family, "version": version})
 
     def start_search(self, spec: Mapping[str, Any], idempotency_key: str | None = None) -> J:
         """The search as stored: for the best number of GPUs and batch size of a job."""

@@ -1,33 +1,96 @@
-"""How long jobs were predicted to take, and took."""
+"""How long jobs were predicted to take, and took; and the versions of what is learned of families."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.engine import Connection
 
-from schedulearn.api.answers.advice import LengthPredictionOut, PredictionsOut
+from schedulearn.api.answers.advice import (
+    CalibrationsOut,
+    FamilyCalibrationOut,
+    LengthPredictionOut,
+    ModelVersionOut,
+    ModelVersionsOut,
+    PredictionsOut,
+)
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.planning.job_family import MOST
-from schedulearn.scheduler.store.experiments import lengths
+from schedulearn.scheduler.store.experiments import lengths, versions
 
-router = APIRouter(prefix="/api/v1", tags=["experiments"])
+router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
+
+Window = Query(ge=1, le=lengths.MOST_KEPT, description="how many predictions count, the newest whose jobs ended well")
 
 
-@router.get("/predictions", responses=problems(422))
+class VersionIn(BaseModel):
+    """Which version of a family's models is used."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    family: str = Field(min_length=1, max_length=MOST)
+    version: int | None = Field(ge=1, le=1 << 31, description="null: the newest, and new ones as they are needed")
+
+
+@router.get("", responses=problems(422))
 def predictions(
     request: Request,
     family: Annotated[str | None, Query(max_length=MOST, description="only jobs of this family")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 50,
+    window: Annotated[int | None, Window] = None,
 ) -> PredictionsOut:
     """The newest predictions of lengths, made when each job came, with what came; and how often the intervals held, of
-    all 10,000 that are kept."""
+    all 10,000 that are kept, or the newest `window`."""
     with cluster_of(request).db.read() as db:
-        found, items = lengths.calibration(db, family), lengths.predictions(db, family, limit)
-    return PredictionsOut(
-        compared=found.compared,
-        held=found.held,
-        median_factor=found.median_factor,
-        items=[LengthPredictionOut.of(each) for each in items],
+        found, items = lengths.calibration(db, family, window), lengths.predictions(db, family, limit)
+    return PredictionsOut(**found._asdict(), items=[LengthPredictionOut.of(each) for each in items])
+
+
+@router.get("/families", responses=problems(422))
+def families(
+    request: Request,
+    window: Annotated[int, Window] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 100,
+) -> CalibrationsOut:
+    """How far the predictions of each family were off lately, and which version of its models is in use."""
+    with cluster_of(request).db.read() as db:
+        found = [
+            FamilyCalibrationOut.shown(family, each, versions.in_use(db, family))
+            for family, each in lengths.calibrations(db, window, limit)
+        ]
+    return CalibrationsOut(items=found)
+
+
+@router.get("/versions", responses=problems(422))
+def model_versions(request: Request, family: Annotated[str, Query(min_length=1, max_length=MOST)]) -> ModelVersionsOut:
+    """The versions of a family's models. A new one begins when its predictions become worse."""
+    with cluster_of(request).db.read() as db:
+        return _versions(db, family)
+
+
+@router.put("/versions", responses=problems(404, 409, 422))
+def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
+    """Pins a version: predictions and advice rest on its jobs alone, and no new version is made, until null is put."""
+    cluster = cluster_of(request)
+    now = cluster.service.clock()
+
+    def change(db: Connection) -> ModelVersionsOut:
+        if body.version is None:
+            versions.unpin(db, body.family, now)
+        else:
+            versions.pin(db, body.family, body.version, now)
+        return _versions(db, body.family)
+
+    answer = cluster.db.write(change)
+    cluster.profiles.relearn(body.family)
+    return answer
+
+
+def _versions(db: Connection, family: str) -> ModelVersionsOut:
+    found = versions.versions(db, family)
+    return ModelVersionsOut(
+        family=family, items=[ModelVersionOut.of(each, versions.samples_in(db, each)) for each in found]
     )

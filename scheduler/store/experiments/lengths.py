@@ -3,6 +3,7 @@ transaction."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -10,6 +11,7 @@ from sqlalchemy import Index, Row, Table, bindparam, delete, exists, func, inser
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
+from schedulearn.scheduler.core.planning.drift import LOOKED_AT, Compared, drift_of
 from schedulearn.scheduler.core.planning.length_prediction import (
     REMEMBERED,
     Ended,
@@ -20,6 +22,7 @@ from schedulearn.scheduler.core.planning.length_prediction import (
 )
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
+from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Profile
 
 MOST_KEPT = 10_000
@@ -64,7 +67,9 @@ class Calibration(NamedTuple):
     held: int
     """Jobs that took as long as their interval said."""
     median_factor: float | None
-    """By which half of the predictions were off at most; None: nothing to compare."""
+    """By which half of the predictions were off at most; None: nothing to compare. The next one too."""
+    mean_error: float | None
+    """Mean of how far each was off, as a share of what came."""
 
 
 def given_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, Given]:
@@ -90,20 +95,26 @@ def _given(row: Sequence[Any]) -> Given:
 
 
 def ended_jobs(conn: Connection, family: str) -> list[Ended]:
-    """The jobs of a family that ended well last."""
+    """The jobs of a family that ended well last, of the version in use."""
     query = (
         select(col(Job.gpu_seconds), *_GIVEN)
         .outerjoin(*_REPORTED)
-        .where(col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0)
+        .outerjoin(*versions.of_version())
+        .where(
+            col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0,
+            versions.belongs(),
+        )
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
-    )
+    )  # fmt: skip
     return [Ended(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
 
 
 def scores_of(conn: Connection, family: str) -> list[float]:
-    """How far the last predictions of a family were off."""
-    query = _compared().where(col(LengthPrediction.family) == family).limit(SCORED)
+    """How far the last predictions of a family were off, by the version in use."""
+    used = versions.in_use(conn, family)
+    since = used.used_since if used is not None else 0.0
+    query = _compared().where(_TABLE.c.family == family, _TABLE.c.predicted_at >= since).limit(SCORED)
     return [score(_prediction(row), row.actual) for row in conn.execute(query)]
 
 
@@ -137,6 +148,24 @@ def settle(conn: Connection, settled: Sequence[Settled]) -> None:
     )
 
 
+def renew_version(conn: Connection, family: str, now: float) -> bool:
+    """Makes a new version where the predictions of the one in use have become worse, unless it is pinned."""
+    used = versions.in_use(conn, family)
+    if used is not None and used.pinned:
+        return False
+    since = used.used_since if used is not None else 0.0
+    query = (
+        select(_TABLE.c.ended_at, _TABLE.c.value, _TABLE.c.actual)
+        .where(_TABLE.c.family == family, _TABLE.c.predicted_at >= since, _TABLE.c.actual.is_not(None))
+        .order_by(_TABLE.c.ended_at.desc(), _TABLE.c.seq.desc())
+        .limit(LOOKED_AT)
+    )
+    drift = drift_of([Compared(*row) for row in conn.execute(query)][::-1])
+    if drift is not None:
+        versions.begin(conn, family, drift, now)
+    return drift is not None
+
+
 def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]:
     """Those of them that have none yet, and have not run for long."""
     known = exists().where(col(LengthPrediction.job_id) == col(Job.id))
@@ -166,17 +195,34 @@ def predictions(conn: Connection, family: str | None, limit: int) -> list[Length
     return [LengthPrediction(**row._mapping) for row in conn.execute(query)]
 
 
-def calibration(conn: Connection, family: str | None) -> Calibration:
-    """Of all that are kept, or of one family's."""
-    query = _compared()
+def calibration(conn: Connection, family: str | None, window: int | None = None) -> Calibration:
+    """Of all that are kept, or of one family's; `window`: of so many that were made last."""
+    query = _compared().limit(window)
     if family is not None:
-        query = query.where(col(LengthPrediction.family) == family)
-    factors, held = [], 0
+        query = query.where(_TABLE.c.family == family)
+    return _calibration(list(conn.execute(query)))
+
+
+def calibrations(conn: Connection, window: int, limit: int) -> list[tuple[str, Calibration]]:
+    """Of each family, by its last `window` predictions whose jobs ended well; the families that were predicted last
+    first."""
+    newest = func.row_number().over(partition_by=_TABLE.c.family, order_by=_TABLE.c.seq.desc())
+    ranked = select(_TABLE, newest.label("place")).where(_TABLE.c.actual.is_not(None)).subquery()
+    query = select(ranked).where(ranked.c.place <= window).order_by(ranked.c.seq.desc())
+    found: dict[str, list[Row[Any]]] = {}
     for row in conn.execute(query):
-        factors.append(max(row.actual / row.value, row.value / row.actual))
-        held += row.low <= row.actual <= row.high
-    factors.sort()
-    return Calibration(len(factors), held, factors[(len(factors) - 1) // 2] if factors else None)
+        found.setdefault(row.family, []).append(row)
+    return [(family, _calibration(rows)) for family, rows in list(found.items())[:limit]]
+
+
+def _calibration(rows: Sequence[Row[Any]]) -> Calibration:
+    factors = sorted(max(row.actual / row.value, row.value / row.actual) for row in rows)
+    return Calibration(
+        compared=len(rows),
+        held=sum(row.low <= row.actual <= row.high for row in rows),
+        median_factor=factors[(len(factors) - 1) // 2] if factors else None,
+        mean_error=statistics.fmean(abs(row.actual - row.value) / row.actual for row in rows) if rows else None,
+    )
 
 
 def _compared() -> Any:

@@ -11,6 +11,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.accounting.usage import gpu_types
+from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Metric, Profile, Task
 
 _MOST_STAYS = 20_000
@@ -39,7 +40,7 @@ class HostStay(NamedTuple):
 
 
 def past_runs(conn: Connection, metric: str, limit: int) -> list[PastRun]:
-    """The newest jobs that succeeded in their first attempt, without a resize."""
+    """The newest jobs that succeeded in their first attempt, without a resize, of the version in use of each family."""
     query = (
         select(
             col(Job.id), col(Job.family), func.coalesce(col(Job.batch_size), col(Profile.init_batch), 0),
@@ -48,8 +49,9 @@ def past_runs(conn: Connection, metric: str, limit: int) -> list[PastRun]:
         )
         .outerjoin(Profile, col(Profile.job_id) == col(Job.id))
         .outerjoin(Metric, and_(col(Metric.job_id) == col(Job.id), col(Metric.name) == metric))
+        .outerjoin(*versions.of_version())
         .where(
-            col(Job.status) == JobStatus.SUCCEEDED, col(Job.attempt) == 1, col(Job.generation) <= 1,
+            versions.belongs(), col(Job.status) == JobStatus.SUCCEEDED, col(Job.attempt) == 1, col(Job.generation) <= 1,
             col(Job.run_seconds) > 0, col(Job.required_gpus) > 0,
         )
         .order_by(col(Job.finished_at).desc())

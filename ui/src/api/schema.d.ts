@@ -1121,10 +1121,54 @@ export interface paths {
         /**
          * Predictions
          * @description The newest predictions of lengths, made when each job came, with what came; and how often the intervals held, of
-         *     all 10,000 that are kept.
+         *     all 10,000 that are kept, or the newest `window`.
          */
         get: operations["predictions_api_v1_predictions_get"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/predictions/families": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Families
+         * @description How far the predictions of each family were off lately, and which version of its models is in use.
+         */
+        get: operations["families_api_v1_predictions_families_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/predictions/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Model Versions
+         * @description The versions of a family's models. A new one begins when its predictions become worse.
+         */
+        get: operations["model_versions_api_v1_predictions_versions_get"];
+        /**
+         * Use Version
+         * @description Pins a version: predictions and advice rest on its jobs alone, and no new version is made, until null is put.
+         */
+        put: operations["use_version_api_v1_predictions_versions_put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2021,6 +2065,20 @@ export interface components {
              */
             waiting?: number | null;
         };
+        /** CalibrationsOut */
+        CalibrationsOut: {
+            /**
+             * Interval
+             * @description the share of jobs that an interval is to hold
+             * @default 0.9
+             */
+            interval?: number;
+            /**
+             * Items
+             * @description the family that was predicted last comes first
+             */
+            items: components["schemas"]["FamilyCalibrationOut"][];
+        };
         /** CapacityOut */
         CapacityOut: {
             /** Days */
@@ -2817,6 +2875,38 @@ export interface components {
              * @description the line of its log that says most about the fault; empty: it wrote none
              */
             line: string;
+        };
+        /** FamilyCalibrationOut */
+        FamilyCalibrationOut: {
+            /**
+             * Compared
+             * @description predictions whose jobs have ended well
+             */
+            compared: number;
+            /** Family */
+            family: string;
+            /**
+             * Held
+             * @description of these, how many lie in their interval
+             */
+            held: number;
+            /**
+             * Mean Error
+             * @description mean of how far each was off, as a share of what came
+             */
+            mean_error: number | null;
+            /**
+             * Median Factor
+             * @description half of them were off by at most so much, either way
+             */
+            median_factor: number | null;
+            /** Pinned */
+            pinned: boolean;
+            /**
+             * Version
+             * @description of its models, in use
+             */
+            version: number;
         };
         /** FetchIn */
         FetchIn: {
@@ -4371,6 +4461,44 @@ export interface components {
             /** Size */
             size: number;
         };
+        /** ModelVersionOut */
+        ModelVersionOut: {
+            /** In Use */
+            in_use: boolean;
+            /**
+             * Jobs
+             * @description that ended well in its time and are still there
+             */
+            jobs: number;
+            /** Made At */
+            made_at: string;
+            /** Number */
+            number: number;
+            /** Pinned */
+            pinned: boolean;
+            /**
+             * Since
+             * @description jobs that ended from then on count; null: from the first
+             */
+            since: string | null;
+            /**
+             * Until
+             * @description and before then; null: it learns from each that ends
+             */
+            until: string | null;
+            /** Why */
+            why: string;
+        };
+        /** ModelVersionsOut */
+        ModelVersionsOut: {
+            /** Family */
+            family: string;
+            /**
+             * Items
+             * @description the oldest first; empty: all jobs of the family count
+             */
+            items: components["schemas"]["ModelVersionOut"][];
+        };
         /** NewToken */
         NewToken: {
             /** Created At */
@@ -4621,6 +4749,11 @@ export interface components {
              * @description the newest first
              */
             items: components["schemas"]["LengthPredictionOut"][];
+            /**
+             * Mean Error
+             * @description mean of how far each was off, as a share of what came
+             */
+            mean_error: number | null;
             /**
              * Median Factor
              * @description half of them were off by at most so much, either way
@@ -5953,6 +6086,19 @@ export interface components {
             step_s: number;
             /** Until */
             until: string;
+        };
+        /**
+         * VersionIn
+         * @description Which version of a family's models is used.
+         */
+        VersionIn: {
+            /** Family */
+            family: string;
+            /**
+             * Version
+             * @description null: the newest, and new ones as they are needed
+             */
+            version: number | null;
         };
         /** WebhookChange */
         WebhookChange: {
@@ -9615,6 +9761,8 @@ export interface operations {
                 family?: string;
                 /** @description of `items` */
                 limit?: number;
+                /** @description how many predictions count, the newest whose jobs ended well */
+                window?: number;
             };
             header?: never;
             path?: never;
@@ -9629,6 +9777,149 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PredictionsOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    families_api_v1_predictions_families_get: {
+        parameters: {
+            query?: {
+                /** @description of `items` */
+                limit?: number;
+                /** @description how many predictions count, the newest whose jobs ended well */
+                window?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalibrationsOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    model_versions_api_v1_predictions_versions_get: {
+        parameters: {
+            query: {
+                family: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelVersionsOut"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    use_version_api_v1_predictions_versions_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VersionIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelVersionsOut"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */

@@ -100,6 +100,7 @@ class SubmitCommand(Command):
 @click.option("--shm-size", metavar="SIZE", help="Shared memory, e.g. 8g.  [default: 1g]")
 @click.option("--cpus", type=float, metavar="N", help="Processors at most.  [default: no bound]")
 @click.option("--memory", metavar="SIZE", help="At most, e.g. 64g.  [default: its share by GPUs]")
+@click.option("--gpu-memory", metavar="SIZE", help="Of each GPU, where jobs share.  [default: as its family took]")
 @click.option("--mount", "mounts", multiple=True, metavar="NAME[=PATH]", help="Data set.  [default: at /data/NAME]")
 @click.option("--data", multiple=True, metavar="NAME[@V][=PATH]", help="Data that was pushed, or a model.")
 @click.option("--keep", multiple=True, metavar="NAME=PATH", help="Output that ends as data set or model NAME.")

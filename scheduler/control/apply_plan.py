@@ -22,7 +22,7 @@ from schedulearn.scheduler.core.outcomes.in_place import (
     settled,
     step_to,
 )
-from schedulearn.scheduler.core.planning.placement import GpuState, LeaseClaim, Placement, place
+from schedulearn.scheduler.core.planning.placement import GpuMemory, GpuState, LeaseClaim, Placement, place
 from schedulearn.scheduler.core.planning.snapshot import parts
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 from schedulearn.scheduler.core.task import task_id
@@ -34,6 +34,7 @@ from schedulearn.scheduler.store.cluster_state import load_gpu_leases
 log = logging.getLogger(__name__)
 
 
+_NO_MEMORY = GpuMemory()
 MOST_STARTS = 150
 """In one turn: a turn that starts very many jobs would keep the others waiting for what it has not yet seen."""
 
@@ -144,6 +145,7 @@ def apply_plan(
     utilization: Callable[[str], float | None],
     now: float,
     workers_report: bool = True,
+    memory: GpuMemory = _NO_MEMORY,
 ) -> bool:
     """Claims leases for jobs that start or grow, as far as their GPUs are free, and asks for the end of tasks that are
     to be resized or to leave; what can't be done yet is left to the next turn. Jobs are resized in place only if
@@ -164,12 +166,13 @@ def apply_plan(
             utilization(g.uuid),
             g.island,
             g.numa,
+            memory.left.get(g.uuid),
         )
         for g in found.gpus
         if g.host_id in open_hosts and not g.fault and not g.occupied
     ]
     machines = {on[gpu.uuid]: gpu.host_id for gpu in found.gpus}
-    placed, free = _placed(changes, plan, gpus)
+    placed, free = _placed(changes, plan, gpus, memory.needs)
     placements = {job_id: _by_machine(placement, machines) for job_id, placement in placed.items()}
     able = {view.id for view in able_to_resize([resize.view for resize in changes.resize], plan, free)}
     for resize in changes.resize:
@@ -197,12 +200,14 @@ def apply_plan(
     return len(starting) > MOST_STARTS
 
 
-def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dict[str, Placement], dict[str, int]]:
+def _placed(
+    changes: Changes, plan: Plan, gpus: Sequence[GpuState], needs: Mapping[str, int]
+) -> tuple[dict[str, Placement], dict[str, int]]:
     """GPUs for the jobs that start and the workers that join; and how many are free then for running jobs that grow,
     by part of a host. Jobs that were stopped for their GPUs come first, and what is kept for those that can't start
     yet is left alone."""
     back = [job.id for job in changes.start if job.id in changes.promised]
-    placements = place([(job_id, plan.allocations[job_id]) for job_id in back], gpus, plan.jobs_per_gpu)
+    placements = place([(job_id, plan.allocations[job_id]) for job_id in back], gpus, plan.jobs_per_gpu, needs=needs)
     kept: Counter[str] = Counter()
     for job_id, parts_of_it in changes.promised.items():
         if job_id not in placements:
@@ -210,7 +215,7 @@ def _placed(changes: Changes, plan: Plan, gpus: Sequence[GpuState]) -> tuple[dic
     gpus = _without(gpus, placements, kept)
     wanted = [(job.id, plan.allocations[job.id]) for job in changes.start if job.id not in placements]
     wanted += [(each.job.id, {each.change.host: each.change.more}) for each in changes.in_place if each.change.more]
-    others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization)
+    others = place(wanted, gpus, plan.jobs_per_gpu, plan.max_utilization, needs)
     free = Counter(gpu.host_id for gpu in _without(gpus, others, Counter()) if not gpu.taken_slots)
     return {**placements, **others}, dict(free)
 

@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
 from schedulearn.scheduler.core.planning.length_prediction import Given
+from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
@@ -27,6 +28,7 @@ from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
     from schedulearn.scheduler.sim.forecast import Eta, Facts
@@ -231,6 +233,10 @@ class Forecaster:
         return max(1.0, (predicted.high - view.attained_gpu_seconds) / view.remaining)
 
     def _snapshot(self, policy: Policy, state: ClusterState, at: float) -> Snapshot:
+        memory = None
+        if policy.shares_gpus:
+            with self._db.read() as conn:
+                memory = gpu_memory(state, predicted_needs(conn, state.jobs))
         return build_snapshot(
             state,
             self._reachable(),
@@ -240,6 +246,7 @@ class Forecaster:
             policy.resizes,
             settled=True,
             length_of=self._profiles.length_of,
+            memory=memory,
         )
 
     def _run(self) -> float:

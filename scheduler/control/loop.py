@@ -21,7 +21,7 @@ from schedulearn.scheduler.control.resize_log import tell_resizes
 from schedulearn.scheduler.control.sweeps import advance_sweeps
 from schedulearn.scheduler.control.waiting_reasons import WaitingLog, with_what_is_kept, with_what_is_missing
 from schedulearn.scheduler.control.write_findings import evict, write_findings
-from schedulearn.scheduler.core.cluster_state import ClusterState, Task, run_seconds
+from schedulearn.scheduler.core.cluster_state import ClusterState, Task
 from schedulearn.scheduler.core.host_scaling import ScaleDownDelay
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.cluster_outcomes import outcomes_of
@@ -33,9 +33,10 @@ from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence, MemorySeen, nobody_measures
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
 from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
-from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines
+from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.placement import GpuMemory, gpu_memory
 from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
 from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
 from schedulearn.scheduler.core.planning.reconcile import is_fenced
@@ -51,6 +52,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
@@ -182,6 +184,7 @@ class SchedulerLoop:
         policy = self.policy()
         resting = next_tries(state.jobs, now)
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
+        memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         snapshot = build_snapshot(
             state,
             ready,
@@ -192,6 +195,7 @@ class SchedulerLoop:
             awaited=awaited,
             resting=resting.keys(),
             length_of=self.profiles.length_of,
+            memory=memory,
         )
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
@@ -205,7 +209,7 @@ class SchedulerLoop:
         decision = decide(ask, snapshot, images.is_there, images.soon)
         plan = decision.plan
         if plan is not None:
-            state = self._apply(state, snapshot, plan, ready, now)
+            state = self._apply(state, snapshot, plan, ready, now, memory or GpuMemory())
             # Before the hosts have shown themselves all seem to lack GPUs.
             if observations.keys() == self.agents.keys() or self._monotonic() > self._settled_at:
                 queued = {job.id for job in state.jobs.values() if job.status == JobStatus.QUEUED}
@@ -350,7 +354,13 @@ class SchedulerLoop:
         self.stats.policy_error = problem
         return None if problem else with_cpu_only(plan, snapshot, cpu_only)
 
-    def _apply(self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float) -> ClusterState:
+    def _memory_of_gpus(self, state: ClusterState) -> GpuMemory:
+        with self.db.read() as conn:
+            return gpu_memory(state, predicted_needs(conn, state.jobs))
+
+    def _apply(
+        self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float, memory: GpuMemory
+    ) -> ClusterState:
         """Claims what the plan gives; the state after that."""
         waiting = with_what_is_missing(plan.reasons, state.hosts, state.gpus, ready)
         self.waiting = {**with_what_is_kept(waiting, snapshot, plan), **held_back(state)}
@@ -365,7 +375,7 @@ class SchedulerLoop:
         report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
         self._hurried = self.db.write(
             lambda conn: apply_plan(
-                conn, changes, plan, self.agents, ready, self.utilization, now, workers_report=report
+                conn, changes, plan, self.agents, ready, self.utilization, now, workers_report=report, memory=memory
             )
         )
         return self._load()
@@ -374,7 +384,7 @@ class SchedulerLoop:
         self, state: ClusterState, plan: Plan | None, resting: Mapping[str, float], awaited: bool, now: float
     ) -> float:
         """Seconds until the next turn, unless it is woken before."""
-        due = [self.interval_s, *_time_left(state, now), *next_deadlines(state, now)]
+        due = [self.interval_s, *time_left(state, now), *next_deadlines(state, now)]
         due += [
             max(0.05, end - now)
             for end in idle_ends(state.jobs.values(), state.tasks, self._unused_since).values()
@@ -388,13 +398,3 @@ class SchedulerLoop:
         if awaited:
             due.append(AWAIT_S)
         return min(due)
-
-
-def _time_left(state: ClusterState, now: float) -> list[float]:
-    """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
-    settling = [SETTLE_S] if any(task.stop and task.wanted for task in state.tasks) else []
-    return settling + [
-        max(0.05, job.max_duration - job.run_seconds - run_seconds(task, now))
-        for task in state.tasks
-        if (job := state.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.paused_at is None
-    ]

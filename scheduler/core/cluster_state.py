@@ -72,6 +72,8 @@ class Job(NamedTuple):
     resized_from: Mapping[str, int] | None
     after: After | None
     idle_timeout: float | None = None
+    gpu_memory: int | None = None
+    """Bytes that it asks for of each of its GPUs."""
 
 
 class After(TypedDict):

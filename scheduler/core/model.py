@@ -65,6 +65,9 @@ class HostView:
     gpu_leaving: tuple[bool, ...] = ()
     """Which of the `gpus`, in the same order, are still held by a job that is about to leave them: they may be planned
     with, and nothing can start on them yet. `gpu_jobs` does not count those jobs. Empty: none."""
+    gpu_memory_left: tuple[int, ...] = ()
+    """Bytes that the jobs on each of the `gpus`, in the same order, are predicted to leave free at their peak; empty:
+    not known, or the policy lets no jobs share."""
     part_of: str = ""
     """The machine whose GPUs of one type these are, where it has several types; empty: this is the whole machine."""
 
@@ -112,6 +115,8 @@ class JobView:
     """None: a rigid job, or one that is not profiled yet."""
     profiled_gpus: int | None = None
     """The most GPUs that `goodput` was measured on; None if unknown."""
+    gpu_memory: int | None = None
+    """Bytes that it is predicted to take of each of its GPUs at its peak; None if unknown."""
     user: str = ""
     """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
     resize_seconds: float | None = None

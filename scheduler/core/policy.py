@@ -35,6 +35,11 @@ class Policy:
     profiles cover."""
 
     @property
+    def shares_gpus(self) -> bool:
+        """Whether several jobs may be put on one GPU. Only then is predicted what they take of its memory."""
+        return False
+
+    @property
     def use_efficiency(self) -> bool:
         """Whether workers choose their batch by goodput; False: by throughput alone."""
         return True

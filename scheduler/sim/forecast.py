@@ -123,7 +123,7 @@ def forecast(
             always_on=tuple(sorted(always_on)),
         )
     # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
-    hosts = [replace(host, gpu_jobs=(), gpu_utilization=()) for host in snapshot.hosts]
+    hosts = [replace(host, gpu_jobs=(), gpu_utilization=(), gpu_memory_left=()) for host in snapshot.hosts]
     simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)
     simulation.last_host = snapshot.last_host
     problem: Exception | None = None

@@ -172,6 +172,13 @@ class JobFields(BaseModel):
         le=1 << 50,
         description='bytes, or e.g. "64g"; default: as its share of the host\'s GPUs',
     )
+    gpu_memory: Annotated[int | None, BeforeValidator(parse_size)] = Field(
+        default=None,
+        ge=1 << 20,
+        le=1 << 42,
+        description='of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; '
+        "default: what its family took before",
+    )
     mounts: Annotated[Pairs, BeforeValidator(_as_targets)] = Field(
         default_factory=dict,
         max_length=100,

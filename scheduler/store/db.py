@@ -30,7 +30,7 @@ from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.experiments import lengths, versions
 from schedulearn.scheduler.store.mending import mend_instants
-from schedulearn.scheduler.store.resources import minutes
+from schedulearn.scheduler.store.resources import gpu_memory, minutes
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
@@ -39,7 +39,10 @@ _Queued = tuple[Change, Future[Any], Context]
 HEAD = "0044"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
-TABLES = (models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths, versions)
+TABLES = (
+    models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths, versions,
+    gpu_memory,
+)  # fmt: skip
 """The modules that have tables: those of each are known once it is imported."""
 
 _DAMAGED = ("malformed", "not a database", "corrupt")

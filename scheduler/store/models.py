@@ -69,6 +69,8 @@ class Job(SQLModel, table=True):
     weight: float
     metric: str | None = None
     """In place of the policy's, for this job."""
+    gpu_memory: int | None = Field(default=None, sa_type=BigInteger)
+    """Bytes of each of its GPUs that it asks for, where jobs share GPUs."""
     deadline: float | None = Field(sa_type=InstantColumn)
     max_duration: float | None
     max_restarts: int

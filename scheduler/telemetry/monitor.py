@@ -23,6 +23,8 @@ from schedulearn.scheduler.store import gpus as store
 from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.accounting.capacity import note_capacity
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks
+from schedulearn.scheduler.telemetry.gpu_memory import GpuMemoryPeaks
 from schedulearn.scheduler.telemetry.history import Telemetry
 from schedulearn.scheduler.telemetry.host_watch import HostWatch
 from schedulearn.scheduler.telemetry.probes import Probe, SimulatedGpu, SimulatedProbe
@@ -76,6 +78,7 @@ class Monitor:
         self._minute = int(clock() // 60)
         self._energy_until = clock()
         self._energy_of = store.LiveTasks()
+        self._gpu_memory = GpuMemoryPeaks()
         self._due = 0.0
         self._ticker = Background("telemetry", self._tick_on, trouble="telemetry could not be kept", trouble_s=1.0)
 
@@ -158,6 +161,7 @@ class Monitor:
                 simulated.setdefault(gpu.host_id, []).append(SimulatedGpu(gpu.uuid, gpu.memory_bytes))
         self._simulated_uuids = {gpu.uuid for gpu in gpus if gpu.simulated}
         self._simulated = simulated
+        self._gpu_memory.notice(tasks, self._simulated_uuids)
 
     def return_gpu(self, host_id: str, name: str) -> str:
         """An operator's word that a GPU, given by index or UUID, is well; its UUID. Errors as `store.return_gpu`."""
@@ -183,6 +187,7 @@ class Monitor:
             self.telemetry.take(host_id, self._simulated_probe.sample(gpus, self._busy, now), now)
         for watch in list(self._watches.values()):
             watch.interrupt_if_silent()
+        self._gpu_memory.look(self.reading)
         minute = int(now // 60)
         if minute != self._minute:
             done, self._minute = self._minute, minute
@@ -192,6 +197,7 @@ class Monitor:
         """Stores the averages of a minute, and the energy that was drawn since the last call."""
         averages, measured = self.telemetry.minute(minute), self._utility()
         since, self._energy_until = self._energy_until, now
+        peaks = self._gpu_memory.take()
 
         def joules(uuid: str, begin: float, end: float) -> float:
             return 0.0 if uuid in self._simulated_uuids else self.telemetry.joules(uuid, begin, end)
@@ -199,6 +205,7 @@ class Monitor:
         def change(conn: Connection) -> store.LiveTasks:
             store.add_minutes(conn, averages)
             note_capacity(conn, now)
+            note_gpu_peaks(conn, peaks)
             if measured.utility is not None:
                 history.add_minute(conn, minute, measured.utility, measured.low, measured.high)
             if minute % _DROP_EVERY == 0:

@@ -1,4 +1,4 @@
-"""What a job may use beside its GPUs, and which data sets it may name."""
+"""What a job may use beside its GPUs and of their memory, and which data sets it may name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clusters import FakeCluster, spec
+from clusters import FakeCluster, spec, wait_for
 from pydantic import ValidationError
 
 from schedulearn.scheduler.core.host_facts import HostFacts
@@ -14,6 +14,8 @@ from schedulearn.scheduler.core.planning.limits import SHARES_A_GPU, check_data_
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.settings import ClusterSettings
+from schedulearn.scheduler.store.cluster_state import load_cluster_state
+from schedulearn.scheduler.store.resources.gpu_memory import note_gpu_peaks, predicted_needs
 
 HOST = HostFacts("x", cpus=64, memory_bytes=512 * GIB)
 
@@ -83,3 +85,40 @@ def test_two_data_sets_can_not_be_at_one_place() -> None:
 def test_what_an_operator_can_not_declare(declared: dict[str, str]) -> None:
     with pytest.raises(InvalidError):
         check_data_sets(declared)
+
+
+def needs(c: FakeCluster) -> dict[str, int]:
+    with c.cluster.db.read() as conn:
+        return predicted_needs(conn, load_cluster_state(conn).jobs)
+
+
+def test_jobs_that_do_not_fit_together_wait_and_say_why(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1) as c:
+        with c.cluster.db.read() as conn:
+            [gpu] = load_cluster_state(conn).gpus
+        c.cluster.service.set_policy("fifo", "default", {"jobs_per_gpu": 3, "backfill": True})
+        more, less = int(gpu.memory_bytes * 0.6), int(gpu.memory_bytes * 0.2)
+        [first] = c.submit(spec("a", gpu_memory=more))
+        c.wait(first, "running")
+        large, small = c.submit(spec("b", gpu_memory=more), spec("c", gpu_memory=less))
+        c.wait(small, "running")
+        wait_for(lambda: c.poke() and "predicted to take" in c.cluster.loop.waiting.get(large, ""), what="the reason")
+        assert c.state(large) == "queued"
+        c.cluster.service.cancel(first)
+        c.wait(large, "running")
+        c.runtime.finish(c.task(small))  # the fake host takes a GPU of two jobs for a fault when it is closed
+
+
+def test_what_a_family_took_counts_and_not_what_its_next_job_asks_for(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, gpus=1) as c:
+        [first] = c.submit(spec("a", family="f"))
+        c.wait(first, "running")
+        assert needs(c) == {}
+        for peak in (500, 900, 300):
+            c.cluster.db.write(
+                lambda conn, peak=peak: note_gpu_peaks(
+                    conn, {f"schedulearn-{first}-1-0": peak, "schedulearn-gone-1-0": 9}
+                )
+            )
+        kin, other = c.submit(spec("b", family="f", gpu_memory=1 << 20), spec("c", family="g", gpu_memory=1 << 21))
+        assert needs(c) == {first: 900, kin: 900, other: 1 << 21}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job
+from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Job, run_seconds
+from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S
 from schedulearn.scheduler.core.states import JobStatus, Parking
 
 _MOVABLE = (JobStatus.STARTING, JobStatus.RUNNING)
@@ -49,3 +50,13 @@ def faults_of(gpus: Sequence[Gpu]) -> dict[str, str]:
 def next_deadlines(state: ClusterState, now: float) -> list[float]:
     """Seconds until the deadline of each drain that is still to come."""
     return [host.drain_until - now for host in state.hosts if host.drain_until is not None and host.drain_until > now]
+
+
+def time_left(state: ClusterState, now: float) -> list[float]:
+    """Seconds until something is due that nothing announces: a max_duration, or an inherited task settled."""
+    settling = [SETTLE_S] if any(task.stop and task.wanted for task in state.tasks) else []
+    return settling + [
+        max(0.05, job.max_duration - job.run_seconds - run_seconds(task, now))
+        for task in state.tasks
+        if (job := state.jobs.get(task.job_id)) is not None and job.max_duration is not None and task.paused_at is None
+    ]

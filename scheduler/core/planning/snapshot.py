@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.length_prediction import Prediction
+from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import held_back
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
+_PLENTY = 1 << 60  # bytes, of a GPU whose memory nobody knows
 UNREPORTED_S = 180.0  # a job that has run for so long without a report won't send any
 
 
@@ -30,6 +32,7 @@ def build_snapshot(
     resting: Set[str] = frozenset(),
     settled: bool = False,
     length_of: Callable[[str], Prediction | None] = lambda job_id: None,
+    memory: GpuMemory | None = None,
 ) -> Snapshot:
     """Hosts, and jobs that wait or run. Hosts that are not `ready` (silent, or not yet rid of old containers) count
     with what their jobs hold, and are closed to others.
@@ -42,11 +45,12 @@ def build_snapshot(
     `awaited`: jobs whose family's profile is still being fitted. New ones are not decided on before it is there, and
     running ones are left as they are. `resting`: jobs that may not start yet.
     `length_of`: job id -> how long it is predicted to take by its family, None if unknown.
+    `memory`: of GPUs that jobs share; None: they share none.
     `caps_growth`: elastic jobs may only be tried on what their profiles cover, as is right for policies that resize.
     """
     ending = _ending_tasks(state)
     part_of = parts(state.gpus)
-    hosts = _Parts(state, ready, ending, part_of)
+    hosts = _Parts(state, ready, ending, part_of, memory)
     held = _held_now(state.tasks, ending, part_of, hosts, now)
     _reserve_targets(state, hosts, held)
     views = []
@@ -60,7 +64,8 @@ def build_snapshot(
         view = _Viewed(job, held.get(job.id, _NOTHING), profile, caps_growth, job.id in awaited, now)
         predicted = length_of(job.id)
         work = predicted.value if predicted is not None else None
-        views.append(view.as_job_view(state.progress.get(job.id), work))
+        seen = view.as_job_view(state.progress.get(job.id), work)
+        views.append(seen if memory is None else replace(seen, gpu_memory=memory.needs.get(job.id)))
     return Snapshot(
         now=now, seed=0, hosts=hosts.views(utilization, settled), jobs=tuple(views), last_host=state.last_host
     )
@@ -135,6 +140,8 @@ class _Part:
     """For each usable GPU: jobs that hold it, without those about to leave it."""
     leaving: list[bool] = field(default_factory=list)
     """For each usable GPU: whether a job is about to leave it."""
+    memory_left: list[int] = field(default_factory=list)
+    """For each usable GPU: what its jobs are predicted to leave free; empty: they don't share it."""
 
     def free(self, own: Set[str]) -> list[int]:
         """Usable GPUs that nobody holds, those of `own` first, then those that nobody is about to leave."""
@@ -152,6 +159,7 @@ class _Part:
             parked_gpus=sum(1 for gpu in self.gpus if not gpu.fault) if self.host.parking else 0,
             gpu_jobs=tuple(self.jobs),
             gpu_utilization=tuple(utilization(gpu.uuid) or 0.0 for gpu in self.usable),
+            gpu_memory_left=tuple(self.memory_left),
             gpu_leaving=() if settled or not any(self.leaving) else tuple(self.leaving),
         )
 
@@ -159,7 +167,15 @@ class _Part:
 class _Parts:
     """The hosts while a snapshot is made."""
 
-    def __init__(self, state: ClusterState, ready: Set[str], ending: Set[str], part_of: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        ready: Set[str],
+        ending: Set[str],
+        part_of: Mapping[str, str],
+        memory: GpuMemory | None,
+    ) -> None:
+        self._memory = memory
         self._parts: dict[str, _Part] = {}
         self._index: dict[str, int] = {}
         """GPU -> its place among the usable ones of its part."""
@@ -180,6 +196,8 @@ class _Parts:
             part.usable.append(gpu)
             part.jobs.append(staying)
             part.leaving.append(staying < len(holders))
+            if self._memory is not None:
+                part.memory_left.append(self._memory.left.get(gpu.uuid, _PLENTY))
 
     def index(self, uuid: str) -> tuple[int, ...]:
         return (self._index[uuid],) if uuid in self._index else ()

@@ -36,6 +36,10 @@ class Gandiva(Policy):
         if not 1 <= self.jobs_per_gpu <= 16:
             raise ValueError(f"jobs_per_gpu must be 1 to 16, not {self.jobs_per_gpu}")
 
+    @property
+    def shares_gpus(self) -> bool:
+        return self.jobs_per_gpu > 1
+
     def allocate(self, snapshot: Snapshot) -> Plan:
         allocations = keep_running(snapshot, self.jobs_per_gpu)
         turn = floor(snapshot.now / self.quantum)
@@ -47,6 +51,7 @@ class Gandiva(Policy):
             if (never := shared.too_small_for(gpus)) is not None:
                 reasons[job.id] = never
                 continue
+            shared.serve(job)
             if gpus > free.largest:
                 alone, beside = free.span(gpus), shared.span(gpus)
             else:
@@ -55,10 +60,8 @@ class Gandiva(Policy):
                 beside = {emptiest: gpus} if emptiest is not None else None
             place = alone or beside
             if place is None:
-                reasons[job.id] = Explanation(
-                    "waiting_for_gpus",
-                    f"It needs {gpu_count(gpus)}; too few have fewer than {self.jobs_per_gpu} jobs that take turns.",
-                )
+                few = f"It needs {gpu_count(gpus)}; too few have fewer than {self.jobs_per_gpu} jobs that take turns."
+                reasons[job.id] = shared.too_little_memory(gpus) or Explanation("waiting_for_gpus", few)
                 continue
             allocations[job.id] = place
             if alone is None:

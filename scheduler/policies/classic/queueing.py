@@ -24,6 +24,10 @@ class Sharing:
         if not 0 < self.max_utilization <= 100:
             raise ValueError(f"max_utilization must be above 0 and at most 100 per cent, not {self.max_utilization}")
 
+    @property
+    def shares_gpus(self) -> bool:
+        return self.jobs_per_gpu > 1
+
     def room(self, snapshot: Snapshot) -> Room:
         return Room(snapshot, self.jobs_per_gpu, self.max_utilization)
 
@@ -60,8 +64,11 @@ class Room:
             if soon and host.leaving:
                 self._soon[host.id] = sum(1 for n, left in zip(jobs, leaving, strict=False) if left and not n)
             self._kinds.setdefault(host.gpu_type, []).append(host.id)
+        shares = jobs_per_gpu > 1
+        self._left = {h.id: list(h.gpu_memory_left) for h in snapshot.hosts if shares and h.open and h.gpu_memory_left}
+        self._needs = 0  # bytes of each GPU, of the job that is served
         self._size = {host_id: len(free) for host_id, free in self._free.items()}
-        self._open = {host_id: sum(1 for slots in free if slots > 0) for host_id, free in self._free.items()}
+        self._open = {host_id: self._count(host_id) for host_id in self._free}
         self._slots = {host_id: sum(free) for host_id, free in self._free.items()}
         self.largest = max(self._size.values(), default=0)
         """GPUs of the largest host that may be used."""
@@ -70,6 +77,25 @@ class Room:
             self._hosts_with[free_gpus] += 1
         self.capacity = sum(self._size.values())
         """GPUs of all hosts that may be used, taken ones included."""
+
+    def serve(self, job: JobView) -> None:
+        """From now on asked for this job: GPUs whose jobs are predicted to leave it too little memory don't count."""
+        self._needs = job.gpu_memory or 0
+        for host_id in self._left:
+            self._recount(host_id)
+
+    def _takes(self, host_id: str, index: int) -> bool:
+        """Whether a GPU could take the job that is served. One without jobs could take any."""
+        slots, left = self._free[host_id][index], self._left.get(host_id)
+        return slots > 0 and (left is None or slots == self.jobs_per_gpu or left[index] >= self._needs)
+
+    def _count(self, host_id: str) -> int:
+        return sum(1 for index in range(len(self._free[host_id])) if self._takes(host_id, index))
+
+    def _recount(self, host_id: str) -> None:
+        self._hosts_with[self._open[host_id]] -= 1
+        self._open[host_id] = self._count(host_id)
+        self._hosts_with[self._open[host_id]] += 1
 
     def fits(self, host_id: str, gpus: int) -> bool:
         return self.free(host_id) >= gpus
@@ -128,9 +154,13 @@ class Room:
         return chosen
 
     def take(self, host_id: str, gpus: int) -> None:
-        """Takes one slot on each of the `gpus` emptiest GPUs (as placement does)."""
+        """Takes one slot on each of the `gpus` emptiest GPUs that could take the job (as placement does)."""
         free = self._free[host_id]
-        self._change(host_id, sorted(range(len(free)), key=lambda i: (-free[i], i))[:gpus], -1)
+        chosen = sorted(range(len(free)), key=lambda i: (not self._takes(host_id, i), -free[i], i))[:gpus]
+        if host_id in self._left:
+            for index in chosen:
+                self._left[host_id][index] -= self._needs
+        self._change(host_id, chosen, -1)
 
     def give_back(self, host_id: str, gpus: int) -> None:
         """Undoes `take`. Which GPUs of the host they were is not known, so those with the most jobs go first."""
@@ -139,14 +169,10 @@ class Room:
             self._change(host_id, sorted(range(len(free)), key=lambda i: (free[i], i))[:gpus], +1)
 
     def _change(self, host_id: str, indices: list[int], slots: int) -> None:
-        free = self._free[host_id]
-        before = self._open[host_id]
         for index in indices:
-            free[index] += slots
-        self._open[host_id] = sum(1 for left in free if left > 0)
+            self._free[host_id][index] += slots
         self._slots[host_id] += slots * len(indices)
-        self._hosts_with[before] -= 1
-        self._hosts_with[self._open[host_id]] += 1
+        self._recount(host_id)
 
     def free_gpus(self) -> int:
         """GPUs, over all hosts, that could take a job."""
@@ -163,6 +189,8 @@ class Room:
 
     def too_full_for(self, gpus: int) -> Explanation:
         """Why a job of this size does not fit now."""
+        if (memory := self.too_little_memory(gpus)) is not None:
+            return memory
         number = self.free_gpus()
         free = f"{number} {'is' if number == 1 else 'are'} free in all"
         if gpus > self.largest:
@@ -174,6 +202,24 @@ class Room:
             "waiting_for_gpus",
             f"It needs {gpu_count(gpus)} on one host; {free}, and no host has that many free.",
         )
+
+    def too_little_memory(self, gpus: int) -> Explanation | None:
+        """Why the job that is served does not share GPUs that have room for another job."""
+        shared = [
+            self._left[host_id][index]
+            for host_id, free in self._free.items()
+            for index, slots in enumerate(free)
+            if host_id in self._left and slots > 0 and not self._takes(host_id, index)
+        ]
+        if not shared or not self._needs:
+            return None
+        has = f"It is predicted to take {_gib(self._needs)} of a GPU's memory"
+        most = f"at most {_gib(max(0, *shared))} is left on the {gpu_count(len(shared))} that it could share"
+        return Explanation("waiting_for_gpus", f"{has}; {most}, and it needs {gpu_count(gpus)}.")
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB"
 
 
 def _spread(held: int, gpus: int) -> list[int]:
@@ -250,6 +296,7 @@ def serve_in_order(
         if first_waiting is not None and not backfill:
             reasons[job.id] = behind(order, first_waiting)
             continue
+        room.serve(job)
         if gpus > room.largest:
             place = room.span(gpus)
         else:

@@ -3479,6 +3479,11 @@ export interface components {
             /** Finished At */
             finished_at: string | null;
             /**
+             * Gpu Memory
+             * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+             */
+            gpu_memory: number | null;
+            /**
              * Gpu Seconds
              * @description likewise, times the GPUs that it held
              */
@@ -3784,6 +3789,11 @@ export interface components {
             family: string;
             /** Finished At */
             finished_at: string | null;
+            /**
+             * Gpu Memory
+             * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+             */
+            gpu_memory: number | null;
             /**
              * Gpu Seconds
              * @description likewise, times the GPUs that it held
@@ -4105,6 +4115,12 @@ export interface components {
              * @default null
              */
             family?: string | null;
+            /**
+             * Gpu Memory
+             * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+             * @default null
+             */
+            gpu_memory?: number | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
@@ -8165,6 +8181,11 @@ export interface operations {
                      */
                     family?: string | null;
                     /**
+                     * Gpu Memory
+                     * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+                     */
+                    gpu_memory?: number | null;
+                    /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
@@ -8483,6 +8504,11 @@ export interface operations {
                      * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
                      */
                     family?: string | null;
+                    /**
+                     * Gpu Memory
+                     * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+                     */
+                    gpu_memory?: number | null;
                     /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
@@ -11703,6 +11729,11 @@ export interface operations {
                      * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
                      */
                     family?: string | null;
+                    /**
+                     * Gpu Memory
+                     * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+                     */
+                    gpu_memory?: number | null;
                     /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60

@@ -1,0 +1,76 @@
+"""How much memory of a GPU jobs took at their peak, and what is predicted from that for jobs of their family.
+
+Every function takes the connection of its caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, String, func, insert, select, update
+from sqlalchemy.engine import Connection
+from sqlmodel import Field, SQLModel, col
+
+from schedulearn.scheduler.core.cluster_state import Job
+from schedulearn.scheduler.core.planning.placement import predicted_memory
+from schedulearn.scheduler.store.models import Job as JobRow
+from schedulearn.scheduler.store.models import Task
+
+_SOME = 500  # parameters of one statement
+
+
+class JobGpuMemory(SQLModel, table=True):
+    """The most memory of one GPU that a job was seen with."""
+
+    __tablename__ = "job_gpu_memory"
+    __table_args__ = (Index("job_gpu_memory_by_family", "family", "bytes"),)
+
+    job_id: str = Field(sa_column=Column(String, ForeignKey("job.id", ondelete="CASCADE"), primary_key=True))
+    family: str
+    bytes: int = Field(sa_type=BigInteger)
+
+
+def note_gpu_peaks(conn: Connection, peaks: Mapping[str, int]) -> None:
+    """Task -> bytes of one GPU. What is known of its job only grows; tasks that were deleted are left out."""
+    for task_id, size in peaks.items():
+        found = conn.execute(
+            select(col(JobRow.id), col(JobRow.family))
+            .join(Task, col(Task.job_id) == col(JobRow.id))
+            .where(col(Task.id) == task_id)
+        ).one_or_none()
+        if found is None:
+            continue
+        known = conn.execute(select(col(JobGpuMemory.bytes)).where(col(JobGpuMemory.job_id) == found.id)).scalar()
+        if known is None:
+            conn.execute(insert(JobGpuMemory).values(job_id=found.id, family=found.family, bytes=size))
+        elif known < size:
+            conn.execute(update(JobGpuMemory).where(col(JobGpuMemory.job_id) == found.id).values(bytes=size))
+
+
+def predicted_needs(conn: Connection, jobs: Mapping[str, Job]) -> dict[str, int]:
+    """Job -> bytes that it takes of each of its GPUs at its peak, of those of which that can be told."""
+    own = _own(conn, list(jobs))
+    families = _by_family(conn, sorted({job.family for job in jobs.values() if job.family}))
+    needs = {
+        job.id: predicted_memory(own.get(job.id), families.get(job.family), job.gpu_memory) for job in jobs.values()
+    }
+    return {job_id: need for job_id, need in needs.items() if need is not None}
+
+
+def _own(conn: Connection, job_ids: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for begin in range(0, len(job_ids), _SOME):
+        query = select(col(JobGpuMemory.job_id), col(JobGpuMemory.bytes))
+        rows = conn.execute(query.where(col(JobGpuMemory.job_id).in_(job_ids[begin : begin + _SOME])))
+        found.update({row.job_id: row.bytes for row in rows})
+    return found
+
+
+def _by_family(conn: Connection, families: list[str]) -> dict[str, int]:
+    """The most that any of its jobs was seen with."""
+    found: dict[str, int] = {}
+    for begin in range(0, len(families), _SOME):
+        query = select(col(JobGpuMemory.family), func.max(col(JobGpuMemory.bytes)).label("most"))
+        some = query.where(col(JobGpuMemory.family).in_(families[begin : begin + _SOME]))
+        found.update({row.family: row.most for row in conn.execute(some.group_by(col(JobGpuMemory.family)))})
+    return found

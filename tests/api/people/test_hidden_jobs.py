@@ -126,12 +126,9 @@ def test_the_stream_of_events_has_ones_own_only(stage: Stage) -> None:
 
 def test_no_socket_leads_to_anothers_job(stage: Stage) -> None:
     url = str(stage.api.http.base_url).replace("http", "ws", 1).rstrip("/")
+    known = {"authorization": f"Bearer {stage.token}"}
     for path in (f"/jobs/{stage.running}/logs", f"/api/v1/jobs/{stage.running}/exec"):
-        headers = {"authorization": f"Bearer {stage.token}"}
-        with (
-            pytest.raises((ConnectionClosed, InvalidStatus)),
-            connect(url + path, additional_headers=headers) as socket,
-        ):
+        with pytest.raises((ConnectionClosed, InvalidStatus)), connect(url + path, additional_headers=known) as socket:
             raise AssertionError(f"{path} said {socket.recv()!r}")
 
 

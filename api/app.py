@@ -131,7 +131,9 @@ def create_app(
         cluster: Cluster = app.state.cluster
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
-    guarded = Guard(Submissions(app, _BODY_LIMIT), known, owner_of, needs_token=settings.token is not None)
+    guarded = Guard(
+        Submissions(app, _BODY_LIMIT), known, owner_of, needs_token=settings.token is not None, hides=settings.hide_jobs
+    )
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
     inner = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
     proxy = PortProxy(inner, settings, known, app.state.port_sessions, lambda: cast(Cluster, app.state.cluster))

@@ -25,6 +25,7 @@ from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
 from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.store.people.acting import ACTOR
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
 COOKIE = "schedulearn_session"
 SECURE_COOKIE = f"__Host-{COOKIE}"
@@ -39,12 +40,15 @@ class Guard:
     """Lets a request through if who sends it is known and may do it. The service's own account is known on loopback
     without a token where the service has none, but not by pages of other sites in its browser."""
 
-    def __init__(self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool) -> None:
-        """`needs_token`: also from the account that runs the service."""
+    def __init__(
+        self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool, hides: bool = False
+    ) -> None:
+        """`needs_token`: also from the account that runs the service. `hides`: users see only their own jobs."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
         self.needs_token = needs_token
+        self.hides = hides
         self._own = Actor(credentials.own, Role.ADMIN)
         self._peers = Peers()
 
@@ -68,6 +72,7 @@ class Guard:
         is_known = rule.need.role is not None  # a route that asks for nobody knows nobody
         scope.setdefault("state", {}).update(actor=actor if is_known else None, grant=grant)
         acting = ACTOR.set(actor.name if is_known else "")
+        seeing = SEES_ONLY.set(actor.name if self.hides and is_known and not actor.is_admin else None)
         try:
             if grant is None:
                 await self.app(scope, receive, send)
@@ -75,6 +80,7 @@ class Guard:
                 await self.app(scope, self._heard_while_known(grant, receive), self._while_known(grant, send))
         finally:
             ACTOR.reset(acting)
+            SEES_ONLY.reset(seeing)
 
     def _known(self, scope: Scope, headers: Mapping[str, str]) -> Grant | None:
         given = bearer_of(headers)
@@ -155,6 +161,8 @@ class Guard:
         if owner is None or owner == actor.name:
             return None
         kind, name = rule.what
+        if self.hides:
+            return 404, "not_found", f"there is no {kind} {name!r}"
         return 403, "forbidden", f"{kind} {name} is {owner or 'nobody'}'s: only they and admins may change it"
 
 

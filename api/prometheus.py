@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from schedulearn.api.answers.host import GpuOut
 from schedulearn.api.routes.hosts import show_hosts
+from schedulearn.api.routes.resources import visible_tasks
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.store import repository
@@ -115,7 +116,7 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
             for gauge, value in zip(gauges.values(), sizes, strict=True):
                 gauge.add_metric([host_id], value)
             busy.add_metric([host_id], found.cpu_seconds)
-        for task_id, reading in cluster.resources.tasks_of(host_id).items():
+        for task_id, reading in visible_tasks(cluster, host_id).items():
             labels = [*map(str, parse_task_id(task_id) or (task_id, "", "")), host_id]
             taken = reading.counters
             memory.add_metric(labels, taken.memory_bytes)

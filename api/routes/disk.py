@@ -10,10 +10,12 @@ from pydantic import BaseModel, Field
 from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import Cluster, cluster_of
+from schedulearn.scheduler.core.planning.shared_data import job_of_key
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.runtimes.contract import Stored
 from schedulearn.scheduler.specs.job import ImageName
+from schedulearn.scheduler.store.people.visibility import seeing_all, visible_jobs
 
 router = APIRouter(prefix="/api/v1/hosts/{host_id}", tags=["hosts"])
 _REFUSED = problems(404, 409)
@@ -61,7 +63,12 @@ def disk(request: Request, host_id: str) -> DiskOut:
     """The largest first. It asks the host, which may take some seconds."""
     cluster = cluster_of(request)
     agent = _agent(cluster, host_id)
-    found, used = cluster.housekeeping.of_host(agent)
+    with seeing_all():
+        found, used = cluster.housekeeping.of_host(agent)
+    of_jobs = {each.name for each in (*found.checkpoints, *found.outputs)}
+    of_jobs |= {job for each in found.data if (job := job_of_key(each.name)) is not None}
+    with cluster.db.read() as db:
+        shown = set(visible_jobs(db, of_jobs))
     images = [
         ImageOut.model_validate(
             {
@@ -77,9 +84,13 @@ def disk(request: Request, host_id: str) -> DiskOut:
     return DiskOut(
         images_bytes=found.images_bytes,
         images=sorted(images, key=lambda image: -image.bytes),
-        checkpoints=_largest_first(found.checkpoints),
-        outputs=_largest_first(found.outputs),
-        data=[DataCopyOut(key=each.name, bytes=each.bytes) for each in sorted(found.data, key=_bytes, reverse=True)],
+        checkpoints=_largest_first([each for each in found.checkpoints if each.name in shown]),
+        outputs=_largest_first([each for each in found.outputs if each.name in shown]),
+        data=[
+            DataCopyOut(key=each.name, bytes=each.bytes)
+            for each in sorted(found.data, key=_bytes, reverse=True)
+            if job_of_key(each.name) in {None, *shown}
+        ],
         fetches=_fetches(agent),
     )
 

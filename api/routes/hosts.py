@@ -219,6 +219,6 @@ def _gpu(cluster: Cluster, gpu: Row[Any], jobs: list[str]) -> GpuOut:
             "numa": gpu.numa,
             "utilization": reading.utilization if reading is not None else cluster.host.utilization(gpu.uuid),
             "reading": GpuReadingOut.of(reading) if reading is not None else None,
-            "jobs": jobs,
+            "jobs": [job for job in jobs if job],
         },
     )

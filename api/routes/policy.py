@@ -36,6 +36,7 @@ from schedulearn.scheduler.reports.finished_jobs import kinds, load_finished_job
 from schedulearn.scheduler.sim.replay import trace
 from schedulearn.scheduler.store import history
 from schedulearn.scheduler.store.cluster_state import load_gpu_leases
+from schedulearn.scheduler.store.people.visibility import visible_jobs
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.sim.forecast import Forecast
@@ -83,17 +84,24 @@ def preview(
         raise InvalidError("params must be a JSON object", field="params")
     cluster = cluster_of(request)
     now, then, facts = cluster.forecaster.preview(policy_of(algorithm, metric, given), hours * 3600)
+    with cluster.db.read() as db:
+        shown = set(visible_jobs(db, facts))
     return PreviewOut(
         algorithm=canonical_name(algorithm),
         metric=metric,
         until=then.until,
-        changes=[ChangeOut.model_validate({**vars(change), "name": facts[change.job].name}) for change in then.changes],
+        changes=[
+            ChangeOut.model_validate({**vars(change), "name": facts[change.job].name})
+            for change in then.changes
+            if change.job in shown
+        ],
         unchanged=then.unchanged,
         now=_totals(now),
         then=_totals(then),
         jobs=[
             JobPreview(job=job_id, name=about.name, now=_eta(now.forecast, job_id), then=_eta(then.forecast, job_id))
             for job_id, about in facts.items()
+            if job_id in shown
         ],
     )
 

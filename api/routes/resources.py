@@ -12,8 +12,10 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.answers.resources import ResourceSeries, ResourcesOut, TaskResourcesOut
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.task import parse_task_id
+from schedulearn.scheduler.store.people.visibility import visible_jobs
 from schedulearn.scheduler.store.resources import minutes as store
-from schedulearn.scheduler.telemetry.resources import EVERY_S, KEPT_S
+from schedulearn.scheduler.telemetry.resources import EVERY_S, KEPT_S, TaskReading
 
 router = APIRouter(prefix="/api/v1", tags=["telemetry"])
 MOST_SERIES = 64
@@ -24,12 +26,21 @@ Points = list[list[float | None]]
 @router.get("/resources")
 def running_tasks(request: Request) -> list[TaskResourcesOut]:
     """What each running container takes now: looked at every ten seconds."""
-    watch = cluster_of(request).resources
+    cluster = cluster_of(request)
     return [
         TaskResourcesOut.of(task_id, reading)
-        for host_id in sorted(cluster_of(request).agents)
-        for task_id, reading in watch.tasks_of(host_id).items()
+        for host_id in sorted(cluster.agents)
+        for task_id, reading in visible_tasks(cluster, host_id).items()
     ]
+
+
+def visible_tasks(cluster: Cluster, host_id: str) -> dict[str, TaskReading]:
+    """What the running containers of a host take: of jobs that whoever asks may see."""
+    found = cluster.resources.tasks_of(host_id)
+    jobs = {task_id: parsed[0] for task_id in found if (parsed := parse_task_id(task_id)) is not None}
+    with cluster.db.read() as db:
+        shown = set(visible_jobs(db, set(jobs.values())))
+    return {task_id: reading for task_id, reading in found.items() if jobs.get(task_id) in shown}
 
 
 def of_host(cluster: Cluster, host_id: str, begin: float, end: float, now: float) -> ResourcesOut:

@@ -23,6 +23,7 @@ from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.accounting.capacity import capacity
 from schedulearn.scheduler.store.accounting.deadlines import Kept, kept_deadlines
 from schedulearn.scheduler.store.accounting.usage import Usage, gpu_types, usage
+from schedulearn.scheduler.store.people.visibility import seeing_all
 
 router = APIRouter(prefix="/api/v1", tags=["usage"])
 _MONTH_S = 30 * 86_400
@@ -109,7 +110,7 @@ def get_capacity(
     """How many GPU-hours there were a day, and how many of them jobs held: the rest was idle."""
     now = time.time()
     begin, end = _span(since, until, now)
-    with cluster_of(request).db.read() as db:
+    with seeing_all(), cluster_of(request).db.read() as db:
         known_since, days = capacity(db, begin, min(end, now))
     return CapacityOut.model_validate({"known_since": known_since, "days": days})
 

@@ -28,6 +28,7 @@ from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
 from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.people.visibility import seeing_all
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 
 if TYPE_CHECKING:  # the simulator loads NumPy: only for those who have jobs
@@ -101,6 +102,7 @@ class Forecaster:
     def close(self) -> None:
         self._thread.close(timeout=10)
 
+    @seeing_all()
     def preview(self, policy: Policy, horizon_s: float) -> tuple[Played, Played, Mapping[str, Facts]]:
         """What the policy in force would do within `horizon_s`, and what `policy` would. Takes seconds at most; raises
         PolicyFault if either can't be played."""
@@ -109,6 +111,7 @@ class Forecaster:
         then, facts = self._play(policy, state, at, horizon_s)
         return now, then, facts
 
+    @seeing_all()
     def compare(self, others: Sequence[Policy], horizon_s: float) -> tuple[float, list[Played | PolicyFault]]:
         """The end of the time that is looked at, and what the policy in force and each of the others would do until
         then, from one state on. A comparison waits for the one before: each computes for some seconds."""
@@ -144,6 +147,7 @@ class Forecaster:
             log.exception("a preview failed")
             raise PolicyFault(f"the policy can't be played: {type(error).__name__}: {error}") from error
 
+    @seeing_all()
     def predict_job(self, spec: JobSpec) -> tuple[Eta, float]:
         """When a job would start and end if it were submitted now, and up to when that was looked for. Takes a second
         at most; raises PolicyFault if the policy can't be played."""

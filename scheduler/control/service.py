@@ -39,6 +39,7 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, PolicyChoice
 from schedulearn.scheduler.store.people.acting import ACTOR
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.repository import JobRow
 
 DEFAULT_POLICY = "fifo"
@@ -162,6 +163,9 @@ class Service:
                 else "each run of a sweep has the same code: name it in the sweep's job",
                 field="code",
             )
+        if spec.after is not None and SEES_ONLY.get() is not None:
+            with self.db.read() as conn:  # what is stored is checked where all jobs are seen
+                check_predecessors(conn, [spec])
         if spec.data or spec.keep:
             with self.db.read() as conn:
                 pinned(conn, spec.data)

@@ -30,6 +30,7 @@ from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.experiments import lengths, versions
 from schedulearn.scheduler.store.mending import mend_instants
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.resources import gpu_memory, minutes
 
 T = TypeVar("T")
@@ -56,6 +57,7 @@ class Database:
     def __init__(self, url: str, after_commit: Callable[[], None] = lambda: None) -> None:
         self.url = url
         self.engine = _engine(url)
+        self._views = make_views(_engine(url))
         self.after_commit = after_commit
         _check_whole(self.engine, url)
         migrate(self.engine, url)
@@ -68,8 +70,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that sees one consistent state of the database, whatever is written meanwhile."""
-        with self.engine.connect() as connection:
+        """A connection that sees one consistent state of the database, whatever is written meanwhile; of it only what
+        the user may see whose request is answered (`people/visibility.py`)."""
+        user = SEES_ONLY.get()
+        with (self.engine if user is None else self._views).connect() as connection:
+            if user is not None:
+                show_only(connection, user)
             yield connection
             connection.rollback()
 
@@ -106,6 +112,7 @@ class Database:
             self._queue.put(None)
             self._writer.join()
             self.engine.dispose()
+            self._views.dispose()
 
     def _write_forever(self) -> None:
         connection = self.engine.connect()

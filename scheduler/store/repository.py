@@ -56,7 +56,7 @@ class Hosts:
 
     hosts: Sequence[Row[Any]]
     gpus: Sequence[Row[Any]]  # present ones
-    holders: Mapping[str, list[str]]  # gpu uuid -> job ids
+    holders: Mapping[str, list[str]]  # gpu uuid -> job ids; "": of a job that whoever asks may not see
 
 
 def load_hosts(db: Connection) -> Hosts:
@@ -65,9 +65,9 @@ def load_hosts(db: Connection) -> Hosts:
         select(Gpu).where(col(Gpu.present)).order_by(col(Gpu.host_id), col(Gpu.ordinal), col(Gpu.uuid))
     ).all()
     holders: dict[str, list[str]] = {}
-    leases = select(col(Lease.gpu_uuid), col(Task.job_id)).join(Task, col(Task.id) == col(Lease.task_id))
+    leases = select(col(Lease.gpu_uuid), col(Task.job_id)).outerjoin(Task, col(Task.id) == col(Lease.task_id))
     for uuid, job_id in db.execute(leases.order_by(col(Lease.gpu_uuid), col(Lease.slot))):
-        holders.setdefault(uuid, []).append(job_id)
+        holders.setdefault(uuid, []).append(job_id or "")
     return Hosts(hosts, gpus, holders)
 
 

@@ -19,6 +19,7 @@ from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.errors import ConflictError
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people.accounts import Account
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 
 router = APIRouter(prefix="/api/v1", tags=["people"])
 
@@ -52,6 +53,7 @@ class UserList(AnswerModel):
 class WhoAmI(AnswerModel):
     name: str
     role: Role
+    sees_all_jobs: bool = Field(description="false: only your own, by the setting hide_jobs")
     token_id: int | None = Field(description="the token by which you are known; null: you run the service")
     expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
     quota: QuotaOut | None = Field(description="what you may have, and have; null: there is no bound")
@@ -66,7 +68,9 @@ def who_am_i(request: Request) -> WhoAmI:
     quota = quotas_shown(request, [actor.name])[0] if bounded else None
     name = quotas_of(request).in_force.group_of.get(actor.name)
     group = next(iter(groups_shown(request, [name])), None) if name is not None else None
-    return WhoAmI.model_validate({**vars(actor), "quota": quota, "group": group})
+    return WhoAmI.model_validate(
+        {**vars(actor), "quota": quota, "group": group, "sees_all_jobs": SEES_ONLY.get() is None}
+    )
 
 
 @router.get("/users")

@@ -6213,6 +6213,11 @@ export interface components {
             quota: components["schemas"]["QuotaOut"] | null;
             role: components["schemas"]["Role"];
             /**
+             * Sees All Jobs
+             * @description false: only your own, by the setting hide_jobs
+             */
+            sees_all_jobs: boolean;
+            /**
              * Token Id
              * @description the token by which you are known; null: you run the service
              */

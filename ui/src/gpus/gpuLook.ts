@@ -21,6 +21,7 @@ export function lookOf(
   });
   if (gpu.fault) return is("fault", `unhealthy: ${gpu.fault}`);
   if (gpu.jobs.length > 0) return is("job", gpu.jobs.map((id) => names[id] ?? id).join(", "));
+  if (gpu.state === "used") return is("foreign", "used by a job that you may not see");
   if (!host.reachable) return is("away", "its host is not reachable");
   if (gpu.occupied_by) return is("foreign", `used by ${gpu.occupied_by}`);
   if (host.state !== "active") return is("away", `its host is ${host.state}`);

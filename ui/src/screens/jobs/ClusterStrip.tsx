@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { hostsQuery } from "../../api/queries";
+import type { Gpu } from "../../api/types";
 import { plural } from "../../format/number";
 import classes from "./ClusterStrip.module.css";
 
@@ -20,7 +21,7 @@ export function ClusterStrip() {
     );
   }
   const gpus = hosts.flatMap((host) => host.gpus);
-  const used = gpus.filter((gpu) => gpu.jobs.length > 0).length;
+  const used = gpus.filter(isUsed).length;
   const away = hosts.filter((host) => !host.reachable).length;
   return (
     <section className={`card ${classes.strip}`} aria-label="Cluster">
@@ -35,7 +36,7 @@ export function ClusterStrip() {
             style={{ "--columns": Math.min(A_LINE, host.gpus.length) } as React.CSSProperties}
           >
             {host.gpus.map((gpu) => (
-              <span key={gpu.uuid} className={classes.gpu} data-used={gpu.jobs.length > 0} />
+              <span key={gpu.uuid} className={classes.gpu} data-used={isUsed(gpu)} />
             ))}
           </span>
         ))}
@@ -47,3 +48,6 @@ export function ClusterStrip() {
     </section>
   );
 }
+
+/** Also by jobs that one may not see. */
+const isUsed = (gpu: Gpu) => gpu.jobs.length > 0 || gpu.state === "used";

@@ -26,6 +26,7 @@ export function You({ me }: { me: WhoAmI }) {
         </Fact>
         <Fact name="Role">
           {me.role}: you may {MAY[me.role]}
+          {!me.sees_all_jobs && "; others' jobs are hidden from you"}
         </Fact>
         <Fact name="Known by">
           {me.token_id === null ? "your account: you run this service" : `token ${me.token_id}`}

@@ -1,0 +1,103 @@
+"""Whose jobs are read, where users see only their own.
+
+While a request of such a user is answered, its connection sees other relations in place of the tables: views of the
+same names, with the rows of the user's own jobs only. So no query can forget the condition, and one that is added later
+has it too. Writing goes by the tables themselves: who may change a job is checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+
+from sqlalchemy import Engine, Table, event, inspect, select, text
+from sqlalchemy.engine import Connection
+from sqlmodel import SQLModel, col
+
+from schedulearn.scheduler.store.accounting.usage import DeletedTask
+from schedulearn.scheduler.store.data.tables import DataVersion
+from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
+from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
+from schedulearn.scheduler.store.moved_outputs import MovedOutputs
+from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
+
+SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
+"""Whose jobs alone are read, as long as their request is answered; None: all jobs."""
+
+_ME = "(SELECT name FROM schedulearn_reader)"
+_MY_JOB = "job_id IN (SELECT id FROM job)"
+_OF_NO_JOB = (
+    "job_id IS NULL AND (actor = {me} OR kind LIKE 'host.%' OR kind LIKE 'gpu.%' OR kind LIKE 'policy.%'"
+    " OR kind LIKE 'sweep.%' AND {sweep} IN (SELECT id FROM sweep))"
+)
+_VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
+    (Job, '"user" = {me}', {}),
+    (Sweep, '"user" = {me}', {}),
+    (SweepRun, "sweep_id IN (SELECT id FROM sweep)", {}),
+    *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric, MovedOutputs, LengthPrediction)),
+    (DeletedTask, '"user" = {me}', {}),
+    (Event, f"{_MY_JOB} OR {_OF_NO_JOB}", {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END"}),
+    (
+        DataVersion,
+        "1 = 1",
+        {
+            "user": 'CASE WHEN "user" = {me} THEN "user" ELSE \'\' END',
+            "job_id": f"CASE WHEN {_MY_JOB} THEN job_id END",
+        },
+    ),
+]
+"""Table, which of its rows are shown, and columns that are shown otherwise. Each may rest on those before it."""
+
+
+@contextmanager
+def seeing_all() -> Iterator[None]:
+    """For what is decided or counted from all jobs, and tells of none of them."""
+    token = SEES_ONLY.set(None)
+    try:
+        yield
+    finally:
+        SEES_ONLY.reset(token)
+
+
+def make_views(engine: Engine) -> Engine:
+    """Gives each connection of an engine the views, which show nothing before `show_only`."""
+    is_file = engine.dialect.name == "sqlite"
+    schema, sweep = ("main", "json_extract(data, '$.sweep')") if is_file else ("public", "(data ->> 'sweep')")
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute("CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR)")
+        for model, condition, shown in _VIEWS:
+            view = _view(schema, cast(Table, inspect(model).local_table), condition, shown)
+            cursor.execute(view.replace("{sweep}", sweep))
+        cursor.close()
+        connection.commit()
+
+    return engine
+
+
+def _view(schema: str, table: Table, condition: str, shown: dict[str, str]) -> str:
+    columns = ", ".join(
+        f'{shown[column.name]} AS "{column.name}"' if column.name in shown else f'"{column.name}"'
+        for column in table.columns
+    )
+    # All of these are names and conditions of this program.
+    whole = f'CREATE TEMPORARY VIEW "{table.name}" AS SELECT {columns} FROM {schema}."{table.name}" WHERE {condition}'  # noqa: S608
+    return whole.replace("{me}", _ME)
+
+
+def show_only(connection: Connection, user: str) -> None:
+    """Until the end of the transaction."""
+    connection.execute(text("DELETE FROM schedulearn_reader"))
+    connection.execute(text("INSERT INTO schedulearn_reader VALUES (:name)"), {"name": user})
+
+
+def visible_jobs(connection: Connection, ids: Collection[str]) -> Collection[str]:
+    """Those of these jobs that whoever asks may see: for what is known of jobs beside the database."""
+    if SEES_ONLY.get() is None:
+        return ids
+    mine = set(connection.execute(select(col(Job.id))).scalars())
+    return [job_id for job_id in ids if job_id in mine]

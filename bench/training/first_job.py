@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 CORES = 2
 CHAIN_S, PROCESSOR_S, CLOCK_S = 75.0, 120.0, 120.0
 LONGEST_S = 1800.0
-LOOK_S = 0.25
+LOOK_S = 0.5
 COMPILING = "compiling Horovod"
 PARTS = {
     "scripts/venv.sh": "the server's packages",
@@ -194,19 +194,25 @@ def _look(timeline: Timeline, folder: Path) -> None:
 
 
 def _ours(folder: Path) -> dict[int, Process]:
-    """Processes that run now and were given a name below `folder`."""
+    """Processes that run now and were given a name below `folder`, and their children: npm writes over what it was
+    given."""
     parents, commands, used = {}, {}, {}
+    ours = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
+            number = int(entry.name)
             words = (entry / "stat").read_text().rpartition(") ")[2].split()
+            parents[number] = int(words[1])
+            used[number] = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+            commands[number] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(folder).encode() in (entry / "environ").read_bytes():
-                number = int(entry.name)
-                parents[number] = int(words[1])
-                commands[number] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                used[number] = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
-    return {each: Process(_part_of(each, parents, commands), parents[each], used[each]) for each in used}
+                ours.add(number)
+    while more := {each for each in parents if each not in ours and parents[each] in ours}:
+        ours |= more
+    commands = {each: commands.get(each, "") for each in ours}
+    return {each: Process(_part_of(each, parents, commands), parents[each], used[each]) for each in ours}
 
 
 def _part_of(process: int, parents: dict[int, int], commands: dict[int, str]) -> str:

@@ -19,7 +19,6 @@ import ctypes
 import os
 import select
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ NOT_FOUND = 127
 DEFAULT_GRACE = 10.0
 DRAIN_S = 5.0
 LOOK_S = 5.0
+RECORD_ATTEMPTS = 60_000
+"""A week: a disk may stay full over a weekend, and what was trained until then must count."""
 _READ = 1 << 16
 
 # What the keeper answers to the service, which waits for it: one line on stdout.
@@ -191,7 +192,7 @@ class Keeper:
 
     def _end(self, record: dict[str, Any]) -> None:
         """The log first: whoever sees the task ended may read all of it."""
-        for attempt in range(300):
+        for attempt in range(RECORD_ATTEMPTS):
             try:
                 self._log.close()
                 procfs.write_json(self._file("exit.json"), {**record, "finished_at": time.time()})
@@ -200,8 +201,8 @@ class Keeper:
                 if self._is_forgotten():
                     return
                 if attempt == 0:
-                    print(f"can't record the end of the task: {error}", file=sys.stderr, flush=True)  # noqa: T201
-                time.sleep(1)
+                    _tell(f"can't record the end of the task: {error}")
+                time.sleep(min(10, 1 + attempt // 30))
 
     def _file(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -243,6 +244,14 @@ def _append(log: LogWriter, data: bytes) -> None:
         log.append(data, time.time())
     except OSError:
         pass  # the disk is full: output is lost, but training is not
+
+
+def _tell(problem: str) -> None:
+    """For whoever looks for a reason, if the disk of keeper.err has room."""
+    try:
+        os.write(2, f"{problem}\n".encode())
+    except OSError:
+        pass
 
 
 def _answer(word: str) -> None:

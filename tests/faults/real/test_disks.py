@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_a_full_disk_refuses_jobs_and_reads_go_on(disk: SmallDisk) -> None:
         wait_for(lambda: not service.unfinished(), what="the end of all jobs")
         accepted = [answer for answer in answers if answer.status_code == 201]
         assert service.rows("SELECT count(*) FROM job")[0][0] == 1 + len(accepted) + 1
+
+
+def test_a_command_that_ends_while_the_disk_is_full_has_ended_once(disk: SmallDisk, tmp_path: Path) -> None:
+    began, goes_on, ended = (tmp_path / name for name in ("began", "goes_on", "ended"))
+    script = f"echo began >> {began}; until [ -e {goes_on} ]; do sleep 0.1; done; sleep 1; touch {ended}"
+    with Service(disk.folder) as service:
+        job = service.submit(f"sh -c '{script}'")
+        wait_for(began.exists, what="the command to begin")
+        goes_on.touch()
+        disk.fill()
+        wait_for(ended.exists, what="the command to end")
+        time.sleep(2)  # meanwhile its keeper can't write down how it ended
+        disk.empty()
+        service.wait(job, "succeeded")
+        assert began.read_text().split() == ["began"], "it was not begun anew"
 
 
 def test_a_data_folder_that_can_not_be_written_is_refused_with_its_reason(disk: SmallDisk) -> None:

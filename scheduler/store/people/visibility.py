@@ -21,6 +21,7 @@ from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
 from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
+from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
 from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 
 SEES_ONLY: ContextVar[str | None] = ContextVar("sees_only", default=None)
@@ -36,7 +37,8 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
     (Job, '"user" = {me}', {}),
     (Sweep, '"user" = {me}', {}),
     (SweepRun, "sweep_id IN (SELECT id FROM sweep)", {}),
-    *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric, MovedOutputs, LengthPrediction)),
+    *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
+    *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
     (Event, f"{_MY_JOB} OR {_OF_NO_JOB}", {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END"}),
     (

@@ -28,6 +28,7 @@ QUERIES = {
     "/api/v1/policy/preview": {"algorithm": "srtf"},
     "/api/v1/usage": {"by": "user"},
     "/api/v1/searches/default": {"family": "f"},
+    "/api/v1/predictions/versions": {"family": "f"},
 }
 LONG_S = 300.0
 """To compare all policies takes a second of the processor for each."""

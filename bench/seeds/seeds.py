@@ -20,7 +20,7 @@ TABLES = ("fifo-rr", "config-manager", "thesis", "speedup", "spark")
 
 
 def main(arguments: Sequence[str] = ()) -> bool:
-    """Prints the tables. False if it was stopped by Ctrl-C: what ran has been ended then."""
+    """Prints the tables; what misses its budget is marked. False if Ctrl-C stopped it: what ran has been ended then."""
     args = _read(arguments)
     began = time.monotonic()
     name = ""

@@ -82,7 +82,8 @@ def _play(metric: str, flags: Sequence[str], mnist: str, what: str) -> Figures:
         noted = Path(folder) / "switched"
         noted.touch()
         hook = f"{sys.executable} {JOBS / 'note_switch.py'} {noted}"
-        with lab(["pytorch"], (1, 1), settings={"scaling_hook": hook, "scale_window": WINDOW_S}) as where:
+        settings = {"scaling_hook": hook, "scale_window": WINDOW_S, "initial_hosts": 1}
+        with lab(["pytorch"], (1, 1), settings=settings) as where:
             where.policy("goodput", metric, min_run=5)
             progress(f"{what}: until one host is off")
             _wait_until_parked(where)

@@ -1,6 +1,6 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
-SECONDS: how long `footprint` and `forecasts` look; of `advisor`, how many runs; of `deadlines`, how many traces; of
-`search`, how many seeds.
+SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search`, how many seeds; of
+`factorial`, which share of the runs; of `objectives`, how many jobs really run.
 `--artifact PATH`: for `outside`. `seeds [TABLE...]` takes hours, so it runs only where it is named; what follows it is
 its own (`seeds --help`)."""
 
@@ -16,9 +16,9 @@ MODULES = {
     "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "columns": "policies", "advisor": "training", "run": "service", "deadlines": "policies",
+    "outside": "policies", "columns": "policies", "run": "service", "deadlines": "policies",
     "first_job": "training",
-    "search": "training", "seeds": "seeds",
+    "search": "training", "seeds": "seeds", "factorial": "courier", "objectives": "courier",
 }  # fmt: skip
 
 

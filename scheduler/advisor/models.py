@@ -6,6 +6,7 @@ is decided by cross-validation, on each history anew.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -13,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -25,6 +29,8 @@ FOLDS = 5
 CONFIDENCE = 0.9
 _MOST_NAMES = 20  # families and types that have a column of their own
 _TREES = 100
+SIZES = 6  # columns of counts and sizes; then those of names
+MOST_SMOOTH = 300
 _BUSIEST = 0.95  # share of time that a queue may be busy: it never ends at 1
 
 
@@ -84,6 +90,42 @@ class Learned:
     def predict(self, configurations: Sequence[Configuration]) -> Array:
         found = self._model.predict(self._features.of(configurations))
         return np.exp(found) if self._logs else found
+
+
+class Smooth:
+    """A Gaussian process over the logarithms of counts and sizes: between what was tried, and a little beyond. Its work
+    grows with the cube of the samples, so that only the first ones count, which are the newest."""
+
+    def __init__(self, *, logs: bool = False) -> None:
+        self._logs = logs
+
+    def fit(self, configurations: Sequence[Configuration], y: Array) -> None:
+        some = configurations[:MOST_SMOOTH]
+        self._features = _Features(some)
+        rows, values = self._columns(some), np.log(y[: len(some)]) if self._logs else y[: len(some)]
+        self._middle, self._spread = rows.mean(axis=0), np.maximum(rows.std(axis=0), 1e-9)
+        tells = rows.std(axis=0) > 0
+        self._tells = tells if tells.any() else np.ones(rows.shape[1], bool)
+        lengths = np.full(int(self._tells.sum()), 2.0)
+        bends = ConstantKernel(1.0, (1e-2, 1e2)) * Matern(lengths, (0.2, 50.0), nu=2.5)
+        kernel = bends + WhiteKernel(1e-2, (1e-5, 1.0))
+        self._model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a bound that is reached is as good as what is beyond
+            self._model.fit(self._scaled(rows), values)
+
+    def predict(self, configurations: Sequence[Configuration]) -> Array:
+        found: Array = self._model.predict(self._scaled(self._columns(configurations)))
+        return np.exp(found) if self._logs else found
+
+    def _columns(self, configurations: Sequence[Configuration]) -> Array:
+        columns = self._features.of(configurations)
+        columns[:, :SIZES] = np.log1p(columns[:, :SIZES])
+        return columns
+
+    def _scaled(self, rows: Array) -> Array:
+        found: Array = ((rows - self._middle) / self._spread)[:, self._tells]
+        return found
 
 
 class Queueing:
@@ -170,11 +212,13 @@ TIME_MODELS: Mapping[str, Callable[[], Regressor]] = {
     "linear": lambda: Learned(_line),
     "queueing": Queueing,
     "goodput": StepTime,
+    "gaussian process": lambda: Smooth(logs=True),
 }
 METRIC_MODELS: Mapping[str, Callable[[], Regressor]] = {
     "random forest": lambda: Learned(_forest),
     "boosting": lambda: Learned(_boosting),
     "linear": lambda: Learned(_line),
+    "gaussian process": Smooth,
 }
 
 

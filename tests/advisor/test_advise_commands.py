@@ -53,7 +53,7 @@ def test_the_cheapest_in_time_is_chosen_and_nothing_is_submitted(service: Servic
     assert seconds[1] > seconds[4]
     assert found["chosen"]["cost"] == min(each["cost"] for each in found["options"])
     assert {score["model"] for score in found["time_models"]} == {
-        "random forest", "boosting", "linear", "queueing", "goodput",
+        "random forest", "boosting", "linear", "queueing", "goodput", "gaussian process",
     }  # fmt: skip
     assert found["metric_models"] == []
     assert service.rows("SELECT count(*) FROM job") == before

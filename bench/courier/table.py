@@ -1,0 +1,60 @@
+"""The raw table of a factorial: one line a run, as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from schedulearn.scheduler.advisor.samples import Configuration, Sample
+
+
+class Run(NamedTuple):
+    design: str
+    """`full` or `2k`."""
+    family: str
+    """Of the model: its width."""
+    gpus: int
+    """Workers."""
+    beside: int
+    """Jobs that trained on the same host meanwhile."""
+    batch_size: int
+    epochs: int
+    input_size: int
+    """Digits of an epoch."""
+    response_time: float
+    """Seconds from submission to end."""
+    accuracy: float
+
+    @property
+    def point(self) -> tuple[object, ...]:
+        """What was given."""
+        return tuple(self)[1:7]
+
+    @property
+    def sample(self) -> Sample:
+        """As the advisor has it, with the response time as what is predicted."""
+        given = Configuration(
+            self.family, "simulated", self.gpus, self.batch_size, self.epochs, self.input_size, float(self.beside)
+        )
+        return Sample(given, self.response_time, self.accuracy)
+
+
+def write(file: Path, runs: Sequence[Run]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(Run._fields)
+        writer.writerows(runs)
+
+
+def read(file: Path) -> list[Run]:
+    with file.open(newline="") as handle:
+        return [
+            Run(
+                row["design"], row["family"], *(int(row[name]) for name in Run._fields[2:7]),
+                float(row["response_time"]), float(row["accuracy"]),
+            )
+            for row in csv.DictReader(handle)
+        ]  # fmt: skip

@@ -1,0 +1,104 @@
+"""Courier's experiments (bench/courier): its training is real, its models see what laws there are, its objectives are
+met."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.courier import factorial, objectives, train
+from bench.courier.table import Run, read, write
+from bench.measured_service import service
+
+
+def declared(share_of_noise: float = 0.02) -> list[Run]:
+    """A full factorial by a law: start-up, passes, steps of several workers, and cores that are shared."""
+    dice, found = random.Random(1), []
+    for width in factorial.WIDTHS:
+        for beside in factorial.BESIDE:
+            for gpus in factorial.FULL["required_gpus"]:
+                for batch in factorial.FULL["batch_size"]:
+                    for epochs in factorial.FULL["epochs"]:
+                        steps, crowd = epochs * train.EPOCH / batch, max(1.0, (gpus + beside) / 2)
+                        step = 0.0004 * width / 192 + 0.0006 * (gpus > 1)
+                        seconds = 0.6 + crowd * (steps * step + epochs * 0.05 * width / 192 / gpus)
+                        accuracy = 0.97 / (1 + math.exp(-1.1 * math.log(steps / 60) - 0.4 * (width > 192)))
+                        found.append(
+                            Run(
+                                "full", f"digits-{width}", gpus, beside, batch, epochs, train.EPOCH,
+                                seconds * dice.gauss(1, share_of_noise), accuracy + dice.gauss(0, 0.005),
+                            )
+                        )  # fmt: skip
+    return found
+
+
+def test_the_chosen_models_are_ahead_on_a_fifth_that_none_has_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = declared()
+    assert factorial.evaluate(runs), capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "57 of 288 runs held out" in said
+
+
+def test_objectives_are_met_more_often_than_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objectives, "MANY", 1)
+    runs = [run for run in declared() if run.beside == 0 and run.family == "digits-192"]
+    options = objectives.options_of(runs)
+    assert len(options) == 8, "two numbers of workers, four of epochs"
+    found = [each for each in objectives.drawn(options, random.Random(0), 200) if each.feasible]
+    assert 100 < len(found) < 200
+    met, at_random = (sum(each) / len(found) for each in zip(*((x.met, x.met_at_random) for x in found), strict=True))
+    assert met > at_random + 0.1
+
+
+def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    runs = declared()[:5]
+    write(tmp_path / "table.csv", runs)
+    assert read(tmp_path / "table.csv") == runs
+
+
+def test_gradients_are_those_of_the_loss() -> None:
+    width, dice = 4, np.random.default_rng(0)
+    batch = train.digits().some(slice(6))
+    network = train.Network(width, np.zeros(train.Network.size(width)))  # doubles: what is compared are differences
+    network.draw(1)
+    found = train.Network(width, np.zeros(train.Network.size(width)))
+    network.gradient(batch, 6, found)
+
+    def loss() -> float:
+        scores = network.scores(batch.images)[1]
+        rows = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return float(-rows[np.arange(6), batch.labels].mean())
+
+    for at in [*dice.choice(len(network.weights), 20), len(network.weights) - 1]:
+        before = network.weights[at]
+        network.weights[at] = before + 1e-6
+        above = loss()
+        network.weights[at] = before - 1e-6
+        slope = (above - loss()) / 2e-6
+        network.weights[at] = before
+        assert found.weights[at] == pytest.approx(slope, abs=1e-6)
+
+
+def test_it_is_trained_by_jobs_of_a_service_and_by_several_workers() -> None:
+    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
+    factors = {"required_gpus": [1, 2], "batch_size": [512], "epochs": [2]}
+    with service("--runtime", "process", "--simulate-gpus", "4", env=env) as target, factorial.neighbours(target, 1):
+        runs = factorial.experiment(target, "full", 16, 1, factors, 1, 1.0)
+    assert sorted(run.gpus for run in runs) == [1, 2]
+    assert all(run.accuracy > 0.11 and run.response_time > 0 for run in runs)
+    assert abs(runs[0].accuracy - runs[1].accuracy) < 0.1, "workers share the batch: they learn as one does"
+
+
+def test_training_alone_learns_the_digits() -> None:
+    data = train.digits()
+    seen, test = data.some(slice(train.TRAINED)), data.some(slice(train.TRAINED, None))
+    workers = train.Workers(1, train.Network.size(32))
+    args = argparse.Namespace(width=32, batch_size=8, epochs=20)
+    assert train.train(0, args, seen, workers, os.getpid()).accuracy(test) > 0.8

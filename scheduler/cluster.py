@@ -32,7 +32,7 @@ from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
-from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.errors import InUseError, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
@@ -136,7 +136,7 @@ class Cluster:
         try:
             if url is not None:
                 self._locks += lock_database(url, self.data_dir)
-            self.db = Database(url or sqlite_url(self.data_dir))
+            self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end)
         except BaseException:
             self._unlock()
             raise
@@ -338,6 +338,15 @@ class Cluster:
             lock.close()
 
 
+def _end() -> None:
+    """As if it was killed: whatever it still does may be at odds with what the other service does. Containers go on."""
+    log.critical(
+        "another service has taken the database over: this one ends. Start it again, and it waits for its turn"
+    )
+    logging.shutdown()
+    os._exit(1)
+
+
 def lock_data_folder(data_dir: Path) -> IO[str]:
     """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
     another holds it."""
@@ -345,8 +354,10 @@ def lock_data_folder(data_dir: Path) -> IO[str]:
 
 
 def lock_database(url: str, data_dir: Path) -> list[IO[str]]:
-    """The same for a database that is not in the data folder: services with other folders may name it too, or have it
-    in theirs."""
+    """The same for a file that is not in the data folder: services with other folders may name it too, or have it in
+    theirs. A database of PostgreSQL has a lock of its own."""
+    if not url.startswith("sqlite"):
+        return []
     file = Path(make_url(url).database or "").resolve()
     if file == (data_dir / "schedulearn.db").resolve():
         return []
@@ -365,7 +376,7 @@ def _locked(path: Path, what: str) -> IO[str]:
         handle.seek(0)
         owner = handle.read().strip()
         handle.close()
-        raise StoreError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
+        raise InUseError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()

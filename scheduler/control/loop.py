@@ -57,6 +57,7 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
 
+_LEADS_AGAIN_S = 0.2  # until it is looked again whether the database is ours
 _RESYNC_S = 10.0  # between turns at most while something runs
 
 
@@ -159,6 +160,8 @@ class SchedulerLoop:
 
     def _run(self) -> float:
         began = time.monotonic()
+        if not self.db.leads:
+            return _LEADS_AGAIN_S
         try:
             self.turn()
         except Exception:
@@ -229,7 +232,8 @@ class SchedulerLoop:
             self.job_env,
             self._code_path,
         )
-        actions.begin(now)
+        if self.db.leads:  # the turn may have taken long
+            actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)
         if moves := hang_moves(state.jobs, self._hangs.look(now, observations.keys()), self._on_hang):

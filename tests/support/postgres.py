@@ -48,12 +48,33 @@ def _account() -> str | None:
 
 @dataclass
 class Postgres:
-    """A server that runs. It listens on a socket in its folder."""
+    """A server. It listens on a socket in its folder."""
 
+    programs: Path
     folder: Path
-    process: subprocess.Popen[bytes]
+    account: str | None
+    _process: subprocess.Popen[bytes] | None = None
     _numbers: Iterator[int] = field(default_factory=count)
     _has_template: bool = False
+
+    def start(self) -> None:
+        """Waits until it takes connections. Raises Missing."""
+        command = [self.programs / "postgres", "-D", self.folder / "data", "-F", "-k", self.folder]
+        command += ["-c", "listen_addresses="]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, user=self.account, cwd="/", start_new_session=True
+            )
+        ready = [self.programs / "pg_isready", "-q", "-h", self.folder, "-t", "1"]
+        while subprocess.run(ready, check=False, timeout=30).returncode != 0:
+            if self._process.poll() is not None:
+                raise Missing(f"postgres ended: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def stop(self) -> None:
+        """With all of its connections."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(60)
 
     def url(self, name: str = "postgres") -> str:
         return f"postgresql://postgres@/{name}?host={self.folder}"
@@ -96,24 +117,11 @@ def postgres_server() -> Iterator[Postgres]:
         )  # fmt: skip
         if made.returncode != 0:
             raise Missing(f"initdb failed: {made.stderr.strip()}")
-        with started(programs, data, folder, account) as process:
-            yield Postgres(folder, process)
+        server = Postgres(programs, folder, account)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def started(programs: Path, data: Path, folder: Path, account: str | None) -> Iterator[subprocess.Popen[bytes]]:
-    """Waits until it takes connections."""
-    command = [programs / "postgres", "-D", data, "-F", "-k", folder, "-c", "listen_addresses="]
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, user=account, cwd="/", start_new_session=True)
-    try:
-        ready = [programs / "pg_isready", "-q", "-h", folder, "-t", "1"]
-        while subprocess.run(ready, check=False, timeout=30).returncode != 0:
-            if process.poll() is not None:
-                raise Missing(f"postgres ended: {(folder / 'log').read_text()[-2000:]}")
-        yield process
-    finally:
-        process.send_signal(signal.SIGQUIT)
-        process.wait(60)

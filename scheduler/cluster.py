@@ -7,14 +7,12 @@ import logging
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy import insert
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import make_url
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
@@ -56,9 +54,8 @@ from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import identity
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
@@ -136,6 +133,7 @@ class Cluster:
         try:
             if url is not None:
                 self._locks += lock_database(url, self.data_dir)
+            new_id = identity.new_id(self.data_dir, url)
             self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end)
         except BaseException:
             self._unlock()
@@ -143,7 +141,7 @@ class Cluster:
         self.webhooks = Webhooks(self.db, targets=self._webhook_targets)
         self._on_commit = on_commit
         self.db.after_commit = self._committed
-        self.cluster_id = self.db.write(_cluster_id)
+        self.cluster_id = self.db.write(partial(identity.cluster_id, new=new_id))
 
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
         chosen, wake = self.settings, self._wake.set
@@ -381,11 +379,3 @@ def _locked(path: Path, what: str) -> IO[str]:
     handle.write(str(os.getpid()))
     handle.flush()
     return handle
-
-
-def _cluster_id(conn: Connection) -> str:
-    found = repository.meta(conn, "cluster_id")
-    if found is None:
-        found = uuid.uuid4().hex
-        conn.execute(insert(Meta).values(key="cluster_id", value=found))
-    return found

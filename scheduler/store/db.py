@@ -299,6 +299,18 @@ def sqlite_url(directory: Path) -> str:
     return f"sqlite:///{directory / 'schedulearn.db'}"
 
 
+def known_cluster_id(url: str) -> str | None:
+    """Whose a database is, also while they use it; None: nobody's yet. Raises StoreError."""
+    engine = _engine(url)
+    try:
+        with _can_be_used(engine), engine.connect() as connection:
+            if not engine.dialect.has_table(connection, "meta"):
+                return None
+            return connection.execute(text("SELECT value FROM meta WHERE key = 'cluster_id'")).scalar()
+    finally:
+        engine.dispose()
+
+
 def migrate(engine: Engine) -> None:
     """Brings the tables up to date. Raises StoreError for a database of a newer version, or one that can't be used.
 

@@ -6,10 +6,10 @@ from sqlalchemy import Engine
 
 
 def cause(error: BaseException) -> str:
-    """The database's own words for what went wrong first: clearing up after it may have failed as well."""
+    """The database's own words for what went wrong first, in one line: clearing up after it may have failed as well."""
     while error.__context__ is not None:
         error = error.__context__
-    return str(getattr(error, "orig", None) or error).strip()
+    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def name_of(engine: Engine) -> str:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from postgres import Postgres
+    from databases.postgres import Postgres
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
@@ -105,7 +105,7 @@ def docker_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server that lives as long as this session."""
-    from postgres import Missing, postgres_server
+    from databases.postgres import Missing, postgres_server
 
     try:
         with postgres_server() as server:

@@ -7,14 +7,12 @@ import logging
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy import insert
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import make_url
 
 from schedulearn.scheduler.background import MACHINE, Timing
 from schedulearn.scheduler.code.store import CodeStore
@@ -32,7 +30,7 @@ from schedulearn.scheduler.control.webhooks import Webhooks
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.planning.limits import check_data_sets, check_writable
 from schedulearn.scheduler.data.store import DataStore
-from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.errors import InUseError, StoreError
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.agent_directory import AgentDirectory
 from schedulearn.scheduler.hosts.checkpoints import COPY_S, Checkpoints, Copies
@@ -56,9 +54,8 @@ from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.runtimes.contract import ImageProgress, Runtime
 from schedulearn.scheduler.runtimes.log_store import LogStore
 from schedulearn.scheduler.settings import ClusterSettings
-from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store import identity
 from schedulearn.scheduler.store.db import Database, sqlite_url
-from schedulearn.scheduler.store.models import Meta
 from schedulearn.scheduler.store.people.quota_book import QuotaBook
 from schedulearn.scheduler.store.people.secrets import Secrets
 from schedulearn.scheduler.telemetry.monitor import ClusterUtility, Monitor
@@ -136,14 +133,15 @@ class Cluster:
         try:
             if url is not None:
                 self._locks += lock_database(url, self.data_dir)
-            self.db = Database(url or sqlite_url(self.data_dir))
+            new_id = identity.new_id(self.data_dir, url)
+            self.db = Database(url or sqlite_url(self.data_dir), on_deposed=_end)
         except BaseException:
             self._unlock()
             raise
         self.webhooks = Webhooks(self.db, targets=self._webhook_targets)
         self._on_commit = on_commit
         self.db.after_commit = self._committed
-        self.cluster_id = self.db.write(_cluster_id)
+        self.cluster_id = self.db.write(partial(identity.cluster_id, new=new_id))
 
     def _open_hosts(self, make_runtime: MakeRuntime | None, make_probe: MakeProbe | None) -> None:
         chosen, wake = self.settings, self._wake.set
@@ -338,6 +336,15 @@ class Cluster:
             lock.close()
 
 
+def _end() -> None:
+    """As if it was killed: whatever it still does may be at odds with what the other service does. Containers go on."""
+    log.critical(
+        "another service has taken the database over: this one ends. Start it again, and it waits for its turn"
+    )
+    logging.shutdown()
+    os._exit(1)
+
+
 def lock_data_folder(data_dir: Path) -> IO[str]:
     """Held until it is closed: two services over one database would both start its jobs. Raises StoreError while
     another holds it."""
@@ -345,8 +352,10 @@ def lock_data_folder(data_dir: Path) -> IO[str]:
 
 
 def lock_database(url: str, data_dir: Path) -> list[IO[str]]:
-    """The same for a database that is not in the data folder: services with other folders may name it too, or have it
-    in theirs."""
+    """The same for a file that is not in the data folder: services with other folders may name it too, or have it in
+    theirs. A database of PostgreSQL has a lock of its own."""
+    if not url.startswith("sqlite"):
+        return []
     file = Path(make_url(url).database or "").resolve()
     if file == (data_dir / "schedulearn.db").resolve():
         return []
@@ -365,16 +374,8 @@ def _locked(path: Path, what: str) -> IO[str]:
         handle.seek(0)
         owner = handle.read().strip()
         handle.close()
-        raise StoreError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
+        raise InUseError(f"another Schedulearn (process {owner or 'unknown'}) uses {what}") from error
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()
     return handle
-
-
-def _cluster_id(conn: Connection) -> str:
-    found = repository.meta(conn, "cluster_id")
-    if found is None:
-        found = uuid.uuid4().hex
-        conn.execute(insert(Meta).values(key="cluster_id", value=found))
-    return found

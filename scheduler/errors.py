@@ -103,6 +103,12 @@ class StoreError(SchedulearnError):
     http_status = 503
 
 
+class InUseError(StoreError):
+    """Another service works with this database or data folder."""
+
+    code = "in_use"
+
+
 class RuntimeFault(SchedulearnError):
     """An engine did not do what it was asked. Passing, unless it is a subclass that says otherwise."""
 

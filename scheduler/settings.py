@@ -32,8 +32,9 @@ class ClusterSettings(BaseModel):
 
     database_url: str | None = Field(
         default=None,
-        pattern=r"^sqlite:////?[^/]",
-        description="another SQLite database than DATA/schedulearn.db: sqlite:////var/lib/other.db",
+        pattern=r"^(sqlite:////?[^/]|postgresql://)",
+        description="another database than DATA/schedulearn.db: postgresql://user@host/name, see docs/operations.md, "
+        "or sqlite:////var/lib/other.db",
     )
     runtime: RuntimeChoice = Field(
         default="auto", description="auto: Docker Engine where one answers, else local processes"
@@ -226,3 +227,8 @@ class ClusterSettings(BaseModel):
 
     def _rule(self) -> ScalingRule:
         return ScalingRule(self.least_hosts, self.most_hosts, self.initial_hosts, self.scale_target)
+
+    @property
+    def shares_database(self) -> bool:
+        """Other services may name the same database, and wait until it is their turn."""
+        return (self.database_url or "").startswith("postgresql")

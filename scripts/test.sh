@@ -21,6 +21,13 @@ if ! command -v chromium >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get 
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null || true
 fi
 
+if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v initdb >/dev/null \
+  && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  step "installing Debian's PostgreSQL for the tests of services that share a database"
+  apt-get update -qq || true
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null || true
+fi
+
 # Slow to build, cached between runs, and better seen in progress here than as a silent test.
 step "Horovod (built once, then cached)"
 worker_images/build-env.sh

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from databases.postgres import Postgres
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
@@ -99,6 +100,42 @@ def docker_url() -> Iterator[str]:
         pytest.skip(f"NO DOCKER ENGINE, so Docker is NOT tested: {started.stderr.strip() or started.stdout.strip()}")
     yield lines[-1].removeprefix("DOCKER_HOST=")
     subprocess.run([ROOT / "scripts/dev-engine.sh", "stop"], capture_output=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server that lives as long as this session."""
+    from databases.postgres import Missing, postgres_server
+
+    try:
+        with postgres_server() as server:
+            yield server
+    except Missing as missing:
+        pytest.skip(f"NO POSTGRESQL, so it is NOT tested: {missing}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new database of each kind, with its tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'schedulearn.db'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.create()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new database of each kind, without tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.create(empty=True)
+    yield url
+    server.drop(url)
 
 
 def _build(script: str, *arguments: str, env: dict[str, str] | None = None) -> str:

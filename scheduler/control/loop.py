@@ -57,6 +57,7 @@ from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
 
+_LEADS_AGAIN_S = 0.2  # until it is looked again whether the database is ours
 _RESYNC_S = 10.0  # between turns at most while something runs
 
 
@@ -159,6 +160,8 @@ class SchedulerLoop:
 
     def _run(self) -> float:
         began = time.monotonic()
+        if not self.db.leads:
+            return _LEADS_AGAIN_S
         try:
             self.turn()
         except Exception:
@@ -186,17 +189,9 @@ class SchedulerLoop:
         awaited = self.profiles.awaited() if policy.resizes else frozenset()
         memory = self._memory_of_gpus(state) if policy.shares_gpus else None
         snapshot = build_snapshot(
-            state,
-            ready,
-            self.utilization,
-            now,
-            self.profiles.get,
-            policy.resizes,
-            awaited=awaited,
-            resting=resting.keys(),
-            length_of=self.profiles.length_of,
-            memory=memory,
-        )
+            state, ready, self.utilization, now, self.profiles.get, policy.resizes, awaited=awaited,
+            resting=resting.keys(), length_of=self.profiles.length_of, memory=memory,
+        )  # fmt: skip
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
         cpu_only = place_cpu_only(state, ready, facts, self._cpu_jobs, images.is_there, resting.keys())
@@ -229,7 +224,8 @@ class SchedulerLoop:
             self.job_env,
             self._code_path,
         )
-        actions.begin(now)
+        if self.db.leads:  # the turn may have taken long
+            actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)
         if moves := hang_moves(state.jobs, self._hangs.look(now, observations.keys()), self._on_hang):

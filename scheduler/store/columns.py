@@ -9,7 +9,19 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json
-from sqlalchemy import JSON, Column, Float, String, Table, insert, inspect
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    SQLColumnExpression,
+    String,
+    Table,
+    func,
+    insert,
+    inspect,
+    text,
+    type_coerce,
+)
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -46,9 +58,9 @@ class InstantColumn(TypeDecorator[float]):
         return None if value is None else bounded(value)
 
 
-def read_json(text: str) -> Any:
+def read_json(stored: str) -> Any:
     """For the engine: most columns are empty objects or lists, and there are thousands of them in a list of jobs."""
-    return {} if text == "{}" else [] if text == "[]" else from_json(text)
+    return {} if stored == "{}" else [] if stored == "[]" else from_json(stored)
 
 
 def write_json(value: object) -> str:
@@ -62,6 +74,23 @@ def json_column() -> Any:
 
 def json_or_none_column() -> Any:
     return Column(JSON(none_as_null=True), nullable=True)
+
+
+def pairs_of(conn: Connection, column: SQLColumnExpression[Any]) -> Any:
+    """The keys and values of a JSON object of texts, as rows with these two columns."""
+    if conn.dialect.name == "sqlite":
+        return func.json_each(column).table_valued("key", "value")
+    return func.json_each_text(type_coerce(column, String).op("::")(text("json"))).table_valued("key", "value")
+
+
+def insert_missing(conn: Connection, model: type, rows: Sequence[Mapping[str, object]]) -> None:
+    """Those whose keys are not there yet."""
+    if conn.dialect.name == "sqlite":
+        conn.execute(insert(model).prefix_with("OR IGNORE"), rows)
+        return
+    from sqlalchemy.dialects import postgresql  # not free
+
+    conn.execute(postgresql.insert(model).on_conflict_do_nothing(), rows)
 
 
 def insert_rows(conn: Connection, model: type, rows: Sequence[Mapping[str, object]]) -> None:

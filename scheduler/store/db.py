@@ -7,31 +7,34 @@ that the service takes many durable submissions a second although each flush tak
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy import Engine, inspect, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError, IntegrityError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.exc import DatabaseError, DataError, DBAPIError, IntegrityError
 
 from schedulearn.scheduler.errors import StoreError
-from schedulearn.scheduler.private_files import close_path
 from schedulearn.scheduler.store import history, models, moved_outputs, sweeps, webhooks
 from schedulearn.scheduler.store.accounting import capacity, usage
 from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
+from schedulearn.scheduler.store.engines import sqlite
+from schedulearn.scheduler.store.engines.causes import cause, name_of
 from schedulearn.scheduler.store.experiments import lengths, versions
 from schedulearn.scheduler.store.mending import mend_instants
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.resources import gpu_memory, minutes
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Change = Callable[[Connection], Any]
@@ -46,38 +49,99 @@ TABLES = (
 )  # fmt: skip
 """The modules that have tables: those of each are known once it is imported."""
 
-_DAMAGED = ("malformed", "not a database", "corrupt")
-
 _GROUP = 512  # changes that share one commit, at most
 
 
-class Database:
-    """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit."""
+_REFUSED = (IntegrityError, DataError)
+"""One change is wrong, and the database is in no trouble."""
 
-    def __init__(self, url: str, after_commit: Callable[[], None] = lambda: None) -> None:
-        self.url = url
+
+class Writing(Protocol):
+    """How the writer gets the one connection by which it writes."""
+
+    beat_s: float | None
+    """So often the connection is tried while nothing is written; None: never."""
+
+    @property
+    def leads(self) -> bool: ...
+    def begin(self) -> Connection: ...
+    def claim(self, connection: Connection) -> None: ...
+    def resume(self) -> Connection: ...
+    def beat(self, connection: Connection) -> None: ...
+    def confirm(self, since: float) -> None: ...
+    def leave(self, connection: Connection) -> None: ...
+
+
+class Database:
+    """Owns the engine and the writer. `after_commit` is called, from the writer's thread, after each commit.
+    `on_deposed` likewise, once another service has taken the database over: this one must end.
+    Raises StoreError, and InUseError while another service has it."""
+
+    def __init__(
+        self,
+        url: str,
+        after_commit: Callable[[], None] = lambda: None,
+        on_deposed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.engine = _engine(url)
         self._views = make_views(_engine(url))
         self.after_commit = after_commit
-        _check_whole(self.engine, url)
-        migrate(self.engine, url)
-        _close_to_others(self.engine)
-        _mend(self.engine, url)
+        self._is_file = self.engine.dialect.name == "sqlite"
+        self._writing = _writing(self.engine, on_deposed)
+        try:
+            connection = self._open()
+        except BaseException:
+            self.engine.dispose()
+            raise
         self._queue: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
         self._closed = False
-        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+        self._writer = threading.Thread(target=self._write_forever, args=(connection,), name=sqlite.WRITER, daemon=True)
         self._writer.start()
+
+    def _open(self) -> Connection:
+        """The writer's connection, to a database that is as it should be."""
+        if self._is_file:
+            sqlite.check_whole(self.engine)
+        with _can_be_used(self.engine):
+            connection = self._writing.begin()
+        try:
+            migrate(self.engine)
+            if self._is_file:
+                sqlite.close_to_others(self.engine)
+            with _can_be_used(self.engine):
+                with self.engine.connect() as mended:
+                    mend_instants(mended)
+                self._writing.claim(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def leads(self) -> bool:
+        """Whether this service may act on its hosts: no other one can be at work with this database."""
+        return self._writing.leads
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one consistent state of the database, whatever is written meanwhile; of it only what
-        the user may see whose request is answered (`people/visibility.py`)."""
+        the user may see whose request is answered (`people/visibility.py`). Raises StoreError where the database can't
+        be reached."""
         user = SEES_ONLY.get()
-        with (self.engine if user is None else self._views).connect() as connection:
-            if user is not None:
-                show_only(connection, user)
-            yield connection
-            connection.rollback()
+        try:
+            connection = (self.engine if user is None else self._views).connect()
+        except DBAPIError as error:
+            raise StoreError(f"the database can't be reached: {cause(error)}") from error
+        with connection:
+            try:
+                if user is not None:
+                    show_only(connection, user)
+                yield connection
+                connection.rollback()
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise StoreError(f"the connection to the database was lost: {cause(error)}") from error
+                raise
 
     async def aread(self, query: Callable[[Connection], T]) -> T:
         """What `query` reads, for coroutines. SQLite answers the small queries of the API in less time than a thread
@@ -87,7 +151,7 @@ class Database:
             with self.read() as connection:
                 return query(connection)
 
-        return run() if self.url.startswith("sqlite") else await asyncio.to_thread(run)
+        return run() if self._is_file else await asyncio.to_thread(run)
 
     def submit(self, change: Callable[[Connection], T]) -> Future[T]:
         """Queues `change`; the future is done once it is durable on disk, or carries what `change` raised.
@@ -114,28 +178,56 @@ class Database:
             self.engine.dispose()
             self._views.dispose()
 
-    def _write_forever(self) -> None:
-        connection = self.engine.connect()
-        while True:
-            item = self._queue.get()
-            group = []
+    def _write_forever(self, connection: Connection | None) -> None:
+        going_on = True
+        while going_on:
+            group, going_on = self._next_group()
+            began = time.monotonic()
+            connection = connection or self._connected(group)
+            if connection is None:
+                continue
+            if self._commit(connection, group) if group else self._beat(connection):
+                self._writing.confirm(began)
+            else:
+                # SQLite may have ended the transaction by itself: what state this connection is in is anybody's guess.
+                connection.invalidate()
+                connection.close()
+                connection = None
+        if connection is not None:
+            with suppress(DatabaseError):
+                self._writing.leave(connection)
+            connection.close()
+
+    def _next_group(self) -> tuple[list[_Queued], bool]:
+        """What is to be committed together; False: nothing comes after it. An empty group: nothing came for a time."""
+        group: list[_Queued] = []
+        try:
+            item = self._queue.get(timeout=self._writing.beat_s)
             while item is not None:
                 if item[1].set_running_or_notify_cancel():
                     group.append(item)
                 if len(group) >= _GROUP:
                     break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if group and not self._commit(connection, group):
-                # SQLite may have ended the transaction by itself: what state this connection is in is anybody's guess.
-                connection.invalidate()
-                connection.close()
-                connection = self.engine.connect()
-            if item is None:
-                connection.close()
-                return
+                item = self._queue.get_nowait()
+        except queue.Empty:
+            return group, True
+        return group, item is not None
+
+    def _connected(self, group: Sequence[_Queued]) -> Connection | None:
+        """A connection in place of one that was lost; None, and `group` is refused, while there can be none."""
+        try:
+            return self._writing.resume()
+        except (DatabaseError, StoreError) as error:
+            _refuse(group, error)
+            return None
+
+    def _beat(self, connection: Connection) -> bool:
+        try:
+            self._writing.beat(connection)
+        except DatabaseError as error:
+            log.warning("the connection to the database was lost: %s", cause(error))
+            return False
+        return True
 
     def _commit(self, connection: Connection, group: list[_Queued]) -> bool:
         """Runs and commits a group; False if the database failed, and then nothing of the group happened."""
@@ -147,15 +239,11 @@ class Database:
                         with _savepoint(connection):
                             done.append((future, context.run(change, connection)))
                     except Exception as error:
-                        if isinstance(error, DatabaseError) and not isinstance(error, IntegrityError):
-                            raise  # not refused by a constraint: the database itself is in trouble
+                        if isinstance(error, DatabaseError) and not isinstance(error, _REFUSED):
+                            raise
                         future.set_exception(error)
         except Exception as error:
-            fault = StoreError(f"the database could not be written: {_cause(error)}")
-            fault.__cause__ = error
-            for _, future, _ in group:
-                if not future.done():
-                    future.set_exception(fault)
+            _refuse(group, error)
             return False
         for future, result in done:
             future.set_result(result)
@@ -175,113 +263,83 @@ def _savepoint(connection: Connection) -> Iterator[None]:
     connection.exec_driver_sql("RELEASE SAVEPOINT change")
 
 
-def _cause(error: BaseException) -> str:
-    """The database's own words for what went wrong first: clearing up after it may have failed as well."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return str(getattr(error, "orig", None) or error)
+def _refuse(group: Sequence[_Queued], error: Exception) -> None:
+    fault = StoreError(f"the database could not be written: {cause(error)}")
+    fault.__cause__ = error
+    for _, future, _ in group:
+        if not future.done():
+            future.set_exception(fault)
 
 
 def _engine(url: str) -> Engine:
-    always: dict[str, Any] = {
+    options: dict[str, Any] = {
         "json_serializer": write_json,
         "json_deserializer": read_json,
         "hide_parameters": True,  # errors that are logged name no values: these may be secrets
     }
-    if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, isolation_level="REPEATABLE READ", **always)
-    engine = create_engine(
-        url,
-        poolclass=QueuePool,
-        pool_size=4,
-        max_overflow=12,
-        connect_args={"check_same_thread": False},
-        **always,
-    )
-
-    @event.listens_for(engine, "connect")
-    def _connected(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # transactions are begun below, not guessed by the driver
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA busy_timeout = 5000")
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")  # a commit that was acknowledged survives a power loss
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        is_writer = threading.current_thread().name == "store-writer"
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
-
-    return engine
+    if url.startswith("sqlite"):
+        return sqlite.make_engine(url, options)
+    try:
+        from schedulearn.scheduler.store.engines import postgresql  # an extra, and not free
+    except ModuleNotFoundError as error:
+        raise StoreError("PostgreSQL needs another package: pip install 'schedulearn[postgresql]'") from error
+    return postgresql.make_engine(url, options)
 
 
-def _close_to_others(engine: Engine) -> None:
-    """A database of an older version, or anywhere but in the data folder, is for our user only, too."""
-    file = engine.url.database
-    if engine.dialect.name == "sqlite" and file and file != ":memory:":
-        for suffix in ("", "-wal", "-shm"):
-            close_path(Path(file + suffix))
+def _writing(engine: Engine, on_deposed: Callable[[], None]) -> Writing:
+    if engine.dialect.name == "sqlite":
+        return sqlite.FileWriting(engine)
+    from schedulearn.scheduler.store.engines.turns import LockedWriting
+
+    return LockedWriting(engine, on_deposed)
+
+
+@contextmanager
+def _can_be_used(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        raise StoreError(f"the database {name_of(engine)} can't be used: {cause(error)}") from error
 
 
 def sqlite_url(directory: Path) -> str:
     return f"sqlite:///{directory / 'schedulearn.db'}"
 
 
-def migrate(engine: Engine, url: str) -> None:
+def known_cluster_id(url: str) -> str | None:
+    """Whose a database is, also while they use it; None: nobody's yet. Raises StoreError."""
+    engine = _engine(url)
+    try:
+        with _can_be_used(engine), engine.connect() as connection:
+            if not engine.dialect.has_table(connection, "meta"):
+                return None
+            return connection.execute(text("SELECT value FROM meta WHERE key = 'cluster_id'")).scalar()
+    finally:
+        engine.dispose()
+
+
+def migrate(engine: Engine) -> None:
     """Brings the tables up to date. Raises StoreError for a database of a newer version, or one that can't be used.
 
     A new database is made from the models (a test compares them with the migrations), which spares Alembic's import.
     """
-    try:
-        with engine.connect() as connection:
-            found = None
-            if engine.dialect.has_table(connection, "alembic_version"):
-                found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-            elif not inspect(connection).get_table_names():
-                _create(connection)
-                found = HEAD
-        if found == HEAD:
-            return
-    except DatabaseError as error:
-        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+    with _can_be_used(engine), engine.connect() as connection:
+        found = None
+        if engine.dialect.has_table(connection, "alembic_version"):
+            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        elif not inspect(connection).get_table_names():
+            _create(connection)
+            found = HEAD
+    if found == HEAD:
+        return
     from alembic.util.exc import CommandError
 
     try:
-        upgrade(engine)
+        with _can_be_used(engine):
+            upgrade(engine)
     except CommandError as error:
-        raise StoreError(f"the database {url} belongs to a newer version of Schedulearn: {error}") from error
-    except DatabaseError as error:
-        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
-
-
-def _check_whole(engine: Engine, url: str) -> None:
-    """Refuses a damaged database before anything is written to it. Reads each page once."""
-    if engine.dialect.name != "sqlite":
-        return
-    try:
-        with engine.connect() as connection:
-            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
-    except DatabaseError as error:
-        found = _cause(error)
-        if not any(word in found for word in _DAMAGED):
-            raise StoreError(f"the database {url} can't be used: {found}") from error
-    if found != "ok":
-        found = found.splitlines()[-1]
-        raise StoreError(
-            f"the database {url} can't be used: it is damaged ({found}). Move schedulearn.db, schedulearn.db-wal and "
-            "schedulearn.db-shm away, and restore the last backup into the same folder: schedulearn restore FILE "
-            "--data FOLDER. Jobs that were sent after that backup are unknown then; their containers are stopped."
-        )
-
-
-def _mend(engine: Engine, url: str) -> None:
-    try:
-        with engine.connect() as connection:
-            mend_instants(connection)
-    except DatabaseError as error:
-        raise StoreError(f"the database {url} can't be used: {_cause(error)}") from error
+        name = name_of(engine)
+        raise StoreError(f"the database {name} belongs to a newer version of Schedulearn: {error}") from error
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:

@@ -16,6 +16,7 @@ from sqlmodel import col
 from schedulearn.metrics.probe.readings import GpuInfo
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.columns import insert_missing
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Host, Lease, Task
 
 
@@ -153,8 +154,7 @@ def return_gpu(db: Connection, host_id: str, name: str, as_seen: Callable[[str],
 def add_minutes(db: Connection, averages: Sequence[MinuteAverages]) -> None:
     """Those of a minute that is there already are left out."""
     if averages:
-        insertion = insert(GpuMinute).prefix_with("OR IGNORE", dialect="sqlite")
-        db.execute(insertion, [average._asdict() for average in averages])
+        insert_missing(db, GpuMinute, [average._asdict() for average in averages])
 
 
 def drop_minutes(db: Connection, before: int) -> None:

@@ -19,6 +19,7 @@ from schedulearn.scheduler.core.outcomes.findings import JobChanges
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason, check_transition
 from schedulearn.scheduler.errors import NotFoundError
+from schedulearn.scheduler.store.columns import pairs_of
 from schedulearn.scheduler.store.job_list import Sort, behind, ended_between, jobs_by, on_host
 from schedulearn.scheduler.store.models import (
     Event,
@@ -128,7 +129,7 @@ def list_jobs(
             or_(col(Job.name).contains(text, autoescape=True), col(Job.id).contains(text, autoescape=True))
         )
     for name, value in (labels or {}).items():
-        pair = func.json_each(col(Job.labels)).table_valued("key", "value")
+        pair = pairs_of(db, col(Job.labels))
         query = query.where(exists().where(pair.c.key == name, pair.c.value == value).select_from(pair))
     if host is not None:
         query = query.where(on_host(host))

@@ -181,11 +181,19 @@ def test_a_second_service_is_kept_off_a_database_that_both_name(
     assert service.call("GET", "/api/v1/jobs")["items"] == []
 
 
-@pytest.mark.parametrize("url", ["postgresql://here/jobs", "sqlite://", "sqlite:///", "jobs.db"])
+@pytest.mark.parametrize("url", ["mysql://here/jobs", "postgresql:/x", "sqlite://", "sqlite:///", "jobs.db"])
 def test_a_database_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, url: str) -> None:
     said = run("serve", "--data", str(tmp_path), "--port", "0", code=1, SCHEDULEARN_DATABASE_URL=url)
     assert said.err.startswith("Error: setting 'database_url' (environment variable SCHEDULEARN_DATABASE_URL): ")
     assert said.err.count("\n") == 1
+
+
+def test_a_database_that_can_not_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
+    url = f"postgresql://me:hidden@/jobs?host={tmp_path}"
+    said = run("serve", "--data", str(tmp_path), "--port", "0", "--database", url, code=1)
+    assert said.err.startswith("Error: the database postgresql://me:***@/jobs can't be used: ")
+    assert said.err.count("\n") == 1
+    assert "hidden" not in said.err
 
 
 def test_a_port_that_is_taken_is_told(service: Service, tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def _folder(data: Path | None, config: Path | None) -> Path:
     settings = load_settings(config, data=data)
     if settings.database_url is not None:
         raise InvalidError(
-            "the database is not in the data folder but at `database_url`: back it up and restore it by its own tools",
+            "the database is not in the data folder but at `database_url`: back it up and restore it by its own tools, "
+            "such as pg_dump, and copy the data folder; see docs/operations.md",
             field="database_url",
         )
     return settings.data

@@ -36,7 +36,10 @@ def doctor(session: Session, data: Path | None, config: Path | None, mend: bool)
     try:
         settings = load_settings(config, data=data)
         if settings.database_url is not None:
-            raise ClientError("the database is not in the data folder but at `database_url`: doctor can't look at it")
+            raise ClientError(
+                "the database is not in the data folder but at `database_url`: doctor can't look at it; a service on "
+                "PostgreSQL checks its tables at start, and removes containers of no job as it goes"
+            )
         with Doctor(settings.data) as doing:
             found = doing.find()
             results = doing.mend(found) if mend else {}

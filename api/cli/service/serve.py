@@ -20,6 +20,14 @@ from schedulearn.api.cli.common import Session, pass_session
     "--data", type=click.Path(path_type=Path, file_okay=False), help="Folder of schedulearn.db and logs.  [default: .]"
 )
 @click.option(
+    "--database",
+    "--database-url",
+    "database_url",
+    metavar="URL",
+    help="Another database than schedulearn.db: postgresql://user@host/name; SCHEDULEARN_DATABASE_URL keeps it out of "
+    "the list of processes.",
+)
+@click.option(
     "--runtime",
     type=click.Choice(["auto", "docker", "process"]),
     help="auto: Docker Engine where one answers, else local processes.  [default: auto]",

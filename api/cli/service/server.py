@@ -23,6 +23,7 @@ from schedulearn.api.app import create_app
 from schedulearn.api.auth import stored_token
 from schedulearn.api.cli.service.announcement import Announcement
 from schedulearn.api.edge.connections import Connections, bounded, limits_for, raise_file_limit
+from schedulearn.api.edge.standby import Standby
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
@@ -74,10 +75,12 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     pulse, credentials = Pulse(), Credentials(settings.token)
     for_workers = certificate.for_workers if certificate is not None else None
     made = create_app(settings, pulse=pulse, credentials=credentials, report_certificate=for_workers)
+    standby = Standby(made) if settings.shares_database else None
+    made = standby or made
     app = _Startup(made if certificate is None else OnlyReports(made))
     login = credentials.login_link() if is_first else None
     announcement = Announcement(settings, made_token=made_token, login=login, certificate=certificate)
-    server = _Server(app, pulse, announcement, verbose=verbose, as_json=as_json)
+    server = _Server(app, pulse, announcement, standby, verbose=verbose, as_json=as_json)
     try:
         server.run(sockets=listeners)
     except SystemExit:  # how uvicorn says that the application did not start
@@ -140,6 +143,7 @@ class _Server(uvicorn.Server):
         app: _Startup,
         pulse: Pulse,
         announcement: Announcement,
+        standby: Standby | None,
         *,
         verbose: bool,
         as_json: bool,
@@ -160,6 +164,10 @@ class _Server(uvicorn.Server):
         self._pulse = pulse
         self._announcement = announcement
         self._as_json = as_json
+        self._app = app
+        self._standby = standby
+        if standby is not None:
+            standby.on_turn, standby.on_failure = self._announce, self._fail
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         with _level_restored():
@@ -178,7 +186,8 @@ class _Server(uvicorn.Server):
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)  # a decision makes and drops thousands of values, hardly any in cycles
         gc.enable()
-        self._announce()
+        if self._standby is None or self._standby.waits_for is None:
+            self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         deadline = threading.Timer(_DEADLINE_S, os._exit, [0])
@@ -192,6 +201,10 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
             os._exit(128 + sig)
+        self.should_exit = True
+
+    def _fail(self, error: BaseException) -> None:
+        self._app.failure = error
         self.should_exit = True
 
     def _announce(self) -> None:

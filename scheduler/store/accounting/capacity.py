@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import func, insert, select, union_all
+from sqlalchemy import delete, func, insert, select, union_all
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
@@ -45,7 +45,8 @@ def note_capacity(conn: Connection, at: float) -> None:
     ).scalar_one()
     last = conn.execute(select(col(Capacity.gpus)).order_by(col(Capacity.at).desc()).limit(1)).scalar()
     if gpus != (last or 0):
-        conn.execute(insert(Capacity).prefix_with("OR REPLACE", dialect="sqlite").values(at=at, gpus=gpus))
+        conn.execute(delete(Capacity).where(col(Capacity.at) == at))
+        conn.execute(insert(Capacity).values(at=at, gpus=gpus))
 
 
 def capacity(db: Connection, since: float, until: float) -> tuple[float | None, list[DayOfCapacity]]:

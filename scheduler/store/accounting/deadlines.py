@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import case, or_, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -29,7 +29,7 @@ def kept_deadlines(
 ) -> dict[Key, Kept]:
     """Of the jobs that there are. A job counts when it is decided: as it ends, or as its deadline passes before."""
     job = Job.__table__.c  # type: ignore[attr-defined]
-    decided = func.min(func.coalesce(job.finished_at, job.deadline), job.deadline)
+    decided = case((job.finished_at < job.deadline, job.finished_at), else_=job.deadline)
     query = select(job.user, job.labels, job.deadline, job.status, job.finished_at, decided.label("at")).where(
         col(Job.deadline).is_not(None),
         or_(col(Job.finished_at).is_not(None), col(Job.deadline) < now),

@@ -66,7 +66,7 @@ def seeing_all() -> Iterator[None]:
 def make_views(engine: Engine) -> Engine:
     """Gives each connection of an engine the views, which show nothing before `show_only`."""
     is_file = engine.dialect.name == "sqlite"
-    schema, sweep = ("main", "json_extract(data, '$.sweep')") if is_file else ("public", "(data ->> 'sweep')")
+    schema, sweep = ("main", "json_extract(data, '$.sweep')") if is_file else ("public", "(data::json ->> 'sweep')")
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:

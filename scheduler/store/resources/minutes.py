@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ForeignKey, Integer, Row, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Column, ForeignKey, Integer, Row, bindparam, delete, func, select, text, update
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
+from schedulearn.scheduler.store.columns import insert_missing
 from schedulearn.scheduler.store.gpus import MAX_POINTS
 from schedulearn.scheduler.store.models import Host, Task
 
@@ -76,7 +77,7 @@ def add_minute(db: Connection, minute: int, tasks: Averages, hosts: Averages) ->
     ]
     for table, found in ((TaskMinute, rows), (HostMinute, host_rows)):
         if found:
-            db.execute(insert(table).prefix_with("OR IGNORE", dialect="sqlite"), found)
+            insert_missing(db, table, found)
 
 
 def note_peaks(db: Connection, peaks: Mapping[str, int]) -> None:
@@ -85,7 +86,8 @@ def note_peaks(db: Connection, peaks: Mapping[str, int]) -> None:
         change = (
             update(Task)
             .where(col(Task.id) == bindparam("of_task"))
-            .values(memory_peak=func.max(func.coalesce(col(Task.memory_peak), 0), bindparam("peak")))
+            .where(func.coalesce(col(Task.memory_peak), -1) < bindparam("peak"))
+            .values(memory_peak=bindparam("peak"))
         )
         db.execute(change, [{"of_task": task_id, "peak": peak} for task_id, peak in peaks.items()])
 

@@ -1,0 +1,106 @@
+"""SQLite: a file, which one process writes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import QueuePool
+
+from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.private_files import close_path
+from schedulearn.scheduler.store.engines.causes import cause, name_of
+
+WRITER = "store-writer"
+"""The thread that writes."""
+
+_DAMAGED = ("malformed", "not a database", "corrupt")
+
+
+def make_engine(url: str, options: Mapping[str, Any]) -> Engine:
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=4,
+        max_overflow=12,
+        connect_args={"check_same_thread": False},
+        **options,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not guessed by the driver
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 5000")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # a commit that was acknowledged survives a power loss
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        is_writer = threading.current_thread().name == WRITER
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+
+    return engine
+
+
+def check_whole(engine: Engine) -> None:
+    """Refuses a damaged database before anything is written to it. Reads each page once."""
+    try:
+        with engine.connect() as connection:
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    except DatabaseError as error:
+        found = cause(error)
+        if not any(word in found for word in _DAMAGED):
+            raise StoreError(f"the database {name_of(engine)} can't be used: {found}") from error
+    if found != "ok":
+        found = found.splitlines()[-1]
+        raise StoreError(
+            f"the database {name_of(engine)} can't be used: it is damaged ({found}). Move schedulearn.db, "
+            "schedulearn.db-wal and schedulearn.db-shm away, and restore the last backup into the same folder: "
+            "schedulearn restore FILE --data FOLDER. Jobs that were sent after that backup are unknown then; their "
+            "containers are stopped."
+        )
+
+
+def close_to_others(engine: Engine) -> None:
+    """A database of an older version, or anywhere but in the data folder, is for our user only, too."""
+    file = engine.url.database
+    if file and file != ":memory:":
+        for suffix in ("", "-wal", "-shm"):
+            close_path(Path(file + suffix))
+
+
+class FileWriting:
+    """Who may write is settled by locks of files, which `cluster.py` holds."""
+
+    beat_s: float | None = None
+    leads = True
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def begin(self) -> Connection:
+        return self._engine.connect()
+
+    def claim(self, connection: Connection) -> None:
+        pass
+
+    def resume(self) -> Connection:
+        return self._engine.connect()
+
+    def beat(self, connection: Connection) -> None:
+        pass
+
+    def confirm(self, since: float) -> None:
+        pass
+
+    def leave(self, connection: Connection) -> None:
+        pass

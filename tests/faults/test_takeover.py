@@ -1,0 +1,138 @@
+"""Two real services on one database of PostgreSQL and one data folder: one schedules, the other one takes over."""
+
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from clusters import wait_for
+from services import COMMAND, Service
+
+ENDED = ("succeeded", "failed", "cancelled", "timeout")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def pair(postgres: Any, tmp_path: Path) -> Iterator[tuple[Service, Service]]:
+    """One that schedules, and one that waits."""
+    url = postgres.create(empty=True)
+    with ExitStack() as stack:
+        stack.callback(postgres.drop, url)
+        made = []
+        for name in ("first", "second"):
+            service = Service(tmp_path / "data", env={"SCHEDULEARN_DATABASE_URL": url})
+            service._stderr = tmp_path / f"{name}.stderr"  # the data folder is both's
+            service._stderr.touch()
+            service.port = free_port()
+            stack.callback(service.http.close)
+            stack.callback(service.kill)
+            made.append(service)
+        first, second = made
+        first.start()
+        second.start(wait=False)
+        second.http.base_url = httpx.URL(f"http://127.0.0.1:{second.port}")
+        wait_for(lambda: answer(second) == 503, what="the standby")
+        yield first, second
+
+
+def answer(service: Service) -> int:
+    try:
+        return service.http.get("/healthz").status_code
+    except httpx.TransportError:
+        return 0
+
+
+def test_the_other_service_takes_over_and_no_job_is_lost_or_run_twice(
+    pair: tuple[Service, Service], tmp_path: Path
+) -> None:
+    first, second = pair
+    refused = second.http.post("/api/v1/jobs", json={})
+    assert (refused.status_code, refused.json()["code"]) == (503, "standby")
+    assert "retry-after" in refused.headers
+    ran = tmp_path / "ran"
+    ran.touch()
+    long = first.submit_shell(f"echo long >> {ran}; while [ ! -e {tmp_path}/go ]; do sleep 0.1; done")
+    first.wait(long, "running")
+    acknowledged: list[str] = []
+    enough = threading.Event()
+
+    def submit(number: int) -> None:
+        for each in range(100):
+            name = f"{number}-{each}"
+            try:
+                acknowledged.append(first.submit_shell(f"echo {name} >> {ran}", name=name))
+            except (httpx.HTTPError, AssertionError):
+                return
+            if len(acknowledged) > 10:
+                enough.set()
+
+    with ThreadPoolExecutor(4) as users:
+        for number in range(4):
+            users.submit(submit, number)
+        assert enough.wait(120)
+        first.kill()
+    second.wait_ready()
+    (tmp_path / "go").touch()
+    for job_id in (long, *acknowledged):
+        job = second.wait(job_id, *ENDED, seconds=240)
+        assert (job["state"], job["attempt"]) == ("succeeded", 1)
+    lines = ran.read_text().split()
+    assert len(lines) == len(set(lines))
+    names = {second.job(job_id)["name"] for job_id in acknowledged}
+    assert names <= set(lines)
+    first.start(wait=False)  # it is the standby now
+    wait_for(lambda: answer(first) == 503, what="the standby")
+    assert first.stop().code == 0
+    second.cancel_all()
+    assert second.stop().code == 0
+
+
+def test_a_service_that_lost_its_database_to_another_one_ends(
+    pair: tuple[Service, Service], postgres: Any, tmp_path: Path
+) -> None:
+    first, second = pair
+    url = first.env["SCHEDULEARN_DATABASE_URL"]
+    second.kill()
+    # A standby on another machine has a copy of the folder, and no way to see the first one but by the database.
+    copy = tmp_path / "copy"
+    shutil.copytree(first.data, copy, ignore=shutil.ignore_patterns("*.lock"))
+    with ExitStack() as stack:
+        other = Service(copy, env={"SCHEDULEARN_DATABASE_URL": url})
+        other.port = free_port()
+        stack.callback(other.http.close)
+        stack.callback(other.kill)
+        other.start(wait=False)
+        other.http.base_url = httpx.URL(f"http://127.0.0.1:{other.port}")
+        wait_for(lambda: answer(other) == 503, what="the standby")
+        assert first.process is not None
+        locks = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'"
+        writer = "SELECT value FROM meta WHERE key = 'writer'"
+        before = postgres.execute(writer, url)
+        while postgres.execute(writer, url) == before:  # the first one may be faster, and take the lock again
+            postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN ({locks})", url)
+        other.wait_ready()
+        wait_for(lambda: first.process.poll() == 1, what="its end")
+        assert "another service has taken the database over" in first.log()
+
+
+def test_a_service_with_another_data_folder_is_refused(pair: tuple[Service, Service], tmp_path: Path) -> None:
+    first, _ = pair
+    url = first.env["SCHEDULEARN_DATABASE_URL"]
+    command = [COMMAND, "serve", "--database", url, "--data", tmp_path / "other", "--port", "0"]
+    said = subprocess.run(command, env=first.env, capture_output=True, text=True, timeout=120, check=False)
+    assert said.returncode == 1
+    assert said.stderr.startswith(
+        f"Error: {tmp_path / 'other'} is not the data folder of the services on this database"
+    )
+    assert answer(first) == 200

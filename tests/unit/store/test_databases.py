@@ -1,0 +1,189 @@
+"""What queries mean, on SQLite and on PostgreSQL."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select, text, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DataError
+from sqlmodel import col
+
+from schedulearn.metrics.probe.readings import GpuInfo
+from schedulearn.scheduler.control.service import job_row
+from schedulearn.scheduler.errors import StoreError
+from schedulearn.scheduler.hosts.disk_cleanup import data_of_jobs
+from schedulearn.scheduler.specs.job import JobSpec
+from schedulearn.scheduler.store import gpus, history, hosts, repository
+from schedulearn.scheduler.store.accounting import capacity
+from schedulearn.scheduler.store.accounting.deadlines import kept_deadlines
+from schedulearn.scheduler.store.columns import insert_rows
+from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.models import Job, Meta, Metric, Task
+from schedulearn.scheduler.store.resources import minutes
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+def add_jobs(database: Database, *given: dict[str, Any]) -> list[str]:
+    base: dict[str, Any] = {
+        "name": "j", "type": "t", "container_image": "i", "command": "c", "required_gpus": 1,
+    }  # fmt: skip
+    rows = [job_row(JobSpec(**{**base, **fields}), float(at)) for at, fields in enumerate(given, 1)]
+    database.write(lambda db: insert_rows(db, Job, rows))
+    return [str(row["id"]) for row in rows]
+
+
+def names(database: Database, **asked: Any) -> list[str]:
+    with database.read() as db:
+        return [row.name for row in repository.list_jobs(db, **asked)]
+
+
+def test_lists_are_searched_without_case_and_sorted_by_bytes(database: Database) -> None:
+    add_jobs(database, {"name": "beta"}, {"name": "Alpha_1"}, {"name": "alpha%"}, {"name": "ähnlich"})
+    assert names(database, text="ALPHA") == ["alpha%", "Alpha_1"]
+    assert names(database, text="a_") == ["Alpha_1"]
+    assert names(database, text="%") == ["alpha%"]
+    assert names(database, sort="name") == ["alpha%", "Alpha_1", "beta", "ähnlich"]
+    found = names(database, sort="-name", limit=1)
+    with database.read() as db:
+        [last] = [row.id for row in repository.list_jobs(db, sort="-name", limit=1)]
+    assert found + names(database, sort="-name", after=last) == ["ähnlich", "beta", "Alpha_1", "alpha%"]
+
+
+def test_jobs_are_found_by_labels_of_any_name(database: Database) -> None:
+    odd = {'a"b': "1", "$.x": "2", "": "é", "plain": "x"}
+    add_jobs(database, {"name": "odd", "labels": odd}, {"name": "other", "labels": {"plain": "y"}})
+    for name, value in odd.items():
+        assert names(database, labels={name: value}) == ["odd"]
+    assert names(database, labels={"plain": "1"}) == []
+    assert names(database, labels={**odd, "no": ""}) == []
+
+
+def test_no_user_has_a_nul_in_their_name(database: Database) -> None:
+    add_jobs(database, {"name": "one"})
+    assert names(database, user="\0") == []
+
+
+def test_an_engines_message_may_hold_a_nul(database: Database) -> None:
+    database.write(lambda db: repository.add_event(db, 1.0, "host.error", message="a\0b", data={"said": "a\0b"}))
+    with database.read() as db:
+        [event] = repository.list_events(db)
+    assert event.message in ("a\0b", "a\ufffdb")
+    assert event.data == {"said": "a\0b"}
+
+
+def test_whole_numbers_have_64_bits(database: Database) -> None:
+    [job_id] = add_jobs(database, {})
+    database.write(lambda db: db.execute(update(Job).values(epochs=1 << 40, last_exit=-(1 << 62))))
+    with database.read() as db:
+        job = repository.get_job(db, job_id)
+        assert (job.epochs, job.last_exit) == (1 << 40, -(1 << 62))
+        assert repository.list_events(db, after=(1 << 63) - 1) == []
+        assert type(repository.gpus_wanted(db)) is int
+
+
+def test_a_change_with_a_wrong_value_harms_no_other(postgres: Any) -> None:
+    """SQLite takes any value."""
+    url = postgres.create()
+    database = Database(url)
+    gate = threading.Event()
+    blocker = database.submit(lambda _: gate.wait(60))
+    wrong = database.submit(lambda db: db.execute(text("SELECT 1 / 0")))
+    right = database.submit(lambda db: db.execute(insert(Meta).values(key="k", value="v")))
+    gate.set()
+    blocker.result(60)
+    with pytest.raises(DataError):
+        wrong.result(60)
+    right.result(60)
+    with database.read() as db:
+        assert repository.meta(db, "k") == "v"
+    database.close()
+    postgres.drop(url)
+
+
+def fill(db: Connection) -> None:
+    hosts.put_host(db, "h", address="x", runtime="docker")
+    assert gpus.found_gpus(db, "h", [GpuInfo("GPU-0", 0, "A100", 1)], 1.0) == {"GPU-0"}
+
+
+def test_minutes_are_stored_once_and_averaged_by_steps(database: Database) -> None:
+    [job_id] = add_jobs(database, {})
+    database.write(fill)
+    database.write(lambda db: repository.add_task(db, [("GPU-0", 0)], 1.0, id="t", job_id=job_id, attempt=1, rank=0,
+                                                  host_id="h"))  # fmt: skip
+    for cpus in (1.0, 9.0):  # the second one comes too late
+        database.write(lambda db, cpus=cpus: minutes.add_minute(
+            db, 7, {"t": (cpus, None, None, None, None, None)}, {"h": (cpus, None, None)}
+        ))  # fmt: skip
+    database.write(lambda db: minutes.add_minute(db, 5000, {"t": (3.0, None, None, None, None, None)}, {}))
+    with database.read() as db:
+        step, rows = minutes.task_minutes(db, "t", 0, 6000)
+        assert step > 1
+        assert [(row.minute, row.cpus) for row in rows] == [(7, 1.0), (5000, 3.0)]
+        assert [row.cpus for row in minutes.host_minutes(db, "h", 0, 10)[1]] == [1.0]
+    for peak in (5 << 40, 1):
+        database.write(lambda db, peak=peak: minutes.note_peaks(db, {"t": peak}))
+    with database.read() as db:
+        assert db.execute(select(col(Task.memory_peak))).scalar() == 5 << 40
+    database.write(lambda db: minutes.drop_minutes(db, 5000))
+    with database.read() as db:
+        assert [row.minute for row in minutes.task_minutes(db, "t", 0, 6000)[1]] == [5000]
+
+
+def test_capacity_has_one_word_for_each_time(database: Database) -> None:
+    database.write(fill)
+    database.write(lambda db: capacity.note_capacity(db, 10.0))
+    database.write(lambda db: gpus.found_gpus(db, "h", [GpuInfo(f"GPU-{i}", i, "A100", 1) for i in range(3)], 1.0))
+    database.write(lambda db: capacity.note_capacity(db, 10.0))
+    with database.read() as db:
+        first, [day] = capacity.capacity(db, 0.0, 3610.0)
+    assert (first, day.gpu_hours) == (10.0, 3.0)
+
+
+def test_deadlines_count_when_they_are_decided(database: Database) -> None:
+    kept, missed, open_ = add_jobs(database, *({"deadline": at} for at in (100.0, 200.0, 300.0)))
+
+    def end(db: Connection) -> None:
+        for job_id, at in ((kept, 50.0), (missed, 250.0)):
+            ended = update(Job).where(col(Job.id) == job_id)
+            db.execute(ended.values(status="succeeded", finished_at=at))
+
+    database.write(end)
+    with database.read() as db:
+        for since, until, counts in ((0.0, 400.0, (2, 1)), (60.0, 400.0, (1, 0)), (0.0, 60.0, (1, 1))):
+            found = kept_deadlines(db, since, until, 260.0, by=()).get(("", "", ""))
+            assert found is not None
+            assert (found.deadlines, found.met) == counts
+    assert open_
+
+
+def test_json_is_compared_and_kept_as_it_was_written(database: Database) -> None:
+    [job_id, _] = add_jobs(database, {"env": {"z": "1", "a": "2"}}, {})
+    database.write(lambda db: db.execute(update(Job).where(col(Job.id) == job_id).values(inputs={"/data": "x@1"})))
+    database.write(lambda db: db.execute(insert(Metric).values(job_id=job_id, name="loss", points=[[1.0, 2.0, 3.0]])))
+    with database.read() as db:
+        assert data_of_jobs(db, "h", 5.0) == {"x@1": None}
+        assert list(repository.get_job(db, job_id).env) == ["z", "a"]
+        assert db.execute(select(col(Metric.points))).scalar() == [[1.0, 2.0, 3.0]]
+
+
+def test_events_are_searched_without_case(database: Database) -> None:
+    for message in ("Host A answers", "host b is silent"):
+        database.write(lambda db, message=message: repository.add_event(db, 1.0, "host.seen", message=message))
+    with database.read() as db:
+        assert len(history.search_events(db, text="HOST")) == 2
+        assert len(history.search_events(db, kinds=["host."], text="silent")) == 1
+
+
+def test_a_database_that_cannot_be_reached_is_named_without_its_password(postgres: Any) -> None:
+    with pytest.raises(StoreError) as refused:
+        Database(f"postgresql://me:hidden@/nothing?host={postgres.folder}")
+    assert "nothing" in str(refused.value)
+    assert "hidden" not in str(refused.value)

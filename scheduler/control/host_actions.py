@@ -54,6 +54,8 @@ class HostActions:
             self._by_host.setdefault(task.host_id, []).append(task)
 
     def begin(self, now: float) -> None:
+        if not self._db.leads:  # the turn took long, and another service may be at work by now
+            return
         told: list[Future[bool]] = []  # one commit for all of them, not one each
         for host_id, observation in self._observations.items():
             agent = self._agents[host_id]

@@ -51,13 +51,12 @@ from schedulearn.scheduler.reports.silence import SilenceWatch
 from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
-from schedulearn.scheduler.store.db import Database
+from schedulearn.scheduler.store.db import LEADS_AGAIN_S, Database
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 from schedulearn.scheduler.telemetry.monitor import Monitor
 
 log = logging.getLogger(__name__)
 
-_LEADS_AGAIN_S = 0.2  # until it is looked again whether the database is ours
 _RESYNC_S = 10.0  # between turns at most while something runs
 
 
@@ -147,7 +146,7 @@ class SchedulerLoop:
         self._rest_s = settings.interval
         self._hurried = False
         """There was more to start than one turn should."""
-        self._thread = Background("scheduler-loop", self._run, wake=wake)
+        self._thread = Background("scheduler-loop", lambda: self._run() if db.leads else LEADS_AGAIN_S, wake=wake)
 
     def start(self) -> None:
         self._thread.start()
@@ -160,8 +159,6 @@ class SchedulerLoop:
 
     def _run(self) -> float:
         began = time.monotonic()
-        if not self.db.leads:
-            return _LEADS_AGAIN_S
         try:
             self.turn()
         except Exception:
@@ -224,8 +221,7 @@ class SchedulerLoop:
             self.job_env,
             self._code_path,
         )
-        if self.db.leads:  # the turn may have taken long
-            actions.begin(now)
+        actions.begin(now)
         self._monitor.notice(state.gpus, state.tasks, observations)
         self._silence.look(now)
         if moves := hang_moves(state.jobs, self._hangs.look(now, observations.keys()), self._on_hang):

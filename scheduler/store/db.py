@@ -49,6 +49,9 @@ TABLES = (
 )  # fmt: skip
 """The modules that have tables: those of each are known once it is imported."""
 
+LEADS_AGAIN_S = 0.2
+"""Until whoever may not act looks again whether no other service can be at work."""
+
 _GROUP = 512  # changes that share one commit, at most
 
 

@@ -21,6 +21,7 @@ from schedulearn.scheduler.store.accounting.deadlines import kept_deadlines
 from schedulearn.scheduler.store.columns import insert_rows
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.models import Job, Meta, Metric, Task
+from schedulearn.scheduler.store.people.visibility import SEES_ONLY
 from schedulearn.scheduler.store.resources import minutes
 
 
@@ -187,3 +188,16 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password(postgre
         Database(f"postgresql://me:hidden@/nothing?host={postgres.folder}")
     assert "nothing" in str(refused.value)
     assert "hidden" not in str(refused.value)
+
+
+def test_whoever_sees_only_their_own_jobs_reads_no_others(database: Database) -> None:
+    mine, _ = add_jobs(database, {"name": "mine", "user": "ada"}, {"name": "theirs", "user": "bob"})
+    database.write(lambda db: repository.add_event(db, 1.0, "sweep.running", data={"sweep": "none"}))
+    token = SEES_ONLY.set("ada")
+    try:
+        assert names(database) == ["mine"]
+        with database.read() as db:
+            assert {event.job_id for event in repository.list_events(db)} <= {mine}
+    finally:
+        SEES_ONLY.reset(token)
+    assert len(names(database)) == 2

@@ -71,7 +71,8 @@ def make_views(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        cursor.execute("CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR)")
+        collation = "" if is_file else ' COLLATE "C"'  # as that of the columns to which it is compared
+        cursor.execute(f"CREATE TEMPORARY TABLE schedulearn_reader (name VARCHAR{collation})")
         for model, condition, shown in _VIEWS:
             view = _view(schema, cast(Table, inspect(model).local_table), condition, shown)
             cursor.execute(view.replace("{sweep}", sweep))

@@ -68,6 +68,7 @@ class SubmitCommand(Command):
 )
 @click.option("--command", metavar="LINE", help="The command as one line, instead of words after `--`.")
 @click.option("--gpus", "required_gpus", type=int, metavar="N", help="GPUs that it gets or starts from.  [default: 1]")
+@click.option("--gpu-type", metavar="TYPE", help="That its GPUs have, as `hosts` shows it.  [default: any]")
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")
 @click.option("--min-gpus", type=int, metavar="N", help="At least, if elastic.")
 @click.option("--max-gpus", type=int, metavar="N", help="At most, if elastic.")
@@ -283,7 +284,8 @@ def as_it_was_found(session: Session, job: Json) -> Json:
     kept = {key: value for key, value in job.items() if key not in ("elastic", "min_gpus", "max_gpus", "resize")}
     command = str(kept.get("command", "")).replace("{batch_size}", str(found["batch_size"]))
     batch = {} if found["batch_size"] is None else {"batch_size": found["batch_size"], "command": command}
-    return {**kept, "required_gpus": found["required_gpus"], **batch}
+    on_type = {} if found["gpu_type"] is None else {"gpu_type": found["gpu_type"]}
+    return {**kept, "required_gpus": found["required_gpus"], **on_type, **batch}
 
 
 def _name(command: str) -> str:

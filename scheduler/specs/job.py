@@ -115,6 +115,10 @@ class JobFields(BaseModel):
         "command is, without a launcher",
     )
 
+    gpu_type: Text | None = Field(
+        default=None, min_length=1, max_length=200, description="rigid jobs only: the type that all of its GPUs have, "
+        "as the hosts show it; default: any"
+    )  # fmt: skip
     elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
     resize: Literal["restart", "in-place"] = Field(
         default="restart",
@@ -333,6 +337,12 @@ class JobSpec(JobFields):
     def _idle_by_ports(self) -> Self:
         if self.idle_timeout is not None and not self.ports:
             raise ValueError("idle_timeout goes with ports: nobody can be connected to a job without")
+        return self
+
+    @model_validator(mode="after")
+    def _rigid_by_type(self) -> Self:
+        if self.gpu_type is not None and (self.elastic or not self.required_gpus):
+            raise ValueError("gpu_type goes with a rigid job that has GPUs: leave out elastic, or gpu_type")
         return self
 
     def _check_targets(self) -> None:

@@ -3500,7 +3500,7 @@ export interface components {
             gpu_seconds: number;
             /**
              * Gpu Type
-             * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+             * @description rigid jobs only: that of all its GPUs; default: any
              */
             gpu_type: string | null;
             /**
@@ -3816,7 +3816,7 @@ export interface components {
             gpu_seconds: number;
             /**
              * Gpu Type
-             * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+             * @description rigid jobs only: that of all its GPUs; default: any
              */
             gpu_type: string | null;
             /**
@@ -4143,7 +4143,7 @@ export interface components {
             gpu_memory?: number | null;
             /**
              * Gpu Type
-             * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+             * @description rigid jobs only: that of all its GPUs; default: any
              * @default null
              */
             gpu_type?: string | null;
@@ -8275,7 +8275,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+                     * @description rigid jobs only: that of all its GPUs; default: any
                      */
                     gpu_type?: string | null;
                     /**
@@ -8604,7 +8604,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+                     * @description rigid jobs only: that of all its GPUs; default: any
                      */
                     gpu_type?: string | null;
                     /**
@@ -11834,7 +11834,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: the type that all of its GPUs have, as the hosts show it; default: any
+                     * @description rigid jobs only: that of all its GPUs; default: any
                      */
                     gpu_type?: string | null;
                     /**

@@ -236,7 +236,7 @@ class Cluster:
             partial(time_left, self._directory.agents),
             switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )
-        self.searcher = Searcher(self.db, self._wake.set)
+        self.searcher = Searcher(self.db, self._wake.set, chosen.gpu_prices)
         self.advisor = Advisor(self.db, self.forecaster.wait_of, chosen.gpu_prices)
         self.parking: Parking | None = None
         if chosen.scaling_rule is not None:

@@ -104,6 +104,7 @@ class AnalysisOut(AnswerModel):
 
 
 class ConfigurationOut(AnswerModel):
+    gpu_type: str | None = Field(description="null: whichever it got")
     required_gpus: int
     batch_size: int | None = Field(description="null: the job's own")
 
@@ -111,6 +112,17 @@ class ConfigurationOut(AnswerModel):
 class TriedOut(ConfigurationOut):
     run_time: float = Field(description="seconds")
     cost: float = Field(description="by the setting gpu_prices; without it, GPU-seconds")
+
+
+class SearchTrialOut(ConfigurationOut):
+    number: int
+    job: str | None = Field(description="its id; null: it was deleted")
+    run_time: float | None = Field(description="seconds; null: it failed")
+    cost: float | None = Field(description="by the setting gpu_prices; without it, GPU-seconds; null: it failed")
+    value: float | None = Field(description="what is to be least, by the goal; null: it failed")
+    gain: float | None = Field(
+        description="what it was expected to gain, as a share of the best before it; null: nothing could be expected"
+    )
 
 
 class SearchOut(ExperimentOut):
@@ -122,6 +134,7 @@ class SearchOut(ExperimentOut):
     why: str = Field(description="why it tries no more; empty: it goes on, or was cancelled")
     gain: float | None = Field(description="what the next trial was expected to gain, as a share of the best")
     found: ConfigurationOut | None = Field(description="the best one; null: it goes on, or no trial succeeded")
+    tried: list[SearchTrialOut] = Field(description="trials that have ended, the oldest first")
     best: TriedOut | None = Field(description="so far")
     curve: list[TriedOut] = Field(description="what no other trial beats in both time and cost, the fastest first")
     knee: TriedOut | None = Field(description="where that curve bends most: less time would cost much more")
@@ -144,22 +157,35 @@ class SearchOut(ExperimentOut):
             why=design["why"],
             gain=design["gain"],
             found=None if found is None else _configuration(found),
+            tried=[_search_trial(run, outcomes[run.number], design) for run in runs if run.results is not None],
             best=None if best is None else tried[best],
             curve=[tried[number] for number in curve(outcomes)],
             knee=None if bend is None else tried[bend],
         )
 
 
-def _configuration(params: dict[str, int]) -> ConfigurationOut:
-    return ConfigurationOut(required_gpus=params["required_gpus"], batch_size=params.get("batch_size"))
+def _configuration(params: Mapping[str, Any]) -> ConfigurationOut:
+    return ConfigurationOut(
+        gpu_type=params.get("gpu_type"), required_gpus=params["required_gpus"], batch_size=params.get("batch_size")
+    )
 
 
-def _tried(params: dict[str, int], outcome: Outcome) -> TriedOut:
+def _tried(params: Mapping[str, Any], outcome: Outcome) -> TriedOut:
     return TriedOut(
-        required_gpus=params["required_gpus"],
-        batch_size=params.get("batch_size"),
-        run_time=outcome.seconds,
-        cost=outcome.seconds * outcome.price,
+        **_configuration(params).model_dump(), run_time=outcome.seconds, cost=outcome.seconds * outcome.price
+    )
+
+
+def _search_trial(run: Row[Any], outcome: Outcome | None, design: Mapping[str, Any]) -> SearchTrialOut:
+    gains = design.get("gains", [])  # searches of earlier versions have none
+    return SearchTrialOut(
+        **_configuration(run.params).model_dump(),
+        number=run.number,
+        job=run.job_id,
+        run_time=None if outcome is None else outcome.seconds,
+        cost=None if outcome is None else outcome.seconds * outcome.price,
+        value=None if outcome is None else outcome.value(design["goal"]),
+        gain=gains[run.number - 1] if run.number <= len(gains) else None,
     )
 
 

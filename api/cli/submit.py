@@ -55,9 +55,7 @@ class SubmitCommand(Command):
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
 @click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
 @click.option("--refuse-late", is_flag=True, help="Store nothing if it is expected to miss its deadline.")
-@click.option(
-    "--as-found", is_flag=True, help="With the GPUs and batch size that the newest search for its family found."
-)
+@click.option("--as-found", is_flag=True, help="With GPUs and batch size that the newest search for its family found.")
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
 @click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
@@ -68,6 +66,7 @@ class SubmitCommand(Command):
 )
 @click.option("--command", metavar="LINE", help="The command as one line, instead of words after `--`.")
 @click.option("--gpus", "required_gpus", type=int, metavar="N", help="GPUs that it gets or starts from.  [default: 1]")
+@click.option("--gpu-type", metavar="TYPE", help="That its GPUs have, as `hosts` shows it.  [default: any]")
 @click.option("--elastic", is_flag=True, help="It may be stopped and resumed on another number of GPUs.")
 @click.option("--min-gpus", type=int, metavar="N", help="At least, if elastic.")
 @click.option("--max-gpus", type=int, metavar="N", help="At most, if elastic.")
@@ -283,7 +282,8 @@ def as_it_was_found(session: Session, job: Json) -> Json:
     kept = {key: value for key, value in job.items() if key not in ("elastic", "min_gpus", "max_gpus", "resize")}
     command = str(kept.get("command", "")).replace("{batch_size}", str(found["batch_size"]))
     batch = {} if found["batch_size"] is None else {"batch_size": found["batch_size"], "command": command}
-    return {**kept, "required_gpus": found["required_gpus"], **batch}
+    sized = {key: found[key] for key in ("gpu_type", "required_gpus") if found[key] is not None}
+    return {**kept, **sized, **batch}
 
 
 def _name(command: str) -> str:

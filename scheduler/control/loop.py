@@ -43,6 +43,7 @@ from schedulearn.scheduler.core.planning.reconcile import is_fenced
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.states import HOLDS_GPUS, JobStatus
+from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.hosts.agent import HostAgent
 from schedulearn.scheduler.hosts.observer import HostStatus
 from schedulearn.scheduler.reports.hangs import HangWatch
@@ -328,21 +329,17 @@ class SchedulerLoop:
         began = time.perf_counter()
         seen = without_cpu_only(snapshot)
         try:
-            plan = policy.allocate(seen)
+            plan = plan_by_type(policy.allocate, seen)
             faults = plan_faults(seen, plan)
         except Exception as error:
             log.exception("the policy failed")
             faults = [f"it raised {type(error).__name__}: {error}"]
         self.stats.decisions += 1
         self.stats.decision_seconds += time.perf_counter() - began
-        problem = "; ".join(faults[:3])
+        problem, kind = "; ".join(faults[:3]), "policy.refused"
         if problem and problem != self.stats.policy_error:
             log.error("the policy's plan is refused: %s", problem)
-            self.db.write(
-                lambda db: repository.add_event(
-                    db, snapshot.now, "policy.refused", code="policy_fault", message=problem
-                )
-            )
+            self.db.write(lambda db: repository.add_event(db, snapshot.now, kind, code="policy_fault", message=problem))
         self.stats.policy_error = problem
         return None if problem else with_cpu_only(plan, snapshot, cpu_only)
 

@@ -29,6 +29,8 @@ class Job(NamedTuple):
     min_gpus: int
     max_gpus: int
     elastic: bool
+    gpu_type: str | None
+    """That all of its GPUs must have; None: any."""
     priority: int
     weight: float
     metric: Metric | None

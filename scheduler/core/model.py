@@ -117,6 +117,8 @@ class JobView:
     """The most GPUs that `goodput` was measured on; None if unknown."""
     gpu_memory: int | None = None
     """Bytes that it is predicted to take of each of its GPUs at its peak; None if unknown."""
+    gpu_type: str | None = None
+    """That all of its GPUs must have; None: any. What is laid over policies sees to it: they need not look at it."""
     user: str = ""
     """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
     resize_seconds: float | None = None

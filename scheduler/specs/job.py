@@ -115,6 +115,9 @@ class JobFields(BaseModel):
         "command is, without a launcher",
     )
 
+    gpu_type: Text | None = Field(
+        default=None, min_length=1, max_length=200, description="rigid jobs only: that of all its GPUs; default: any"
+    )
     elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
     resize: Literal["restart", "in-place"] = Field(
         default="restart",
@@ -144,11 +147,9 @@ class JobFields(BaseModel):
     )
     launcher: Literal["horovod", "torchrun", "none"] = "horovod"
     grace_period: float | None = Field(
-        default=None,
-        ge=1,
-        le=3600,
-        description="seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60",
-    )
+        default=None, ge=1, le=3600, description="seconds between the request to stop and the kill: time for a "
+        "checkpoint; default 10, elastic 60",
+    )  # fmt: skip
     batch_size: int | None = Field(
         default=None, ge=1, le=MAX_BATCH, description="of all workers together; in place of the training script's"
     )
@@ -330,7 +331,9 @@ class JobSpec(JobFields):
         return self
 
     @model_validator(mode="after")
-    def _idle_by_ports(self) -> Self:
+    def _go_together(self) -> Self:
+        if self.gpu_type is not None and (self.elastic or not self.required_gpus):
+            raise ValueError("gpu_type goes with a rigid job that has GPUs: leave out elastic, or gpu_type")
         if self.idle_timeout is not None and not self.ports:
             raise ValueError("idle_timeout goes with ports: nobody can be connected to a job without")
         return self

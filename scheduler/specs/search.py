@@ -37,6 +37,10 @@ class SearchSpec(BaseModel):
         "`priority` is left out, trials have a low one"
     )
     gpus: list[GpuCount] = Field(min_length=1, max_length=20, description="numbers of GPUs among which to search")
+    gpu_types: list[Annotated[Text, Field(min_length=1, max_length=200)]] = Field(
+        default_factory=list, max_length=10, description="types of GPU among which to search, as the hosts show them; "
+        "empty: the job's own, or whichever a trial gets"
+    )  # fmt: skip
     batch_sizes: list[BatchSize] = Field(
         default_factory=list, max_length=50, description="likewise; empty: the job's own. A trial's size is its key "
         "batch_size, and stands for {batch_size} in its command"
@@ -69,17 +73,29 @@ class SearchSpec(BaseModel):
     def most(self) -> int:
         return self.trials or max(LEAST_TRIALS, math.floor(SHARE * len(self.points())))
 
-    def points(self) -> list[dict[str, int]]:
+    def points(self) -> list[dict[str, int | str]]:
         """The parameters of each configuration."""
-        sizes: list[int | None] = [*sorted(set(self.batch_sizes))] or [None]
-        return [
-            {"required_gpus": gpus, **({} if size is None else {"batch_size": size})}
-            for gpus, size in itertools.product(sorted(set(self.gpus)), sizes)
-        ]
+        factors = self._factors()
+        return [dict(zip(factors, levels, strict=True)) for levels in itertools.product(*factors.values())]
+
+    def _factors(self) -> dict[str, list[int | str]]:
+        levels: dict[str, list[int | str]] = {
+            "gpu_type": sorted(set(self.gpu_types)),
+            "required_gpus": sorted(set(self.gpus)),
+            "batch_size": sorted(set(self.batch_sizes)),
+        }
+        return {name: found for name, found in levels.items() if found}
 
     def trial_job(self) -> dict[str, Any]:
         """What all trials have in common: rigid, since a trial's size is what it is about."""
-        rigid = {"elastic", "min_gpus", "max_gpus", "resize", "required_gpus"}
+        rigid = {
+            "elastic",
+            "min_gpus",
+            "max_gpus",
+            "resize",
+            "required_gpus",
+            *({"gpu_type"} if self.gpu_types else ()),
+        }
         kept = {key: value for key, value in self.job.items() if key not in rigid}
         image, command = kept.get("container_image"), kept.get("command")
         if isinstance(image, str) and isinstance(command, str) and not kept.get("family"):
@@ -93,10 +109,7 @@ class SearchSpec(BaseModel):
 
     def design_of(self) -> dict[str, Any]:
         """What is kept of it beside the sweep."""
-        factors = {"required_gpus": sorted(set(self.gpus))}
-        if self.batch_sizes:
-            factors["batch_size"] = sorted(set(self.batch_sizes))
         return {
-            "design": SEARCH, "factors": factors, "replications": 1, "goal": self.goal, "most": self.most,
+            "design": SEARCH, "factors": self._factors(), "replications": 1, "goal": self.goal, "most": self.most,
             "seed": self.seed, "points": self.points(), "why": "", "gain": None, "found": None,
         }  # fmt: skip

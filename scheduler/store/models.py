@@ -100,6 +100,8 @@ class Job(SQLModel, table=True):
     layer: str = Field(default="", sa_column_kwargs={"server_default": ""})
     """Names the content of `requirements`."""
     setup: str | None = Field(default=None, sa_type=Text)
+    gpu_type: str | None = None
+    """That all of its GPUs have; None: any."""
     batch_size: int | None = None
     """This and the next two: what the worker SDK takes in place of what the script says."""
     max_batch_size: int | None = None

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from apis import Api, serve_api
 from clusters import wait_for
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlmodel import col
 
 from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.models import Task
 from schedulearn.scheduler.store.sweeps import SweepRun
 
 JOB = {
@@ -55,6 +56,12 @@ def ended(api: Api, search: str) -> dict[str, Any]:
     return search_of(api, search)
 
 
+def best_at(found: dict[str, Any]) -> int:
+    """Index of the best trial."""
+    keys = found["best"].keys()
+    return next(at for at, each in enumerate(found["tried"]) if {key: each[key] for key in keys} == found["best"])
+
+
 def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(tmp_path: Path) -> None:
     with serve_api(tmp_path) as api:
         search = start(api)
@@ -71,10 +78,13 @@ def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(
         assert {job["priority"] for job in jobs} == {10}
         assert {job["max_duration"] for job in jobs} == {3600.0}
         best = found["best"]
-        assert found["found"] == {key: best[key] for key in ("required_gpus", "batch_size")}
+        assert found["found"] == {key: best[key] for key in ("gpu_type", "required_gpus", "batch_size")}
         assert best in found["curve"]
         [family] = {job["family"] for job in jobs}
         default = api.http.get("/api/v1/searches/default", params={"family": family}).json()
+        assert [each["number"] for each in found["tried"]] == [1, 2, 3, 4, 5]
+        assert min(each["value"] for each in found["tried"]) == pytest.approx(found["tried"][best_at(found)]["value"])
+        assert (found["tried"][0]["gain"], found["tried"][4]["gain"] is None) == (None, False), "by the process at last"
         assert default == {**found["found"], "family": family, "search": search["id"]}
         assert api.http.get("/api/v1/searches/default", params={"family": "other"}).status_code == 404
 
@@ -98,6 +108,48 @@ def test_the_fastest_or_the_cheapest_trial_is_found(tmp_path: Path) -> None:
         found = search_of(api, search)
         assert (found["best"]["required_gpus"], found["best"]["batch_size"]) == (2, 32)
         assert [(each["required_gpus"], each["batch_size"]) for each in found["curve"]] == [(2, 32), (1, 32)]
+
+
+def test_types_of_gpu_are_searched_by_their_prices_and_each_trial_runs_on_its_type(tmp_path: Path) -> None:
+    prices = {"fast": 3.0, "slow": 1.0}
+    with serve_api(tmp_path, gpus=4, gpu_types=["fast", "fast", "slow", "slow"], gpu_prices=prices) as api:
+        search = start(api, gpus=[1, 2], batch_sizes=[], gpu_types=["slow", "fast"])["id"]
+        for job in end_trials(api, search, 4):
+            wanted = api.http.get(f"/api/v1/jobs/{job['id']}").json()["gpu_type"]
+            held = {int(uuid.removeprefix("GPU-")) for uuid in gpus_of(api, job["id"])}
+            assert held <= ({0, 1} if wanted == "fast" else {2, 3}), job
+            assert len(held) == job["required_gpus"]
+        found = ended(api, search)
+        assert {(each["gpu_type"], each["required_gpus"]) for each in found["tried"]} == {
+            (kind, gpus) for kind in prices for gpus in (1, 2)
+        }
+        measured = api.http.get(f"/api/v1/experiments/{search}").json()["table"]
+        results = {run["number"]: run["results"] for run in measured}
+        for each in found["tried"]:
+            came_to = results[each["number"]]
+            assert each["cost"] == pytest.approx(came_to["cost"])
+            assert came_to["cost"] >= prices[each["gpu_type"]] * came_to["gpu_hours"] - 1e-6, "held longer than running"
+        family = api.http.get(f"/api/v1/jobs/{found['tried'][0]['job']}").json()["family"]
+        default = api.http.get("/api/v1/searches/default", params={"family": family}).json()
+        assert default["gpu_type"] == found["best"]["gpu_type"]
+
+
+def test_types_of_which_some_have_no_price_are_compared_by_time_alone(tmp_path: Path) -> None:
+    with serve_api(tmp_path, gpu_prices={"fast": 3.0}) as api:
+        asked = {**BODY, "gpu_types": ["fast", "slow"]}
+        answer = api.http.post("/api/v1/searches", json={**asked, "goal": "cost"})
+        assert answer.status_code == 422
+        assert "no price of slow" in answer.text
+        assert api.http.get("/api/v1/experiments").json()["items"] == []
+        assert api.http.post("/api/v1/searches", json={**asked, "goal": "time"}).status_code == 201
+
+
+def gpus_of(api: Api, job: str) -> list[str]:
+    db = Database(sqlite_url(api.directory))
+    with db.read() as conn:
+        [uuids] = conn.execute(select(col(Task.gpu_uuids)).where(col(Task.job_id) == job)).scalars()
+    db.close()
+    return list(uuids)
 
 
 def test_a_search_of_which_every_trial_fails_ends_without_an_answer(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,11 +98,15 @@ def serve_api(
     gpus: int = 4,
     probe: FakeProbe | None = None,
     make_runtime: MakeRuntime | None = None,
+    gpu_types: Sequence[str] = (),
     **settings: Any,
 ) -> Iterator[Api]:
-    """`make_runtime`: for further hosts."""
+    """`make_runtime`: for further hosts. `gpu_types`: of each of the GPUs."""
     runtime = FakeRuntime("local")
-    rows = [FoundGpu(f"GPU-{i}", i, "simulated", 1 << 34, simulated=True) for i in range(gpus)]
+    rows = [
+        FoundGpu(f"GPU-{i}", i, gpu_types[i] if gpu_types else "simulated", 1 << 34, simulated=True)
+        for i in range(gpus)
+    ]
     app = create_app(
         load_settings(data=directory, **settings),
         lambda *_: EmbeddedHost("local", "fake", "fake", runtime, list(rows), probe=probe),

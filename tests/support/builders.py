@@ -41,8 +41,9 @@ def job_record(id: str = "j", status: JobStatus | str = JobStatus.RUNNING, **fie
     gpus = fields.get("required_gpus", 1)
     defaults: dict[str, Any] = {
         "name": "job", "container_image": "img", "pull": "missing", "launcher": "none", "layer": "",
-        "required_gpus": gpus, "min_gpus": gpus, "max_gpus": gpus, "elastic": False, "priority": 50, "weight": 1.0,
-        "metric": None, "deadline": None, "max_duration": None, "max_restarts": 0, "grace_period": 10.0, "user": "",
+        "required_gpus": gpus, "min_gpus": gpus, "max_gpus": gpus, "elastic": False, "gpu_type": None,
+        "priority": 50, "weight": 1.0, "metric": None, "deadline": None, "max_duration": None, "max_restarts": 0,
+        "grace_period": 10.0, "user": "",
         "family": "f", "resize": "restart", "reason": "container_running", "message": "", "version": 0, "attempt": 1,
         "restarts": 0,
         "retries": 0, "losses": 0, "on_hang": None, "hangs": 0, "equal_exits": 0, "last_exit": None,

@@ -23,6 +23,7 @@ def search() -> None:
       job:
         container_image: schedulearn/pytorch
         command: python examples/digits/train_sdk.py --epochs 1 --batch-size {batch_size}
+      gpu_types: [NVIDIA A100-SXM4-80GB, Tesla T4]      # may be left out
       gpus: [1, 2, 4]
       batch_sizes: [32, 64, 128, 256]
       goal: both
@@ -84,17 +85,20 @@ def _show(session: Session, found: Json) -> None:
     ended = counts["succeeded"] + counts["failed"] + counts["cancelled"]
     click.echo(f"{ended} trials of at most {found['trials']}, among {found['configurations']} configurations.")
     if found["found"] is not None:
-        batch = f", batch_size {found['found']['batch_size']}" if found["found"]["batch_size"] else ""
-        click.echo(f"Found: required_gpus {found['found']['required_gpus']}{batch}.")
+        keys = ("gpu_type", "required_gpus", "batch_size")
+        click.echo(
+            f"Found: {', '.join(f'{key} {clean(str(value))}' for key in keys if (value := found['found'][key]))}."
+        )
     if found["curve"]:
         rows = [
             [
+                clean(each["gpu_type"] or "-"),
                 str(each["required_gpus"]), str(each["batch_size"] or "-"), f"{each['run_time']:.4g} s",
                 f"{each['cost']:.4g}", ", ".join(_marks(found, each)),
             ]
             for each in found["curve"]
         ]  # fmt: skip
-        print_table(session, ("GPUS", "BATCH", "RUN TIME", "COST", ""), rows)
+        print_table(session, ("TYPE", "GPUS", "BATCH", "RUN TIME", "COST", ""), rows)
 
 
 def _marks(found: Json, each: Json) -> list[str]:

@@ -14,6 +14,7 @@ from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import WITH_KEY
 from schedulearn.api.routes.sweeps import started
 from schedulearn.api.state import cluster_of
+from schedulearn.scheduler.control.experiments.searcher import check_prices
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.specs.search import MOST_POINTS, SEARCH, SearchSpec
 from schedulearn.scheduler.store import sweeps as store
@@ -26,8 +27,10 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
     "/searches", status_code=201, response_model=SearchOut, responses=problems(409, 422), openapi_extra=WITH_KEY
 )
 def start_search(request: Request, body: SearchSpec) -> Response:
-    """Searches for the best number of GPUs and batch size of a job, by short trials one after the other. It is on disk
-    when the answer comes, and goes on after a restart."""
+    """Searches for the best type and number of GPUs and batch size of a job, by short trials one after the other. It is
+    on disk when the answer comes, and goes on after a restart."""
+    if body.goal != "time":
+        check_prices(sorted(set(body.gpu_types)), cluster_of(request).settings.gpu_prices)
     return started(request, body.job, body.sweep, _shown, design=body.design_of, is_open=True)
 
 
@@ -42,7 +45,11 @@ def get_default(
         raise NotFoundError(f"no search has found a configuration for jobs of the family {family!r}")
     found = row.design["found"]
     return DefaultOut(
-        family=family, search=row.id, required_gpus=found["required_gpus"], batch_size=found.get("batch_size")
+        family=family,
+        search=row.id,
+        gpu_type=found.get("gpu_type"),
+        required_gpus=found["required_gpus"],
+        batch_size=found.get("batch_size"),
     )
 
 

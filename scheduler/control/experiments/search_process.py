@@ -14,7 +14,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     points = [Point(*each) for each in asked["points"]]
     tried = {index: None if outcome is None else Outcome(*outcome) for index, outcome in asked["tried"]}
-    found = next_trial(points, tried, asked["goal"], asked["most"], asked["seed"])
+    found = next_trial(points, asked["prices"], tried, asked["goal"], asked["most"], asked["seed"])
     json.dump({**found._asdict(), "found": best_of(tried, asked["goal"])}, sys.stdout)
 
 

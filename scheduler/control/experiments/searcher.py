@@ -10,11 +10,13 @@ import logging
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
+from schedulearn.scheduler.advisor.advice import price_of
 from schedulearn.scheduler.advisor.configurations import Outcome
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.control.experiments.child import ask_child
+from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import searches as store
 from schedulearn.scheduler.store.sweeps import RunRow, SweepRow
@@ -34,10 +36,16 @@ class _Told(TypedDict):
     found: int | None
 
 
+class _Configuration(TypedDict):
+    gpu_type: NotRequired[str]
+    required_gpus: int
+    batch_size: NotRequired[int]
+
+
 class _Design(TypedDict):
     """Of a search, as `SearchSpec.design_of` has it."""
 
-    points: list[dict[str, int]]
+    points: list[_Configuration]
     goal: str
     most: int
     seed: int
@@ -46,8 +54,10 @@ class _Design(TypedDict):
 class Searcher:
     """`close` ends the thread."""
 
-    def __init__(self, db: Database, wake: Callable[[], None]) -> None:
+    def __init__(self, db: Database, wake: Callable[[], None], prices: Mapping[str, float]) -> None:
+        """`prices`: of an hour of a GPU, by type."""
         self._db = db
+        self._prices = prices
         self._wake = wake
         self._failures: dict[str, int] = {}
         self._thread = Background("searcher", self._run, first_s=_LOOK_S)
@@ -80,7 +90,7 @@ class Searcher:
         self._failures.pop(sweep.id, None)
         points = sweep.design["points"]
         if told["point"] is not None:
-            self._db.write(partial(store.add_trial, sweep.id, len(runs) + 1, points[told["point"]]))
+            self._db.write(partial(store.add_trial, sweep.id, len(runs) + 1, points[told["point"]], told["gain"]))
         else:
             answer = {
                 "why": told["why"], "gain": told["gain"],
@@ -95,7 +105,10 @@ class Searcher:
         points = design["points"]
         tried = [[points.index(run.params), outcome_of(run.results)] for run in runs]
         question = {
-            "points": [["", point["required_gpus"], point.get("batch_size", 0)] for point in points],
+            "points": [
+                [point.get("gpu_type", ""), point["required_gpus"], point.get("batch_size", 0)] for point in points
+            ],
+            "prices": [_price(point, self._prices) for point in points],
             "tried": tried, "goal": design["goal"], "most": design["most"], "seed": design["seed"],
         }  # fmt: skip
         try:
@@ -107,6 +120,22 @@ class Searcher:
             log.error("the next trial took more than %g s to work out", _CHILD_S)
             return None
         return found
+
+
+def check_prices(types: Sequence[str], prices: Mapping[str, float]) -> None:
+    """Raises InvalidError where some types have a price and some have none: their costs are of two units."""
+    missing = sorted(name for name in types if price_of(prices, name) is None)
+    if missing and len(missing) < len(types):
+        raise InvalidError(
+            f"the setting gpu_prices has no price of {', '.join(missing)}, but of other types: their costs can't be "
+            "compared. Set the missing price, or search with the goal `time`"
+        )
+
+
+def _price(point: _Configuration, prices: Mapping[str, float]) -> float:
+    """Of all its GPUs, against those of other configurations."""
+    price = price_of(prices, point["gpu_type"]) if "gpu_type" in point else None
+    return point["required_gpus"] * (1.0 if price is None else price)
 
 
 def outcome_of(results: Mapping[str, float] | None) -> Outcome | None:

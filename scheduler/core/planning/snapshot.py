@@ -258,6 +258,7 @@ class _Viewed:
             basis=length.basis if length is not None else None,
             goodput=profile.goodput if profile else None,
             profiled_gpus=profile.max_profiled if profile else None,
+            gpu_type=job.gpu_type,
             user=job.user,
             resize_seconds=self._resize_seconds(),
         )

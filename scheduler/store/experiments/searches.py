@@ -31,11 +31,18 @@ def decided_runs(conn: Connection, sweep: SweepRow) -> list[RunRow] | None:
     return runs if ended else None
 
 
-def add_trial(sweep_id: str, number: int, params: Mapping[str, int], conn: Connection) -> None:
-    """As the run with this number, if the search goes on and has as many runs as when it was decided."""
+def add_trial(
+    sweep_id: str, number: int, params: Mapping[str, int | str], gain: float | None, conn: Connection
+) -> None:
+    """As the run with this number, if the search goes on and has as many runs as when it was decided. `gain`: what it
+    is expected to gain."""
     if _as_decided(conn, sweep_id, number - 1):
         conn.execute(insert(SweepRun), [{"sweep_id": sweep_id, "number": number, "params": params, "tries": 0}])
-        conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(runs=number))
+        design = store.get_sweep(conn, sweep_id).design
+        earlier = design.get("gains", [])  # none in a search that an earlier version began
+        gains = [*earlier, *[None] * (number - 1 - len(earlier)), gain]
+        values = {"runs": number, "design": {**design, "gains": gains}}
+        conn.execute(update(Sweep).where(col(Sweep.id) == sweep_id).values(**values))
 
 
 def close_search(sweep_id: str, runs: int, answer: Mapping[str, Any], conn: Connection) -> None:

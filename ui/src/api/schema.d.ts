@@ -1293,8 +1293,8 @@ export interface paths {
         put?: never;
         /**
          * Start Search
-         * @description Searches for the best number of GPUs and batch size of a job, by short trials one after the other. It is on disk
-         *     when the answer comes, and goes on after a restart.
+         * @description Searches for the best type and number of GPUs and batch size of a job, by short trials one after the other. It is
+         *     on disk when the answer comes, and goes on after a restart.
          */
         post: operations["start_search_api_v1_searches_post"];
         delete?: never;
@@ -2317,6 +2317,11 @@ export interface components {
              * @description null: the job's own
              */
             batch_size: number | null;
+            /**
+             * Gpu Type
+             * @description null: whichever it got
+             */
+            gpu_type: string | null;
             /** Required Gpus */
             required_gpus: number;
         };
@@ -2496,6 +2501,11 @@ export interface components {
             batch_size: number | null;
             /** Family */
             family: string;
+            /**
+             * Gpu Type
+             * @description null: whichever it got
+             */
+            gpu_type: string | null;
             /** Required Gpus */
             required_gpus: number;
             /**
@@ -3489,6 +3499,11 @@ export interface components {
              */
             gpu_seconds: number;
             /**
+             * Gpu Type
+             * @description rigid jobs only: that of all its GPUs; default: any
+             */
+            gpu_type: string | null;
+            /**
              * Gpus
              * @description the GPUs held now
              */
@@ -3799,6 +3814,11 @@ export interface components {
              * @description likewise, times the GPUs that it held
              */
             gpu_seconds: number;
+            /**
+             * Gpu Type
+             * @description rigid jobs only: that of all its GPUs; default: any
+             */
+            gpu_type: string | null;
             /**
              * Gpus
              * @description the GPUs held now
@@ -4121,6 +4141,12 @@ export interface components {
              * @default null
              */
             gpu_memory?: number | null;
+            /**
+             * Gpu Type
+             * @description rigid jobs only: that of all its GPUs; default: any
+             * @default null
+             */
+            gpu_type?: string | null;
             /**
              * Grace Period
              * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
@@ -5344,6 +5370,11 @@ export interface components {
              * @description so many at most
              */
             trials: number;
+            /**
+             * Tried
+             * @description trials that have ended, the oldest first
+             */
+            tried: components["schemas"]["SearchTrialOut"][];
             /** User */
             user: string;
             /**
@@ -5369,6 +5400,11 @@ export interface components {
              * @enum {string}
              */
             goal?: "time" | "cost" | "both";
+            /**
+             * Gpu Types
+             * @description types of GPU among which to search, as the hosts show them; empty: the job's own, or whichever a trial gets
+             */
+            gpu_types?: string[];
             /**
              * Gpus
              * @description numbers of GPUs among which to search
@@ -5403,6 +5439,48 @@ export interface components {
              * @description at most; default: a quarter of all configurations, and ten
              */
             trials?: number | null;
+        };
+        /** SearchTrialOut */
+        SearchTrialOut: {
+            /**
+             * Batch Size
+             * @description null: the job's own
+             */
+            batch_size: number | null;
+            /**
+             * Cost
+             * @description by the setting gpu_prices; without it, GPU-seconds; null: it failed
+             */
+            cost: number | null;
+            /**
+             * Gain
+             * @description what it was expected to gain, as a share of the best before it; null: nothing could be expected
+             */
+            gain: number | null;
+            /**
+             * Gpu Type
+             * @description null: whichever it got
+             */
+            gpu_type: string | null;
+            /**
+             * Job
+             * @description its id; null: it was deleted
+             */
+            job: string | null;
+            /** Number */
+            number: number;
+            /** Required Gpus */
+            required_gpus: number;
+            /**
+             * Run Time
+             * @description seconds; null: it failed
+             */
+            run_time: number | null;
+            /**
+             * Value
+             * @description what is to be least, by the goal; null: it failed
+             */
+            value: number | null;
         };
         /** SecretIn */
         SecretIn: {
@@ -6008,6 +6086,11 @@ export interface components {
              * @description by the setting gpu_prices; without it, GPU-seconds
              */
             cost: number;
+            /**
+             * Gpu Type
+             * @description null: whichever it got
+             */
+            gpu_type: string | null;
             /** Required Gpus */
             required_gpus: number;
             /**
@@ -8191,6 +8274,11 @@ export interface operations {
                      */
                     gpu_memory?: number | null;
                     /**
+                     * Gpu Type
+                     * @description rigid jobs only: that of all its GPUs; default: any
+                     */
+                    gpu_type?: string | null;
+                    /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
                      */
@@ -8514,6 +8602,11 @@ export interface operations {
                      * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
                      */
                     gpu_memory?: number | null;
+                    /**
+                     * Gpu Type
+                     * @description rigid jobs only: that of all its GPUs; default: any
+                     */
+                    gpu_type?: string | null;
                     /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
@@ -11739,6 +11832,11 @@ export interface operations {
                      * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
                      */
                     gpu_memory?: number | null;
+                    /**
+                     * Gpu Type
+                     * @description rigid jobs only: that of all its GPUs; default: any
+                     */
+                    gpu_type?: string | null;
                     /**
                      * Grace Period
                      * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60

@@ -1,0 +1,111 @@
+"""Jobs that want GPUs of one type, laid over any policy: where it would start them elsewhere, they go to GPUs of their
+type, or wait. Pure.
+
+Policies know nothing of it. They decide whose turn it is; this decides on which hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import NamedTuple
+
+from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.states import Reason
+
+Ask = Callable[[Snapshot], Plan]
+
+ROUNDS = 8
+"""So often the policy is asked in one decision: each time without jobs that do not fit on their type."""
+
+
+class _Placed(NamedTuple):
+    plan: Plan
+    misfits: Mapping[str, Explanation]
+    """Jobs whose turn it is, and that must wait for GPUs of their type."""
+
+
+def plan_by_type(ask: Ask, snapshot: Snapshot) -> Plan:
+    """The plan of whoever is asked, in which a job that starts has GPUs of the type that it wants."""
+    if not any(job.gpu_type and not job.allocation for job in snapshot.jobs):
+        return ask(snapshot)
+    never = {job.id: why for job in snapshot.jobs if (why := _never(job, snapshot.hosts)) is not None}
+    waiting: dict[str, Explanation] = {}
+    for _ in range(ROUNDS):
+        rest = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.id not in never | waiting))
+        placed = _placed(rest, ask(rest), [job for job in snapshot.jobs if job.id in waiting])
+        waiting |= placed.misfits
+        if not placed.misfits:
+            break
+    return replace(placed.plan, reasons={**placed.plan.reasons, **waiting, **never})
+
+
+def _never(job: JobView, hosts: Sequence[HostView]) -> Explanation | None:
+    """Why a waiting job can't start, however many GPUs are free."""
+    if not job.gpu_type or job.allocation:
+        return None
+    there = sum((host.gpus if host.open else 0) + host.parked_gpus for host in hosts if _suits(host, job))
+    if there >= job.required_gpus:
+        return None
+    known = ", ".join(sorted({host.gpu_type for host in hosts if host.gpus or host.parked_gpus})) or "none"
+    sentence = f"It wants {gpu_count(job.required_gpus)} of type {job.gpu_type}; {there} can be had. Types: {known}."
+    return Explanation(Reason.UNSATISFIABLE.value, sentence)
+
+
+def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Placed:
+    """The plan with jobs that start on GPUs of their types. `before`: jobs that wait for a type. None that comes after
+    one of them starts on GPUs of it: else a job that needs several would never find them free at once."""
+    starts = [job for job in snapshot.jobs if not job.allocation and plan.allocations.get(job.id)]
+    starts.sort(key=lambda job: (job.gpu_type is None, *_turn(job)))
+    going = {job.id for job in starts}
+    kept = {job_id: allocation for job_id, allocation in plan.allocations.items() if job_id not in going}
+    free = {host.id: host.gpus if host.open else 0 for host in snapshot.hosts}
+    for allocation in kept.values():
+        for host_id, gpus in allocation.items():
+            free[host_id] = free.get(host_id, 0) - gpus
+    misfits: dict[str, Explanation] = {}
+    later: dict[str, Explanation] = {}
+    for job in starts:
+        closed = {other.gpu_type for other in before if _turn(other) < _turn(job)}
+        able = {host.id for host in snapshot.hosts if _suits(host, job) and host.gpu_type not in closed}
+        found = _room(job, plan.allocations[job.id], able, free, plan.jobs_per_gpu)
+        if found is not None:
+            kept[job.id] = found
+            for host_id, gpus in found.items():
+                free[host_id] -= gpus
+        elif job.gpu_type:
+            sentence = f"It waits for {gpu_count(job.required_gpus)} of type {job.gpu_type}."
+            misfits[job.id] = Explanation(Reason.WAITING_FOR_GPUS.value, sentence)
+        else:
+            sentence = "The GPUs that are free are kept for jobs before it, which want their type."
+            later[job.id] = Explanation(Reason.BEHIND_OTHERS.value, sentence)
+    suspended = frozenset(plan.suspended) & kept.keys()
+    return _Placed(replace(plan, allocations=kept, suspended=suspended, reasons={**plan.reasons, **later}), misfits)
+
+
+def _suits(host: HostView, job: JobView) -> bool:
+    return job.gpu_type is None or host.gpu_type == job.gpu_type
+
+
+def _turn(job: JobView) -> tuple[int, tuple[float, int, str]]:
+    return -job.priority, job.order
+
+
+def _room(
+    job: JobView, planned: Allocation, able: Set[str], free: Mapping[str, int], jobs_per_gpu: int
+) -> Allocation | None:
+    """Where it starts: as planned, else on the one host that it leaves the least of, else on as few as can be."""
+    if all(host in able and (gpus <= free[host] or jobs_per_gpu > 1) for host, gpus in planned.items()):
+        return planned
+    if job.elastic:
+        return None
+    need = job.required_gpus
+    whole = [host for host in sorted(able) if free[host] >= need]
+    if whole:
+        return {min(whole, key=lambda host: free[host]): need}
+    found: dict[str, int] = {}
+    for host in sorted(able, key=lambda host: (-free[host], host)):
+        if need and free[host] > 0:
+            found[host] = min(need, free[host])
+            need -= found[host]
+    return None if need else found

@@ -66,7 +66,8 @@ class VirtualService:
             HostSpec(address=f"tcp://{engine.host_id}.lab:2375", name=engine.host_id, simulate_gpus=with_gpus)
             for engine in others
         ]
-        with patch.object(store, "_engine", _one_engine):
+        # Nobody asks for less than all jobs here: the engine of those who do is the same one.
+        with patch.object(store, "_engine", _one_engine), patch.object(store, "make_views", lambda engine: engine):
             self.cluster = Cluster(
                 directory,
                 ClusterSettings(hosts=hosts, host_grace=HOST_GRACE_S, idle_after=IDLE_S),

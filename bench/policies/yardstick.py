@@ -3,8 +3,8 @@ bench/data/pollux.json.
 
 For each trace the figures of Pollux that its authors published, from the completion times of `ARTIFACT`'s
 `results-jobload/pollux-1.0/summary.json`. ARTIFACT: the folder `simulator` of petuum/adaptdl, branch `osdi21-artifact`.
-With `--bound`, which takes ten minutes: the lower bound of `bound.py`, and the mean completion time under `foresight.py` as
-the service works; they hang on the simulator, so run it anew whenever that changes.
+With `--bound`, which takes ten minutes: the lower bound of `bound.py`, and the mean completion time under
+`foresight.py` as the service works; they hang on the simulator, so run it anew whenever that changes.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def neighbours(target: Service, count: int) -> Iterator[None]:
     jobs = [target.request("POST", "/api/v1/jobs", {**keys, "name": f"neighbour-{n}"})["id"] for n in range(count)]
     try:
         for job in jobs:
-            _wait(lambda job=job: target.get(f"/api/v1/jobs/{job}")["state"] == "running", 60)  # type: ignore[misc]
+            wait_for(lambda job=job: target.get(f"/api/v1/jobs/{job}")["state"] == "running", 60)  # type: ignore[misc]
         yield
     finally:
         for job in jobs:
@@ -103,7 +103,7 @@ def experiment(
         points = int(np.prod([len(levels) for levels in factors.values()]))
         body |= {"design": "random", "count": max(1, round(share * points))}
     found = target.request("POST", "/api/v1/experiments", body)
-    _wait(lambda: target.get(f"/api/v1/sweeps/{found['id']}")["finished_at"] is not None, 3600)
+    wait_for(lambda: target.get(f"/api/v1/sweeps/{found['id']}")["finished_at"] is not None, 3600)
     table = target.get(f"/api/v1/experiments/{found['id']}?limit=1000")["table"]
     done = [each for each in table if each["results"]]
     if len(done) < len(table):
@@ -120,7 +120,7 @@ def experiment(
     return runs
 
 
-def _wait(done: Callable[[], bool], most_s: float) -> None:
+def wait_for(done: Callable[[], bool], most_s: float) -> None:
     end = time.monotonic() + most_s
     while not done():
         if time.monotonic() > end:

@@ -16,6 +16,7 @@ import pytest
 from bench.courier import factorial, objectives, train
 from bench.courier.table import Run, read, write
 from bench.measured_service import service
+from bench.training import search_once
 
 
 def declared(share_of_noise: float = 0.02) -> list[Run]:
@@ -94,6 +95,20 @@ def test_it_is_trained_by_jobs_of_a_service_and_by_several_workers() -> None:
     assert sorted(run.gpus for run in runs) == [1, 2]
     assert all(run.accuracy > 0.11 and run.response_time > 0 for run in runs)
     assert abs(runs[0].accuracy - runs[1].accuracy) < 0.1, "workers share the batch: they learn as one does"
+
+
+def test_a_search_over_real_training_is_compared_with_all_configurations(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(search_once, "GPUS", (1, 2))
+    monkeypatch.setattr(search_once, "SIZES", (256, 512))
+    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
+    job = {**factorial.job_of(16), "epochs": 1}
+    with service("--runtime", "process", "--simulate-gpus", "2", env=env) as target:
+        seconds = search_once.exhaustive(target, job)
+        search_once.search(target, job, "time", seconds)
+    assert seconds.keys() == {(1, 256), (1, 512), (2, 256), (2, 512)}
+    assert "after 4 of 4 trials" in capsys.readouterr().out
 
 
 def test_training_alone_learns_the_digits() -> None:

@@ -43,4 +43,4 @@ logging.basicConfig(level=logging.WARNING)
 with socket.create_server(("127.0.0.1", 0)) as listener:
     settings = Settings(port=listener.getsockname()[1])
     announcement = Announcement(settings, made_token=False, login=None)
-    _Server(_Startup(app), Pulse(), announcement, verbose=False, as_json=True).run(sockets=[listener])
+    _Server(_Startup(app), Pulse(), announcement, None, verbose=False, as_json=True).run(sockets=[listener])

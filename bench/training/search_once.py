@@ -22,7 +22,7 @@ from schedulearn.scheduler.advisor.configurations import Goal
 GPUS: Sequence[int] = (1, 2, 3, 4)
 SIZES: Sequence[int] = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
 GOALS: Sequence[Goal] = ("time", "both")
-EPOCHS, REPLICATIONS, WIDTH = 8, 2, 256
+EPOCHS, REPLICATIONS, WIDTH = 32, 2, 256
 SHARE, WITHIN = 0.25, 1.10
 
 Point = tuple[int, int]

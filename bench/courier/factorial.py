@@ -56,8 +56,7 @@ def main(share: float = 1.0) -> bool:
 def measure(share: float) -> list[Run]:
     """Trains `share` of each design, drawn at random where it is not all."""
     found: list[Run] = []
-    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
-    with service("--runtime", "process", "--simulate-gpus", "4", env=env) as target:
+    with digits_service() as target:
         for beside in BESIDE:
             with neighbours(target, beside):
                 for width in WIDTHS:
@@ -65,6 +64,14 @@ def measure(share: float) -> list[Run]:
         for width in WIDTHS:
             found += experiment(target, "2k", width, 0, CORNERS, REPLICATIONS, share)
     return found
+
+
+@contextmanager
+def digits_service(gpus: int = 4) -> Iterator[Service]:
+    """A service whose local jobs have this program's own environment, as the image `digits`."""
+    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
+    with service("--runtime", "process", "--simulate-gpus", str(gpus), env=env) as target:
+        yield target
 
 
 def job_of(width: int) -> dict[str, Any]:

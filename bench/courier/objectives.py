@@ -10,18 +10,16 @@ of the advisor has no run of the job's own family, workers, neighbours and epoch
 
 from __future__ import annotations
 
-import json
 import random
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from bench.courier.factorial import OUTPUT, RECORDED, experiment
+from bench.courier.factorial import OUTPUT, RECORDED, digits_service, experiment
 from bench.courier.table import Run, read
-from bench.measured_service import service, verdict
+from bench.measured_service import verdict
 from schedulearn.scheduler.advisor.advice import Estimate, Objective, Option, choose, option_of
 from schedulearn.scheduler.advisor.models import METRIC_MODELS, TIME_MODELS, Predictor
 
@@ -145,9 +143,8 @@ def really(grid: Sequence[Run], count: int) -> bool:
     dice, jobs = random.Random(SEED), []
     while len(jobs) < count:
         jobs += [each for each in drawn(options, dice, JOBS) if each.feasible]
-    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
     met = 0
-    with service("--runtime", "process", "--simulate-gpus", "4", env=env) as target:
+    with digits_service() as target:
         for each in jobs[:count]:
             run = each.chosen
             factors = {"required_gpus": [run.gpus], "batch_size": [run.batch_size], "epochs": [run.epochs]}

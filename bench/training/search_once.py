@@ -7,7 +7,6 @@ that. `search_once=0.25`: a quarter of the epochs, to try it out.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import sys
@@ -15,8 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.courier.factorial import job_of, wait_for
-from bench.measured_service import Service, service, verdict
+from bench.courier.factorial import digits_service, job_of, wait_for
+from bench.measured_service import Service, verdict
 from schedulearn.scheduler.advisor.configurations import Goal
 
 GPUS: Sequence[int] = (1, 2, 3, 4)
@@ -32,10 +31,7 @@ Point = tuple[int, int]
 def main(scale: float = 1.0) -> bool:
     job = {**job_of(WIDTH), "epochs": max(1, round(EPOCHS * scale)), "max_duration": 600}
     kept = True
-    with service(
-        "--runtime", "process", "--simulate-gpus", str(max(GPUS)),
-        env={"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})},
-    ) as target:  # fmt: skip
+    with digits_service(max(GPUS)) as target:
         seconds = exhaustive(target, job)
         for goal in GOALS:
             kept = search(target, job, goal, seconds) and kept

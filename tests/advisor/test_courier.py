@@ -4,18 +4,15 @@ met."""
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import random
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bench.courier import factorial, objectives, train
 from bench.courier.table import Run, read, write
-from bench.measured_service import service
 from bench.training import search_once
 
 
@@ -88,9 +85,8 @@ def test_gradients_are_those_of_the_loss() -> None:
 
 
 def test_it_is_trained_by_jobs_of_a_service_and_by_several_workers() -> None:
-    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
     factors = {"required_gpus": [1, 2], "batch_size": [512], "epochs": [2]}
-    with service("--runtime", "process", "--simulate-gpus", "4", env=env) as target, factorial.neighbours(target, 1):
+    with factorial.digits_service() as target, factorial.neighbours(target, 1):
         runs = factorial.experiment(target, "full", 16, 1, factors, 1, 1.0)
     assert sorted(run.gpus for run in runs) == [1, 2]
     assert all(run.accuracy > 0.11 and run.response_time > 0 for run in runs)
@@ -102,9 +98,8 @@ def test_a_search_over_real_training_is_compared_with_all_configurations(
 ) -> None:
     monkeypatch.setattr(search_once, "GPUS", (1, 2))
     monkeypatch.setattr(search_once, "SIZES", (256, 512))
-    env = {"SCHEDULEARN_ENVIRONMENTS": json.dumps({"digits": sys.prefix})}
     job = {**factorial.job_of(16), "epochs": 1}
-    with service("--runtime", "process", "--simulate-gpus", "2", env=env) as target:
+    with factorial.digits_service(2) as target:
         seconds = search_once.exhaustive(target, job)
         search_once.search(target, job, "time", seconds)
     assert seconds.keys() == {(1, 256), (1, 512), (2, 256), (2, 512)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.people.quota import BOUNDS, shown, told, use
+from schedulearn.api.cli.people.quota import BOUNDS, bound_options, given, shown, tell_bounds, use
 
 
 @click.group(cls=Group)
@@ -35,10 +35,7 @@ def list_groups(session: Session) -> None:
 
 @groups.command("set")
 @click.argument("group")
-@click.option("--gpus", type=click.IntRange(0), help="GPUs held at once.")
-@click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days.")
-@click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started.")
-@click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute.")
+@bound_options
 @pass_session
 def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
     """Makes a group, or changes what its users may have together. What you leave out has no bound.
@@ -47,11 +44,7 @@ def set_group(session: Session, /, group: str, **bounds: float | None) -> None:
     Example:
       schedulearn groups set vision --gpus 16 --gpu-hours 2000
     """
-    made = session.client.set_group(group, {name: value for name, value in bounds.items() if value is not None})
-    if session.as_json:
-        print_json(made)
-        return
-    click.echo(f"{clean(group)}: {told(bounds)}")
+    tell_bounds(session, group, session.client.set_group(group, given(bounds)), bounds)
 
 
 @groups.command("add")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -14,6 +14,18 @@ BOUNDS = {
     "gpu_hours": "GPU-hours within seven days",
     "waiting": "jobs waiting",
 }
+
+
+def bound_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options for what users and groups may have."""
+    for option in (
+        click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute."),
+        click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started."),
+        click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days."),
+        click.option("--gpus", type=click.IntRange(0), help="GPUs held at once."),
+    ):  # the last one stands first
+        command = option(command)
+    return command
 
 
 @click.group(cls=Group)
@@ -43,10 +55,7 @@ def list_quotas(session: Session) -> None:
 
 @quota.command("set")
 @click.argument("user")
-@click.option("--gpus", type=click.IntRange(0), help="GPUs held at once.")
-@click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days.")
-@click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started.")
-@click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute.")
+@bound_options
 @click.option("--weight", type=click.FloatRange(0.001, 1000), help="Share against others, with the setting fair_share.")
 @pass_session
 def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
@@ -57,11 +66,7 @@ def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
       schedulearn quota set ada --gpus 8 --gpu-hours 500
       schedulearn quota set '*' --gpus 4 --waiting 100 --submissions 60
     """
-    made = session.client.set_quota(user, {name: value for name, value in bounds.items() if value is not None})
-    if session.as_json:
-        print_json(made)
-        return
-    click.echo(f"{clean(user)}: {told(bounds)}")
+    tell_bounds(session, user, session.client.set_quota(user, given(bounds)), bounds)
 
 
 @quota.command("rm")
@@ -84,10 +89,18 @@ def used_lines(quota: Json) -> list[str]:
     return [f"  {what}: {use(quota, name)}" for name, what in BOUNDS.items() if quota[name] is not None]
 
 
-def told(bounds: Mapping[str, float | None]) -> str:
-    """Bounds that were given, in one line."""
-    said = [f"{name.replace('_', '-')} {value:g}" for name, value in bounds.items() if value is not None]
-    return ", ".join(said) or "no bound"
+def given(bounds: Mapping[str, float | None]) -> dict[str, float]:
+    """Without those that were left out."""
+    return {name: value for name, value in bounds.items() if value is not None}
+
+
+def tell_bounds(session: Session, whose: str, made: Json, bounds: Mapping[str, float | None]) -> None:
+    """The answer to a change: `made` as JSON, or the bounds that were given in one line."""
+    if session.as_json:
+        print_json(made)
+        return
+    said = [f"{name.replace('_', '-')} {value:g}" for name, value in given(bounds).items()]
+    click.echo(f"{clean(whose)}: {', '.join(said) or 'no bound'}")
 
 
 def use(quota: Json, name: str) -> str:

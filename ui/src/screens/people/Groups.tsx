@@ -7,15 +7,14 @@ import { groupsQuery } from "../../api/queries";
 import type { Group } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
 import { Panel } from "../../components/Panel";
-import panel from "../../components/Panel.module.css";
-import { amount, count } from "../../format/number";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
+import { BOUND_COLUMNS, BoundCells } from "./BoundCells";
+import { ChangeOrRemove } from "./ChangeOrRemove";
 import { GroupDialog } from "./GroupDialog";
-import { bounded } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
-const COLUMNS = ["Group", "Users", "GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute"];
+const COLUMNS = ["Group", "Users", ...BOUND_COLUMNS];
 
 /** How much the users of each group may have together, and have. */
 export function Groups() {
@@ -53,29 +52,13 @@ export function Groups() {
                 <tr key={group.name}>
                   <td>{group.name}</td>
                   <td>{group.members.join(", ") || "nobody"}</td>
-                  <td>{bounded(group.used?.gpus, group.gpus, count)}</td>
-                  <td>{bounded(group.used?.gpu_hours, group.gpu_hours, amount)}</td>
-                  <td>{bounded(group.used?.waiting, group.waiting, count)}</td>
-                  <td>{group.submissions ?? "–"}</td>
-                  <td className={panel.nowrap}>
-                    <Button
-                      size="xs"
-                      variant="default"
-                      aria-label={`Change the group ${group.name}`}
-                      onClick={() => setEditing(group)}
-                    >
-                      Change
-                    </Button>{" "}
-                    <Button
-                      size="xs"
-                      variant="default"
-                      aria-label={`Remove the group ${group.name}`}
-                      loading={remove.isPending && remove.variables === group.name}
-                      onClick={() => remove.mutate(group.name)}
-                    >
-                      Remove
-                    </Button>
-                  </td>
+                  <BoundCells of={group} />
+                  <ChangeOrRemove
+                    what={`the group ${group.name}`}
+                    removing={remove.isPending && remove.variables === group.name}
+                    onChange={() => setEditing(group)}
+                    onRemove={() => remove.mutate(group.name)}
+                  />
                 </tr>
               ))}
             </DataTable>

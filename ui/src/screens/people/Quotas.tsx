@@ -7,15 +7,15 @@ import { quotasQuery } from "../../api/queries";
 import type { Quota } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
 import { Panel } from "../../components/Panel";
-import panel from "../../components/Panel.module.css";
-import { amount, count } from "../../format/number";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
+import { BOUND_COLUMNS, BoundCells } from "./BoundCells";
+import { ChangeOrRemove } from "./ChangeOrRemove";
 import { QuotaDialog } from "./QuotaDialog";
-import { bounded, EVERYBODY } from "./quotas";
+import { EVERYBODY } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
-const COLUMNS = ["User", "GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute", "Weight"];
+const COLUMNS = ["User", ...BOUND_COLUMNS, "Weight"];
 
 /** How much each user may have, and has. */
 export function Quotas() {
@@ -52,30 +52,14 @@ export function Quotas() {
               {items.map((quota) => (
                 <tr key={quota.user}>
                   <td>{quota.user === EVERYBODY ? "all others (*)" : quota.user}</td>
-                  <td>{bounded(quota.used?.gpus, quota.gpus, count)}</td>
-                  <td>{bounded(quota.used?.gpu_hours, quota.gpu_hours, amount)}</td>
-                  <td>{bounded(quota.used?.waiting, quota.waiting, count)}</td>
-                  <td>{quota.submissions ?? "–"}</td>
+                  <BoundCells of={quota} />
                   <td>{quota.weight}</td>
-                  <td className={panel.nowrap}>
-                    <Button
-                      size="xs"
-                      variant="default"
-                      aria-label={`Change the quota of ${quota.user}`}
-                      onClick={() => setEditing(quota)}
-                    >
-                      Change
-                    </Button>{" "}
-                    <Button
-                      size="xs"
-                      variant="default"
-                      aria-label={`Remove the quota of ${quota.user}`}
-                      loading={remove.isPending && remove.variables === quota.user}
-                      onClick={() => remove.mutate(quota.user)}
-                    >
-                      Remove
-                    </Button>
-                  </td>
+                  <ChangeOrRemove
+                    what={`the quota of ${quota.user}`}
+                    removing={remove.isPending && remove.variables === quota.user}
+                    onChange={() => setEditing(quota)}
+                    onRemove={() => remove.mutate(quota.user)}
+                  />
                 </tr>
               ))}
             </DataTable>

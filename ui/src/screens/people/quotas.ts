@@ -44,14 +44,7 @@ export type QuotaFields = Record<keyof QuotaSpec, string | number>;
 export const NO_QUOTA: QuotaFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "", weight: "" };
 
 export function fieldsOf(quota: Quota): QuotaFields {
-  const { gpus, gpu_hours, waiting, submissions, weight } = quota;
-  return {
-    gpus: gpus ?? "",
-    gpu_hours: gpu_hours ?? "",
-    waiting: waiting ?? "",
-    submissions: submissions ?? "",
-    weight: weight === 1 ? "" : weight,
-  };
+  return { ...boundFieldsOf(quota), weight: quota.weight === 1 ? "" : quota.weight };
 }
 
 export const BOUND_LABELS: Record<keyof Bounds, string> = {
@@ -66,8 +59,8 @@ export type BoundFields = Record<keyof Bounds, string | number>;
 
 export const NO_BOUNDS: BoundFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "" };
 
-export function boundFieldsOf(group: Group): BoundFields {
-  const { gpus, gpu_hours, waiting, submissions } = group;
+export function boundFieldsOf(of: Quota | Group): BoundFields {
+  const { gpus, gpu_hours, waiting, submissions } = of;
   return {
     gpus: gpus ?? "",
     gpu_hours: gpu_hours ?? "",

@@ -1,0 +1,17 @@
+import type { Group, Quota } from "../../api/types";
+import { amount, count } from "../../format/number";
+import { bounded } from "./quotas";
+
+export const BOUND_COLUMNS = ["GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute"];
+
+/** What a user or a group may have, and has, in the columns of a table. */
+export function BoundCells({ of }: { of: Quota | Group }) {
+  return (
+    <>
+      <td>{bounded(of.used?.gpus, of.gpus, count)}</td>
+      <td>{bounded(of.used?.gpu_hours, of.gpu_hours, amount)}</td>
+      <td>{bounded(of.used?.waiting, of.waiting, count)}</td>
+      <td>{of.submissions ?? "–"}</td>
+    </>
+  );
+}

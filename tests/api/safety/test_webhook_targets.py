@@ -41,8 +41,10 @@ class Listener:
             except OSError:
                 return
             self.taken += 1
-            with connection:
-                connection.recv(65536)
+            with connection, connection.makefile("rb") as request:
+                lines = iter(request.readline, b"\r\n")
+                sizes = [int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")]
+                request.read(sum(sizes))  # what closes with something unread resets the connection
                 connection.sendall(self._answer)
 
 

@@ -47,6 +47,29 @@ def test_a_job_is_submitted(service: Service, page: Page) -> None:
     assert_clean(watch)
 
 
+def test_the_first_of_two_keys_counts_also_at_the_moment_a_screen_appears(service: Service, page: Page) -> None:
+    """Its listener is replaced after a screen is drawn: this presses "g" just before that, and "s" after it."""
+    page.add_init_script(
+        """
+        const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        const remove = document.removeEventListener;
+        document.removeEventListener = function (type, ...rest) {
+          if (type === "keydown" && location.pathname === "/ui/people") {
+            document.removeEventListener = remove;
+            press("g");
+            setTimeout(press, 300, "s");
+          }
+          remove.call(document, type, ...rest);
+        };
+        """
+    )
+    watch = open_page(page, service)
+    expect(page.get_by_test_id("live")).to_have_text("live")
+    page.keyboard.type("gm")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Settings")
+    assert_clean(watch)
+
+
 def test_a_failure_is_found_and_jobs_are_compared(service: Service, page: Page) -> None:
     service.wait(service.submit("sleep 0", name="works"), "succeeded")
     failed = service.submit_shell("echo 'RuntimeError: no such thing'; exit 3", name="breaks")

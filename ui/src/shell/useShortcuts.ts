@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
 import { Keys } from "./shortcuts";
 
@@ -29,8 +29,9 @@ export function useShortcuts(show: (over: "keys" | "palette") => void, covered: 
   const paused = useRef(covered);
   paused.current = covered;
   const navigate = useNavigate();
+  // It outlives a change of screen: the listener is replaced after each, maybe between two keys.
+  const [keys] = useState(() => new Keys());
   useEffect(() => {
-    const keys = new Keys();
     function onKey(event: KeyboardEvent) {
       if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey) {
         event.preventDefault(); // also in a field, and where a browser would search the web
@@ -66,5 +67,5 @@ export function useShortcuts(show: (over: "keys" | "palette") => void, covered: 
     }
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
-  }, [navigate, show]);
+  }, [keys, navigate, show]);
 }

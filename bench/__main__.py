@@ -41,6 +41,9 @@ def main() -> int:
     if unknown := {name for name, _, _ in chosen} - set(MODULES):
         print(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
         return 2
+    if "seeds" in {name for name, _, _ in chosen}:
+        print("seeds is run by itself: python -m bench seeds [TABLE...]", file=sys.stderr)
+        return 2
     kept = True
     for name, _, seconds in chosen:
         module = importlib.import_module(f"bench.{MODULES[name]}.{name}")

@@ -3329,8 +3329,15 @@ export interface components {
              * @description in use, on the disk of the service's data, or of its Docker Engine's
              */
             disk_bytes: number;
+            /**
+             * Disk Read
+             * @description of all its disks
+             */
+            disk_read: number | null;
             /** Disk Total */
             disk_total: number;
+            /** Disk Written */
+            disk_written: number | null;
             /**
              * Memory Bytes
              * @description in use: what could not be given to a new program at once
@@ -3338,6 +3345,13 @@ export interface components {
             memory_bytes: number;
             /** Memory Total */
             memory_total: number;
+            /**
+             * Network In
+             * @description bytes a second of all its cards, like what follows; null: not told, or only once yet
+             */
+            network_in: number | null;
+            /** Network Out */
+            network_out: number | null;
         };
         /**
          * HostSpec
@@ -5249,7 +5263,7 @@ export interface components {
         ResourcesOut: {
             /**
              * Metrics
-             * @description cpus (cores that are busy), memory_bytes; of tasks network_in, network_out, disk_read and disk_written (bytes a second); of hosts disk_bytes (in use)
+             * @description cpus (cores that are busy), memory_bytes, network_in, network_out, disk_read and disk_written (bytes a second); of hosts disk_bytes (in use) too
              */
             metrics: string[];
             /**

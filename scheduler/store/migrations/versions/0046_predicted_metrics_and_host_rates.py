@@ -1,4 +1,4 @@
-"""What metrics of jobs were predicted to end with, and ended with"""
+"""What metrics of jobs were predicted to end with, and ended with; network and disk of hosts"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,6 +7,8 @@ revision = "0046"
 down_revision = "0045"
 branch_labels = None
 depends_on = None
+
+_RATES = ("network_in", "network_out", "disk_read", "disk_written")
 
 
 def upgrade() -> None:
@@ -28,8 +30,12 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", "metric"),
     )
     op.create_index("metric_prediction_by_family", "metric_prediction", ["family", "metric", "seq"])
+    for name in _RATES:
+        op.add_column("host_minute", sa.Column(name, sa.Float(), nullable=True))
 
 
 def downgrade() -> None:
+    for name in _RATES:
+        op.drop_column("host_minute", name)
     op.drop_index("metric_prediction_by_family", table_name="metric_prediction")
     op.drop_table("metric_prediction")

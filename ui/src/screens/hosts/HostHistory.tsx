@@ -60,7 +60,7 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
               resources={data.resources}
               metric={ofHost.metric}
               of={host}
-              empty={`${EMPTY} Of an engine on another machine it is known where its GPUs have a probe.`}
+              empty={`${EMPTY} Of an engine on another machine it is known where a probe runs.`}
             />
           ) : (
             <GpuChart

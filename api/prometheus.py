@@ -85,6 +85,12 @@ _HOST_GAUGES = {
     "disk_total_bytes": "Room on the disk of the service's or the engine's data",
     "disk_used_bytes": "The part of it that is in use",
 }
+_HOST_COUNTERS = {
+    "network_receive_bytes": "Bytes that a host's network cards received",
+    "network_transmit_bytes": "Bytes that a host's network cards sent",
+    "disk_read_bytes": "Bytes that were read from a host's disks",
+    "disk_written_bytes": "Bytes that were written to a host's disks",
+}
 _TASK_COUNTERS = {
     "cpu_seconds": "Processor time that a running container took",
     "network_receive_bytes": "Bytes that a running container received",
@@ -103,6 +109,10 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
     busy = CounterMetricFamily(
         "schedulearn_host_cpu_seconds", "Time for which a host's processors were busy", labels=["host"]
     )
+    passed = {
+        name: CounterMetricFamily(f"schedulearn_host_{name}", text, labels=["host"])
+        for name, text in _HOST_COUNTERS.items()
+    }
     counters = {
         name: CounterMetricFamily(f"schedulearn_task_{name}", text, labels=_TASK_LABELS)
         for name, text in _TASK_COUNTERS.items()
@@ -116,6 +126,10 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
             for gauge, value in zip(gauges.values(), sizes, strict=True):
                 gauge.add_metric([host_id], value)
             busy.add_metric([host_id], found.cpu_seconds)
+            told = (found.network_in, found.network_out, found.disk_read, found.disk_written)
+            for through, amount in zip(passed.values(), told, strict=True):
+                if amount is not None:
+                    through.add_metric([host_id], amount)
         for task_id, reading in visible_tasks(cluster, host_id).items():
             labels = [*map(str, parse_task_id(task_id) or (task_id, "", "")), host_id]
             taken = reading.counters
@@ -126,7 +140,7 @@ def _resources(cluster: Cluster) -> Iterator[Metric]:
             for counter, total in zip(counters.values(), sums, strict=True):
                 if total is not None:
                     counter.add_metric(labels, total)
-    yield from (*gauges.values(), busy, *counters.values(), memory, limit)
+    yield from (*gauges.values(), busy, *passed.values(), *counters.values(), memory, limit)
 
 
 def _values(gpu: GpuOut) -> dict[str, float | None]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from schedulearn.api.answers.model import AnswerModel, At
-from schedulearn.scheduler.core.planning.length_prediction import CONFIDENCE
+from schedulearn.scheduler.core.predictions.regression import CONFIDENCE
 
 if TYPE_CHECKING:
     from schedulearn.scheduler.advisor.advice import Estimate, Option
     from schedulearn.scheduler.control.experiments.advisor import Advice
     from schedulearn.scheduler.store.experiments.lengths import Calibration, LengthPrediction
+    from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
     from schedulearn.scheduler.store.experiments.versions import ModelVersion
 
 
@@ -120,9 +121,35 @@ class CalibrationOut(AnswerModel):
     mean_error: float | None = Field(description="mean of how far each was off, as a share of what came")
 
 
+class MetricPredictionOut(AnswerModel):
+    job: str
+    family: str
+    metric: str
+    predicted_at: At
+    rests_on: int = Field(description="jobs of the family that had ended well by then and logged it")
+    model: str = Field(description="mean, linear or power law: which one was least off in those jobs")
+    value: float = Field(description="the last one that the job would log, as predicted")
+    low: float = Field(description="bounds of an interval that nine jobs of ten are to lie in")
+    high: float
+    ended_at: At | None
+    actual: float | None = Field(description="null: it has not ended, or not well, or has not logged it")
+
+    @classmethod
+    def of(cls, row: PredictedMetric) -> Self:
+        given = row.model_dump(exclude={"seq", "job_id", "jobs"})
+        return cls.model_validate({**given, "job": row.job_id, "rests_on": row.jobs})
+
+
+class MetricPredictionsOut(AnswerModel):
+    compared: int = Field(description="predictions whose jobs have ended well and logged the metric")
+    held: int = Field(description="of these, how many lie in their interval")
+    items: list[MetricPredictionOut] = Field(description="the newest first")
+
+
 class PredictionsOut(CalibrationOut):
     interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
     items: list[LengthPredictionOut] = Field(description="the newest first")
+    metrics: MetricPredictionsOut = Field(description="likewise of what the metrics of jobs ended with")
 
 
 class FamilyCalibrationOut(CalibrationOut):
@@ -136,9 +163,18 @@ class FamilyCalibrationOut(CalibrationOut):
         return cls(family=family, version=number, pinned=pinned, **found._asdict())
 
 
+class MetricCalibrationOut(AnswerModel):
+    family: str
+    metric: str
+    compared: int = Field(description="predictions whose jobs have ended well and logged it")
+    held: int = Field(description="of these, how many lie in their interval")
+    mean_error: float = Field(description="mean of how far each was off, in the unit of the metric")
+
+
 class CalibrationsOut(AnswerModel):
     interval: float = Field(default=CONFIDENCE, description="the share of jobs that an interval is to hold")
     items: list[FamilyCalibrationOut] = Field(description="the family that was predicted last comes first")
+    metrics: list[MetricCalibrationOut] = Field(description="of each metric of a family")
 
 
 class ModelVersionOut(AnswerModel):

@@ -20,17 +20,29 @@ class HostResourcesOut(AnswerModel):
     memory_total: int
     disk_bytes: int = Field(description="in use, on the disk of the service's data, or of its Docker Engine's")
     disk_total: int
+    network_in: float | None = Field(
+        description="bytes a second of all its cards, like what follows; null: not told, or only once yet"
+    )
+    network_out: float | None
+    disk_read: float | None = Field(description="of all its disks")
+    disk_written: float | None
 
     @classmethod
     def of(cls, reading: HostReading) -> Self:
         found = reading.counters
+        cpus, *rates = (None if each is None else round(each, 2) for each in reading.rates)
+        network_in, network_out, disk_read, disk_written = rates
         return cls(
-            cpus=None if reading.cpus is None else round(reading.cpus, 2),
+            cpus=cpus,
             cpus_total=found.cpus,
             memory_bytes=found.memory_bytes,
             memory_total=found.memory_total,
             disk_bytes=found.disk_bytes,
             disk_total=found.disk_total,
+            network_in=network_in,
+            network_out=network_out,
+            disk_read=disk_read,
+            disk_written=disk_written,
         )
 
 
@@ -92,7 +104,7 @@ class ResourcesOut(AnswerModel):
 
     step_s: int = Field(description="what a point stands for; 10: single looks")
     metrics: list[str] = Field(
-        description="cpus (cores that are busy), memory_bytes; of tasks network_in, network_out, disk_read and "
-        "disk_written (bytes a second); of hosts disk_bytes (in use)"
+        description="cpus (cores that are busy), memory_bytes, network_in, network_out, disk_read and "
+        "disk_written (bytes a second); of hosts disk_bytes (in use) too"
     )
     series: list[ResourceSeries] = Field(description="of a job its newest containers, at most 64")

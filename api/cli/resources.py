@@ -9,7 +9,8 @@ from schedulearn.api.client.client import Json
 from schedulearn.scheduler.code.archive import show_bytes
 
 RESOURCE_HEADERS = ("CPU", "MEMORY", "DISK")
-TASK_HEADERS = ("JOB", "NAME", "RANK", "HOST", "CPU", "MEMORY", "NETWORK IN", "OUT", "DISK READ", "WRITTEN")
+RATE_HEADERS = ("NETWORK IN", "OUT", "DISK READ", "WRITTEN")
+TASK_HEADERS = ("JOB", "NAME", "RANK", "HOST", "CPU", "MEMORY", *RATE_HEADERS)
 _FULL = 0.9
 """From here on it is shown as a warning."""
 _TITLES = {"cpus": "CPU", "memory_bytes": "MEMORY", "disk_bytes": "DISK"}
@@ -18,7 +19,7 @@ _TITLES = {"cpus": "CPU", "memory_bytes": "MEMORY", "disk_bytes": "DISK"}
 def of_host(taken: Json | None) -> list[Cell]:
     """As `RESOURCE_HEADERS`."""
     if taken is None:
-        return ["-", "-", "-"]
+        return ["-"] * len(RESOURCE_HEADERS)
     cpus = "-" if taken["cpus"] is None else f"{taken['cpus']:.1f} of {taken['cpus_total']}"
     return [
         cpus,
@@ -27,13 +28,17 @@ def of_host(taken: Json | None) -> list[Cell]:
     ]
 
 
+def rates_of(taken: Json) -> list[Cell]:
+    """Of a host or a task, as `RATE_HEADERS`."""
+    return [_rate(taken[key]) for key in ("network_in", "network_out", "disk_read", "disk_written")]
+
+
 def of_task(taken: Json, names: Mapping[str, str]) -> list[Cell]:
     """As `TASK_HEADERS`. `names`: those of jobs."""
     limit = taken["memory_limit"]
     memory: Cell = show_bytes(taken["memory_bytes"])
     if limit:
         memory = _colored(f"{show_bytes(taken['memory_bytes'])} of {show_bytes(limit)}", taken["memory_bytes"] / limit)
-    rates = [taken[key] for key in ("network_in", "network_out", "disk_read", "disk_written")]
     return [
         taken["job"],
         names.get(taken["job"], ""),
@@ -41,7 +46,7 @@ def of_task(taken: Json, names: Mapping[str, str]) -> list[Cell]:
         taken["host"],
         "-" if taken["cpus"] is None else f"{taken['cpus']:.1f}",
         memory,
-        *map(_rate, rates),
+        *rates_of(taken),
     ]
 
 

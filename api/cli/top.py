@@ -23,7 +23,7 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.hands.processes import top_of_job
 from schedulearn.api.cli.jobs import JOB_HEADERS, UNFINISHED, job_row
-from schedulearn.api.cli.resources import RESOURCE_HEADERS, TASK_HEADERS, of_host, of_task
+from schedulearn.api.cli.resources import RATE_HEADERS, RESOURCE_HEADERS, TASK_HEADERS, of_host, of_task, rates_of
 from schedulearn.api.client.client import Json, UnreachableError
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 
@@ -118,9 +118,9 @@ def _load(session: Session) -> _View:
 def _sections(view: _View) -> list[tuple[str, Sequence[str], list[list[Cell]]]]:
     sections: list[tuple[str, Sequence[str], list[list[Cell]]]] = [("GPUs", _GPU_HEADERS, view.gpu_rows())]
     names = {job["id"]: job["name"] for job in view.jobs}
-    told = [[host["id"], *of_host(host["resources"])] for host in view.hosts if host["resources"]]
+    told = [[host["id"], *of_host(taken), *rates_of(taken)] for host in view.hosts if (taken := host["resources"])]
     for title, headers, rows in (
-        ("Hosts", ("HOST", *RESOURCE_HEADERS), told),
+        ("Hosts", ("HOST", *RESOURCE_HEADERS, *RATE_HEADERS), told),
         ("Containers", TASK_HEADERS, [of_task(task, names) for task in view.tasks]),
     ):
         if rows:

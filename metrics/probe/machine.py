@@ -1,4 +1,4 @@
-"""How busy a machine is: its processors, memory and one of its file systems, by /proc.
+"""How busy a machine is: its processors, memory, network, disks and one of its file systems, by /proc.
 
 Standard library only, and Python 3.8: the probe's container runs this file too. Inside of a container these files of
 /proc still speak of the whole machine.
@@ -7,7 +7,8 @@ Standard library only, and Python 3.8: the probe's container runs this file too.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+import re
+from typing import Container, NamedTuple, Optional, Tuple
 
 
 class MachineCounters(NamedTuple):
@@ -23,12 +24,28 @@ class MachineCounters(NamedTuple):
     disk_bytes: int
     """In use, of the file system that was asked about."""
     disk_total: int
+    network_in: int | None = None
+    """Bytes since it started, like what follows; None: this can't be told from here."""
+    network_out: int | None = None
+    disk_read: int | None = None
+    """From and to its disks, not from memory."""
+    disk_written: int | None = None
 
 
 _IDLE = (3, 4)
 """Of the numbers of a line "cpu": idle, and idle while it waits for a disk."""
 _COUNTED = 8
 """Numbers of that line; what follows is in the first two already."""
+
+_SECTOR = 512
+"""Bytes, in /proc/diskstats, whatever the disk has."""
+_NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd)\d")
+"""What is on a disk that counts itself, or in memory."""
+_NO_CARD = re.compile(
+    r"lo$|veth|docker|br[-_\d]|bridge|virbr|vnet|tap|tun|wg|bond|team|dummy|ifb|cni|flannel|cali|cilium|lxc|lxd|kube"
+    r"|nodelocaldns|vxlan|ovs|podman|sit|gre|ip6|ip_vti|teql|erspan|.*[.:@]"
+)
+"""Networks within the machine, and what is made of other networks: their bytes pass by a card, if they leave it."""
 
 
 def read_machine(folder: str, proc: str = "/proc") -> MachineCounters | None:
@@ -48,4 +65,48 @@ def read_machine(folder: str, proc: str = "/proc") -> MachineCounters | None:
     used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     # What only root may still use counts as used, as `df` has it.
     room = used + disk.f_bavail * disk.f_frsize
-    return MachineCounters(cpus, busy / os.sysconf("SC_CLK_TCK"), max(0, total - available), total, used, room)
+    received, sent = _network(proc)
+    read, written = _disks(proc)
+    return MachineCounters(
+        cpus, busy / os.sysconf("SC_CLK_TCK"), max(0, total - available), total, used, room, received, sent, read,
+        written,
+    )  # fmt: skip
+
+
+_Bytes = Tuple[Optional[int], Optional[int]]
+
+
+def _network(proc: str) -> _Bytes:
+    """(in, out) of all cards. /proc/net is that of one's own container: the first process of the machine has the
+    machine's, and it is visible where the kernel's own processes are."""
+    try:
+        with open(os.path.join(proc, "2", "comm"), encoding="ascii") as file:
+            if file.read().strip() != "kthreadd":
+                return None, None
+        with open(os.path.join(proc, "1", "net", "dev"), encoding="ascii") as file:
+            lines = [line.partition(":") for line in file if ":" in line]
+        counters = [words.split() for name, _, words in lines if not _NO_CARD.match(name.strip())]
+        return _sums([(int(words[0]), int(words[8])) for words in counters])
+    except (OSError, ValueError, LookupError):
+        return None, None
+
+
+def _disks(proc: str) -> _Bytes:
+    """(read, written) of all whole disks."""
+    try:
+        with open(os.path.join(proc, "diskstats"), encoding="ascii") as file:
+            rows = {line.split()[2]: line.split() for line in file if line.strip()}
+        whole = [row for name, row in rows.items() if not _NO_DISK.match(name) and not _is_part(name, rows)]
+        return _sums([(int(row[5]) * _SECTOR, int(row[9]) * _SECTOR) for row in whole])
+    except (OSError, ValueError, LookupError):
+        return None, None
+
+
+def _is_part(name: str, names: Container[str]) -> bool:
+    """sda1 of sda, nvme0n1p1 of nvme0n1."""
+    stem = name.rstrip("0123456789")
+    return stem != name and (stem in names or (stem.endswith("p") and stem[:-1] in names))
+
+
+def _sums(pairs: list[tuple[int, int]]) -> _Bytes:
+    return (sum(first for first, _ in pairs), sum(second for _, second in pairs)) if pairs else (None, None)

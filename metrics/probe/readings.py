@@ -130,7 +130,8 @@ def to_line(reading: Reading) -> str:
     else:
         content = {"at": round(reading.at, 3), "gpus": [_short(gpu._asdict()) for gpu in reading.gpus]}
         if reading.machine is not None:
-            content["machine"] = {key: _rounded(value) for key, value in reading.machine._asdict().items()}
+            told = reading.machine._asdict().items()
+            content["machine"] = {key: _rounded(value) for key, value in told if value is not None}
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -230,6 +231,7 @@ def _machine(fields: Json) -> MachineCounters:
         _whole(fields.get("cpus")),
         _number(fields.get("cpu_seconds")),
         *(_whole(fields.get(name)) for name in ("memory_bytes", "memory_total", "disk_bytes", "disk_total")),
+        *(_maybe_whole(fields.get(name)) for name in ("network_in", "network_out", "disk_read", "disk_written")),
     )
 
 

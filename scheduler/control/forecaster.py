@@ -17,11 +17,11 @@ from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
-from schedulearn.scheduler.core.planning.length_prediction import Given
 from schedulearn.scheduler.core.planning.placement import gpu_memory
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.predictions.features import Given
 from schedulearn.scheduler.errors import PolicyFault
 from schedulearn.scheduler.reports.profiles import Profiles
 from schedulearn.scheduler.specs.job import JobSpec

@@ -29,4 +29,4 @@ class DockerHosts:
     def probe(self, host: RemoteHost, fetch: ImageSource) -> Probe:
         from schedulearn.scheduler.runtimes.docker.probe import ContainerProbe
 
-        return ContainerProbe(host.address, self.cluster_id, fetch, tls=host.tls)
+        return ContainerProbe(host.address, self.cluster_id, fetch, tls=host.tls, sees_gpus=host.simulated_gpus is None)

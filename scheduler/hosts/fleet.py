@@ -76,7 +76,7 @@ class Fleet:
         data_source: Callable[[str], DataSource | None] = lambda host_id: None,
         timing: Timing = MACHINE,
     ) -> None:
-        """`monitor` is given the probes of hosts whose GPUs are real, as `make_probe` makes them."""
+        """`monitor` is given the probes of hosts without simulated GPUs, as `make_probe` makes them."""
         self.db = db
         self._monitor = monitor
         self._make_probe = make_probe
@@ -174,7 +174,7 @@ class Fleet:
 
     def _connect(self, row: hosts.HostRow) -> None:
         host = RemoteHost(row.id, row.address, Path(row.tls) if row.tls else None, row.simulated_gpus)
-        make_probe = self._make_probe if host.simulated_gpus is None else None
+        make_probe = None if host.simulated_gpus else self._make_probe
         self._attach(
             host.id,
             self._make_runtime(host),

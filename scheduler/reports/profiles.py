@@ -14,15 +14,11 @@ from sqlmodel import col
 
 from schedulearn.scheduler.background import Background
 from schedulearn.scheduler.core import cluster_state as records
-from schedulearn.scheduler.core.planning.length_prediction import (
-    Features,
-    Given,
-    LengthModel,
-    Prediction,
-    features_of,
-)
+from schedulearn.scheduler.core.predictions.features import Features, Given, features_of
+from schedulearn.scheduler.core.predictions.lengths import LengthModel, Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.fitting import profile_from
+from schedulearn.scheduler.reports.metric_predictions import MetricPredictions
 from schedulearn.scheduler.reports.relatives import load_history, load_relative
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments.lengths import (
@@ -69,6 +65,7 @@ class Profiles:
         self._lengths: dict[str, Prediction] = {}
         self._models: dict[str, LengthModel | None] = {}
         """By family; None: none of it has ended well."""
+        self._metrics = MetricPredictions(db, clock)
         self._changed: dict[str, bool] = {}
         """Families of which a job has come, and whether one has ended."""
         self._awaited: dict[str, float] = {}
@@ -194,6 +191,7 @@ class Profiles:
         """Of the jobs of a family that are new, and if one has `ended` of the others again, by what it tells."""
         if ended:
             self._models.pop(family, None)
+            self._metrics.compare(family)
         with self._lock:
             jobs = [job_id for job_id, of in self._families.items() if of == family]
             known = {job_id: self._features[job_id] for job_id in jobs if job_id in self._features}
@@ -207,12 +205,14 @@ class Profiles:
             self._features |= {job_id: each for job_id, each in some.items() if job_id in self._families}
         if not jobs:
             self._models.pop(family, None)
+            self._metrics.forget(family)
             return
         if family not in self._models:
             self._models[family] = self._length_model(family)
             some |= dict(list(known.items())[:MOST_AGAIN])
         if (model := self._models[family]) is not None:
             self._keep_lengths(family, {job_id: model.predict(each) for job_id, each in some.items()})
+        self._metrics.predict(family, some)
 
     def _keep_lengths(self, family: str, found: Mapping[str, Prediction]) -> None:
         with self._lock:

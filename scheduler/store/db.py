@@ -29,7 +29,7 @@ from schedulearn.scheduler.store.columns import read_json, write_json
 from schedulearn.scheduler.store.data import tables as data_tables
 from schedulearn.scheduler.store.engines import sqlite
 from schedulearn.scheduler.store.engines.causes import cause, name_of
-from schedulearn.scheduler.store.experiments import lengths, versions
+from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 from schedulearn.scheduler.store.mending import mend_instants
 from schedulearn.scheduler.store.people.visibility import SEES_ONLY, make_views, show_only
 from schedulearn.scheduler.store.resources import gpu_memory, minutes
@@ -40,12 +40,12 @@ T = TypeVar("T")
 Change = Callable[[Connection], Any]
 _Queued = tuple[Change, Future[Any], Context]
 
-HEAD = "0045"
+HEAD = "0046"
 """The newest migration; compared at start so that Alembic is imported only when there is something to do."""
 
 TABLES = (
     models, history, moved_outputs, sweeps, usage, capacity, webhooks, data_tables, minutes, lengths, versions,
-    gpu_memory,
+    gpu_memory, metric_predictions,
 )  # fmt: skip
 """The modules that have tables: those of each are known once it is imported."""
 

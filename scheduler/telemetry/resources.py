@@ -39,6 +39,8 @@ MOST_TASKS = 100
 _LOOKS = 4  # at a time
 _SIZE = int(KEPT_S / EVERY_S) + 12
 _DROP_EVERY = 60  # minutes
+_RATES = ("cpu_seconds", "network_in", "network_out", "disk_read", "disk_written")
+"""The counters of tasks and hosts of which rates are made."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,16 @@ class TaskReading:
 
 @dataclass(frozen=True)
 class HostReading:
-    """What a host's own programs and all tasks take of it now. `cpus` busy: None at the first look."""
+    """What a host's own programs and all tasks take of it now. `rates`, in the order of `_RATES`: None at the first
+    look, and of what can't be told."""
 
-    cpus: float | None
+    rates: tuple[float | None, ...]
     counters: MachineCounters
+
+    @property
+    def cpus(self) -> float | None:
+        """Cores that are busy."""
+        return self.rates[0]
 
 
 @dataclass
@@ -86,7 +94,7 @@ class _HostSeries:
     last: MachineCounters | None = None
     looked_at: float = 0.0
     at: float = 0.0
-    cpus: float | None = None
+    rates: tuple[float | None, ...] = ()
     is_seen: bool = False
     """By us, not told by its probe."""
 
@@ -148,7 +156,7 @@ class ResourceWatch:
             series = self._machines.get(host_id)
             if series is None or series.last is None or self._clock() - series.at > STALE_S:
                 return None
-            return HostReading(series.cpus, series.last)
+            return HostReading(series.rates, series.last)
 
     def memory(self, task_id: str) -> MemorySeen | None:
         """The most memory that a task was seen with of late, and what it may have; None: it was not measured."""
@@ -185,13 +193,10 @@ class ResourceWatch:
         with self._lock:
             series = self._machines.setdefault(host_id, _HostSeries())
             series.is_seen = is_seen
-            before, passed = series.last, monotonic - series.looked_at
-            if before is not None and 0 < passed <= STALE_S and found.cpu_seconds >= before.cpu_seconds:
-                series.cpus = min(float(found.cpus), (found.cpu_seconds - before.cpu_seconds) / passed)
-            else:
-                series.cpus = None
+            series.rates = _machine_rates(series.last, found, monotonic - series.looked_at)
             series.last, series.looked_at, series.at = found, monotonic, now
-            series.ring.push(now, series.cpus, found.memory_bytes, found.disk_bytes)
+            cpus, *others = series.rates
+            series.ring.push(now, cpus, found.memory_bytes, found.disk_bytes, *others)
 
     def look(self) -> None:
         """Looks at all hosts here, in the caller's thread."""
@@ -299,18 +304,20 @@ def _rates(before: TaskCounters | None, now: TaskCounters, passed: float) -> tup
     """In the order of `TASK_METRICS`."""
     if before is None or passed <= 0:
         return (None, float(now.memory_bytes), None, None, None, None)
+    cpus, *others = (_rate(getattr(before, name), getattr(now, name), passed) for name in _RATES)
+    return (cpus, float(now.memory_bytes), *others)
 
-    def rate(was: float | None, found: float | None) -> float | None:
-        return None if was is None or found is None else max(0.0, found - was) / passed
 
-    return (
-        rate(before.cpu_seconds, now.cpu_seconds),
-        float(now.memory_bytes),
-        rate(before.network_in, now.network_in),
-        rate(before.network_out, now.network_out),
-        rate(before.disk_read, now.disk_read),
-        rate(before.disk_written, now.disk_written),
-    )
+def _machine_rates(before: MachineCounters | None, now: MachineCounters, passed: float) -> tuple[float | None, ...]:
+    """None of a machine that has started anew, and at the first look of some time."""
+    if before is None or not 0 < passed <= STALE_S or now.cpu_seconds < before.cpu_seconds:
+        return (None,) * len(_RATES)
+    cpus, *others = (_rate(getattr(before, name), getattr(now, name), passed) for name in _RATES)
+    return (None if cpus is None else min(float(now.cpus), cpus), *others)
+
+
+def _rate(was: float | None, found: float | None, passed: float) -> float | None:
+    return None if was is None or found is None else max(0.0, found - was) / passed
 
 
 def _means(rows: Sequence[tuple[float, ...]]) -> list[float | None]:

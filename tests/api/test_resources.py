@@ -18,7 +18,7 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.store.db import Database, sqlite_url
 from schedulearn.scheduler.store.models import Task
-from schedulearn.scheduler.store.resources.minutes import HostMinute, TaskMinute
+from schedulearn.scheduler.store.resources.minutes import HOST_METRICS, HostMinute, TaskMinute
 from schedulearn.scheduler.telemetry import resources
 
 MIB = 1 << 20
@@ -52,16 +52,19 @@ def database(api: Api) -> Database:
 
 
 def test_a_host_says_what_is_taken_of_it_now(api: Api) -> None:
-    api.runtime.resources.of_machine = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB)
+    api.runtime.resources.of_machine = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB, 1, None, 3, 4)
     wait_for(lambda: (get(api, "hosts/local")["resources"] or {}).get("cpus") is not None)
     found = get(api, "hosts/local")["resources"]
     assert found == {
         "cpus": 0.0, "cpus_total": 8, "memory_bytes": 4 * GIB, "memory_total": 16 * GIB, "disk_bytes": 40 * GIB,
-        "disk_total": 100 * GIB,
+        "disk_total": 100 * GIB, "network_in": 0.0, "network_out": None, "disk_read": 0.0, "disk_written": 0.0,
     }  # fmt: skip
     out = run("hosts", "ls", url=str(api.http.base_url)).out
     assert "0.0 of 8" in out
     assert "4 of 16 GiB" in out
+    top = run("top", url=str(api.http.base_url)).out
+    line = next(line for line in top.splitlines() if "4 of 16 GiB" in line)
+    assert line.split("GiB")[-1].split() == ["0", "bytes/s", "-", "0", "bytes/s", "0", "bytes/s"], "one is not told"
 
 
 def test_running_tasks_say_what_they_take_now(api: Api) -> None:
@@ -104,8 +107,8 @@ def test_what_is_longer_ago_comes_as_averages(api: Api) -> None:
     assert 600 <= len(found["series"][0]["points"]) <= 602
     assert found["series"][0]["points"][5][1] == 1.5
     hour = get(api, "hosts/local/telemetry", **{"from": iso((now - 60) * 60), "to": iso(now * 60)})["resources"]
-    assert (hour["step_s"], hour["metrics"]) == (60, ["cpus", "memory_bytes", "disk_bytes"])
-    assert hour["series"][0]["points"][0] == [(now - 60) * 60.0, 2.0, None, None]
+    assert (hour["step_s"], hour["metrics"]) == (60, list(HOST_METRICS))
+    assert hour["series"][0]["points"][0] == [(now - 60) * 60.0, 2.0, *[None] * 6]
 
 
 def test_the_last_minutes_of_a_host_come_look_by_look(api: Api) -> None:
@@ -113,7 +116,7 @@ def test_the_last_minutes_of_a_host_come_look_by_look(api: Api) -> None:
     found = get(api, "hosts/local/telemetry")["resources"]
     [series] = found["series"]
     assert (series["cpus_limit"], series["memory_limit"], series["disk_limit"]) == (8.0, 16 * GIB, 100 * GIB)
-    assert series["points"][-1][2:] == [4 * GIB, 40 * GIB]
+    assert series["points"][-1][2:] == [4 * GIB, 40 * GIB, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_an_ended_task_keeps_its_peak(api: Api) -> None:
@@ -146,7 +149,11 @@ def test_prometheus_gets_counters_and_gauges(api: Api) -> None:
     ):
         [line] = [line for line in lines if line.startswith(f"schedulearn_task_{name}{labels}")]
         assert float(line.split()[-1]) == value
-    for name, value in (("cpus", 8), ("memory_total_bytes", 16 * GIB), ("disk_used_bytes", 40 * GIB)):
+    for name, value in (
+        ("cpus", 8), ("memory_total_bytes", 16 * GIB), ("disk_used_bytes", 40 * GIB),
+        ("network_receive_bytes_total", 1000), ("network_transmit_bytes_total", 2000), ("disk_read_bytes_total", 3000),
+        ("disk_written_bytes_total", 4000),
+    ):  # fmt: skip
         [line] = [line for line in lines if line.startswith(f'schedulearn_host_{name}{{host="local"}}')]
         assert float(line.split()[-1]) == value
     assert any(line.startswith('schedulearn_host_cpu_seconds_total{host="local"}') for line in lines)

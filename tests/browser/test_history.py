@@ -163,6 +163,11 @@ def test_what_a_host_and_the_containers_of_a_job_take_is_drawn(service: Service,
     expect(host.get_by_label("Memory of local over time")).to_be_visible()
     host.get_by_label("What of the host to draw").get_by_text("Host CPU", exact=True).click()
     expect(host.get_by_label("Processors of local over time")).to_be_visible()
+    through = host.get_by_label("What passes through the host")
+    for choice, drawn in (("Host network", "Network"), ("Host disk I/O", "Disk")):
+        through.get_by_text(choice, exact=True).click()
+        expect(host.get_by_label(f"{drawn} of local over time")).to_be_visible()
+    expect(host.get_by_test_id("legend")).to_contain_text("written")
 
     visit(page, f"{service.url}/ui/jobs/{job}?tab=training")
     for name in ("Processors", "Memory", "Disk"):

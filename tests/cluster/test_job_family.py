@@ -6,8 +6,8 @@ import pytest
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.planning.job_family import MOST, family_of
-from schedulearn.scheduler.core.planning.length_prediction import Prediction
 from schedulearn.scheduler.core.planning.remaining_work import Basis, Length, by_family
+from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.store import ProgressIn, ReportIn, store_report
 from schedulearn.scheduler.store.experiments import lengths

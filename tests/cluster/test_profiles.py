@@ -9,8 +9,8 @@ from builders import report
 from clusters import FakeCluster, spec, wait_for
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
-from schedulearn.scheduler.core.planning.length_prediction import Ended
 from schedulearn.scheduler.core.policy import Policy
+from schedulearn.scheduler.core.predictions.lengths import Ended
 from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.reports import profiles as profiles_module
 from schedulearn.scheduler.reports.fitting import blended, make_profile

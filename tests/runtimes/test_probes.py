@@ -19,6 +19,7 @@ from schedulearn.metrics.probe.readings import Inventory, Reading, Sample
 from schedulearn.scheduler.cluster import Cluster
 from schedulearn.scheduler.errors import ImageUnavailable, RuntimeFault
 from schedulearn.scheduler.hosts.embedded import EmbeddedHost
+from schedulearn.scheduler.hosts.fleet import RemoteHost
 from schedulearn.scheduler.runtimes.docker import probe as docker_probe
 from schedulearn.scheduler.runtimes.docker.api import Engine
 from schedulearn.scheduler.runtimes.docker.container import LABEL, has_real_gpus, says_blind
@@ -207,12 +208,62 @@ def test_it_ends_while_it_is_followed_and_is_taken_off_a_host_that_is_removed(pr
 
 
 @pytest.mark.docker
-def test_an_engine_that_gives_no_gpus_says_so_and_keeps_no_container(probes: Probes) -> None:
+def test_an_engine_that_gives_no_gpus_says_so_and_the_probe_tells_of_the_machine(
+    probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if "nvidia" in (probes.engine.api.info().get("Runtimes") or {}):
         pytest.skip("this engine does give GPUs")
-    with pytest.raises(RuntimeFault, match="install the NVIDIA container toolkit there"):
-        next(probes.make(gpu_options=all_gpus).readings())
-    assert probes.containers() == []
+    probe = probes.make(gpu_options=all_gpus)
+    readings = probe.readings()
+    found = next(readings)
+    assert isinstance(found, Inventory)
+    assert "install the NVIDIA container toolkit there" in found.problem
+    sample = take(readings, Sample, lambda reading: reading.machine is not None)
+    assert (found.gpus, sample.gpus, sample.machine.cpus) == ((), (), os.cpu_count())
+    [first] = probes.containers()
+    monkeypatch.setattr(docker_probe, "AGAIN_S", 0.0)
+    list(readings)  # they end
+    assert isinstance(next(probe.readings()), Inventory)
+    [second] = probes.containers()
+    assert second["Id"] != first["Id"], "it is tried again whether there are GPUs"
+
+
+@pytest.mark.docker
+def test_a_host_without_gpus_has_a_probe_that_tells_of_the_machine_alone(probes: Probes) -> None:
+    for _ in range(2):
+        readings = probes.make(sees_gpus=False).readings()
+        found = next(readings)
+        assert isinstance(found, Inventory)
+        assert (found.gpus, found.problem) == ((), ""), "nothing is amiss"
+        sample = take(readings, Sample, lambda reading: reading.machine is not None)
+        assert (sample.gpus, sample.machine.cpus) == ((), os.cpu_count())
+    [blind] = probes.containers()
+    take(probes.make().readings(), Inventory, lambda reading: len(reading.gpus) == 8)
+    [seeing] = probes.containers()
+    assert seeing["Id"] != blind["Id"], "the host may have GPUs now"
+
+
+def test_hosts_without_simulated_gpus_have_a_probe(tmp_path: Path) -> None:
+    probed: list[tuple[str, int | None]] = []
+
+    def make_probe(host: RemoteHost, fetch: object) -> Probe:
+        probed.append((host.id, host.simulated_gpus))
+        return FakeProbe(0)
+
+    made = Cluster(
+        tmp_path,
+        ClusterSettings(),
+        make_host=lambda *_: EmbeddedHost("local", "fake", "fake", FakeRuntime("local"), []),
+        make_probe=make_probe,
+        make_runtime=lambda row: FakeRuntime(row.id),
+    )
+    made.start()
+    try:
+        for name, simulated in (("real", None), ("none", 0), ("simulated", 2)):
+            made.fleet.add(HostSpec(address=f"tcp://{name}:1", name=name, simulate_gpus=simulated))
+        assert probed == [("real", None), ("none", 0)]
+    finally:
+        made.close()
 
 
 @pytest.mark.docker

@@ -1,4 +1,5 @@
-"""predictions: how long jobs were predicted to take, and took, and what the predictions rest on."""
+"""predictions: how long jobs were predicted to take, and took, what they were predicted to reach, and reached, and what
+the predictions rest on."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from schedulearn.api.client.client import Json
 @pass_session
 @click.pass_context
 def predictions(context: click.Context, session: Session, family: str | None, limit: int, window: int | None) -> None:
-    """Shows how long jobs were predicted to take by their family, how long they took, and how often the intervals held.
+    """Shows how long jobs were predicted to take by their family, how long they took, and how often the intervals held;
+    and the same of the metrics that they logged.
 
     \b
     Examples:
@@ -34,6 +36,11 @@ def predictions(context: click.Context, session: Session, family: str | None, li
     headers = ("JOB", "PREDICTED", "INTERVAL", "BY JOBS", "TOOK", "HELD")
     print_table(session, headers, [_row(each) for each in found["items"]])
     click.echo(_summary(found))
+    if found["metrics"]["items"]:
+        of_metrics = ("JOB", "METRIC", "PREDICTED", "INTERVAL", "MODEL", "BY JOBS", "REACHED", "HELD")
+        click.echo()
+        print_table(session, of_metrics, [_metric_row(each) for each in found["metrics"]["items"]])
+        click.echo(_metric_summary(found["metrics"], found["interval"]))
 
 
 @predictions.command()
@@ -52,6 +59,10 @@ def families(session: Session, window: int) -> None:
         return
     headers = ("FAMILY", "JOBS", "HELD", "MEAN ERROR", "MEDIAN FACTOR", "VERSION")
     print_table(session, headers, [_of_family(each) for each in found["items"]])
+    if found["metrics"]:
+        click.echo()
+        of_metrics = ("FAMILY", "METRIC", "JOBS", "HELD", "MEAN ERROR")
+        print_table(session, of_metrics, [_of_metric(each) for each in found["metrics"]])
 
 
 @predictions.command()
@@ -119,13 +130,30 @@ def _of_family(each: Json) -> list[Cell]:
     ]  # fmt: skip
 
 
+def _of_metric(each: Json) -> list[Cell]:
+    share = f"{each['held'] / each['compared']:.0%}"
+    return [each["family"], each["metric"], str(each["compared"]), share, f"{each['mean_error']:.4g}"]
+
+
 def _row(each: Json) -> list[Cell]:
     took = each["actual"]
-    held = "-" if took is None else "yes" if each["low"] <= took <= each["high"] else "no"
     return [
         each["job"], f"{each['gpu_seconds']:.4g} GPU-s", f"{each['low']:.4g} to {each['high']:.4g}",
-        str(each["rests_on"]), "-" if took is None else f"{took:.4g} GPU-s", held,
+        str(each["rests_on"]), "-" if took is None else f"{took:.4g} GPU-s", _held(each),
     ]  # fmt: skip
+
+
+def _metric_row(each: Json) -> list[Cell]:
+    reached = each["actual"]
+    return [
+        each["job"], each["metric"], f"{each['value']:.4g}", f"{each['low']:.4g} to {each['high']:.4g}", each["model"],
+        str(each["rests_on"]), "-" if reached is None else f"{reached:.4g}", _held(each),
+    ]  # fmt: skip
+
+
+def _held(each: Json) -> str:
+    actual = each["actual"]
+    return "-" if actual is None else "yes" if each["low"] <= actual <= each["high"] else "no"
 
 
 def _summary(found: Json) -> str:
@@ -137,3 +165,10 @@ def _summary(found: Json) -> str:
         f"half of the predictions were off by a factor of at most {found['median_factor']:.2f}, "
         f"the mean error is {found['mean_error']:.0%}."
     )
+
+
+def _metric_summary(found: Json, aim: float) -> str:
+    if not found["compared"]:
+        return "No job whose metrics were predicted has ended well yet."
+    share = found["held"] / found["compared"]
+    return f"{found['held']} of {found['compared']} intervals of metrics held ({share:.0%}, {aim:.0%} is the aim)."

@@ -35,8 +35,8 @@ class ExperimentCalls(Asked[J, L, N, T]):
         return self._object("GET", f"experiments/{part(sweep_id)}/analysis", params=given)
 
     def predictions(self, family: str | None = None, *, limit: int = 50, window: int | None = None) -> J:
-        """How long jobs were predicted to take, and took: the newest `limit`, and how often the intervals held, of the
-        newest `window`."""
+        """How long jobs were predicted to take, and took, and what to reach, and reached: the newest `limit`, and how
+        often the intervals held, of the newest `window`."""
         given = {"family": family, "limit": limit, "window": window}
         return self._object("GET", "predictions", params={key: value for key, value in given.items() if value})
 

@@ -1,4 +1,4 @@
-"""How long jobs were predicted to take, and took; and the versions of what is learned of families."""
+"""How long jobs were predicted to take, and took, and what to reach; the versions of what is learned of families."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from schedulearn.api.answers.advice import (
     CalibrationsOut,
     FamilyCalibrationOut,
     LengthPredictionOut,
+    MetricCalibrationOut,
+    MetricPredictionOut,
+    MetricPredictionsOut,
     ModelVersionOut,
     ModelVersionsOut,
     PredictionsOut,
@@ -19,7 +22,7 @@ from schedulearn.api.answers.advice import (
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of
 from schedulearn.scheduler.core.planning.job_family import MOST
-from schedulearn.scheduler.store.experiments import lengths, versions
+from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
 
 router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
 
@@ -42,11 +45,16 @@ def predictions(
     limit: Annotated[int, Query(ge=1, le=1000, description="of `items`")] = 50,
     window: Annotated[int | None, Window] = None,
 ) -> PredictionsOut:
-    """The newest predictions of lengths, made when each job came, with what came; and how often the intervals held, of
-    all 10,000 that are kept, or the newest `window`."""
+    """The newest predictions of lengths and metrics, made when each job came, with what came; and how often the
+    intervals held, of all 10,000 that are kept of either, or the newest `window`."""
     with cluster_of(request).db.read() as db:
         found, items = lengths.calibration(db, family, window), lengths.predictions(db, family, limit)
-    return PredictionsOut(**found._asdict(), items=[LengthPredictionOut.of(each) for each in items])
+        compared, held = metric_predictions.held(db, family, window)
+        reached = metric_predictions.predictions(db, family, limit)
+    metrics = MetricPredictionsOut(
+        compared=compared, held=held, items=[MetricPredictionOut.of(each) for each in reached]
+    )
+    return PredictionsOut(**found._asdict(), items=[LengthPredictionOut.of(each) for each in items], metrics=metrics)
 
 
 @router.get("/families", responses=problems(422))
@@ -61,7 +69,8 @@ def families(
             FamilyCalibrationOut.shown(family, each, versions.in_use(db, family))
             for family, each in lengths.calibrations(db, window, limit)
         ]
-    return CalibrationsOut(items=found)
+        metrics = metric_predictions.calibrations(db, window, limit)
+    return CalibrationsOut(items=found, metrics=[MetricCalibrationOut(**each._asdict()) for each in metrics])
 
 
 @router.get("/versions", responses=problems(422))

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
 from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
-from schedulearn.scheduler.core.planning.length_prediction import Prediction
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import held_back
 from schedulearn.scheduler.core.planning.remaining_work import by_family, by_progress
+from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.core.states import WAITS, JobStatus
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ log = logging.getLogger(__name__)
 
 LABEL_PROBE = "schedulearn.probe"
 """Its value is the version."""
+LABEL_BLIND = "schedulearn.probe.blind"
+"""It was given no GPUs."""
+AGAIN_S = 600.0
+"""After which it is looked again whether an engine gives GPUs to containers."""
 _RECENT = 130  # lines, which hold an inventory: there is one a minute
 _MEMORY = 256 << 20
 
@@ -50,9 +56,10 @@ class ContainerProbe:
         image: str | None = None,
         gpu_options: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
         environment: Mapping[str, str] | None = None,
+        sees_gpus: bool = True,
     ) -> None:
-        """`image`, `gpu_options` (what the engine says of itself -> how it gives all GPUs) and `environment` are for
-        tests."""
+        """Where it is not to see GPUs, or the engine gives none, it tells of the machine alone. `image`, `gpu_options`
+        (what the engine says of itself -> how it gives all GPUs) and `environment` are for tests."""
         self._engine = Engine(url, tls)
         self._cluster_id = cluster_id
         self._name = container_name(cluster_id)
@@ -60,6 +67,9 @@ class ContainerProbe:
         self._image = image
         self._gpu_options = gpu_options or all_gpus
         self._environment = environment or {}
+        self._sees_gpus = sees_gpus
+        self._blind: str | None = None
+        """Why the container was given no GPUs, empty if that is as it should be; None: it has them."""
         self._closed = threading.Event()
         self._stream: Stream | None = None
         self._renew = False
@@ -79,6 +89,7 @@ class ContainerProbe:
     def _readings(self) -> Iterator[Reading]:
         with self._engine.errors("run the probe"):
             container = self._ensure()
+            began = time.monotonic()
             shown = self._recent(container)
             if shown is not None:
                 yield shown
@@ -90,6 +101,8 @@ class ContainerProbe:
                     words = line
                 elif (reading := self._parse(line)) is not None:
                     yield reading
+                if self._blind and time.monotonic() - began > AGAIN_S:
+                    return
             ended = self._has_ended()
         if ended and words and not self._cut:
             raise RuntimeFault(f"the probe on {self._engine.url} has ended: {words.decode(errors='replace')}")
@@ -114,7 +127,9 @@ class ContainerProbe:
         found = self._inspect()
         if found is not None:
             labels = found["Config"].get("Labels") or {}
-            if found["State"]["Running"] and labels.get(LABEL_PROBE) == probe_version() and not self._renew:
+            same = labels.get(LABEL_PROBE) == probe_version() and (LABEL_BLIND in labels) is not self._sees_gpus
+            if found["State"]["Running"] and same and not self._renew:
+                self._blind = None if self._sees_gpus else ""
                 return str(found["Id"])
             self._remove()
         self._renew = False
@@ -123,6 +138,19 @@ class ContainerProbe:
             for _ in self._fetch(image):
                 if self._closed.is_set():
                     raise RuntimeFault("the service is stopping")
+        self._blind = None if self._sees_gpus else ""
+        try:
+            return self._start(image)
+        except docker.errors.APIError as error:
+            if "could not select device driver" not in explain(error):
+                raise
+            self._blind = (
+                "its Docker gives no GPUs to containers: install the NVIDIA container toolkit there, or say that it "
+                "has none by simulate_gpus: 0"
+            )
+            return self._start(image)
+
+    def _start(self, image: str) -> str:
         api = self._engine.api
         try:
             container = str(api.create_container(**self._arguments(image))["Id"])
@@ -131,11 +159,6 @@ class ContainerProbe:
             if status_of(error) == 409:
                 raise RuntimeFault(f"another probe was just made on {self._engine.url}: looking again") from error
             self._remove()
-            if "could not select device driver" in explain(error):
-                raise RuntimeFault(
-                    "its Docker gives no GPUs to containers: install the NVIDIA container toolkit there, or take part "
-                    "without GPUs by simulate_gpus"
-                ) from error
             raise
         return container
 
@@ -151,18 +174,22 @@ class ContainerProbe:
             pids_limit=64,
             log_config=LogConfig(type="local", config={"max-size": "1m", "max-file": "2", "compress": "false"}),
             restart_policy={"Name": "no"},  # the service sees to that
-            **self._gpu_options(api.info()),
+            **(self._gpu_options(api.info()) if self._blind is None else {}),
         )
         return {
             "image": image,
             "name": self._name,
             "environment": {
-                "NVIDIA_VISIBLE_DEVICES": "all",
+                "NVIDIA_VISIBLE_DEVICES": "all" if self._blind is None else "void",
                 "NVIDIA_DRIVER_CAPABILITIES": "utility",
                 VERSION_VARIABLE: probe_version(),
                 **self._environment,
             },
-            "labels": {LABEL: self._cluster_id, LABEL_PROBE: probe_version()},
+            "labels": {
+                LABEL: self._cluster_id,
+                LABEL_PROBE: probe_version(),
+                **({} if self._blind is None else {LABEL_BLIND: "true"}),
+            },
             "host_config": host,
         }
 
@@ -210,10 +237,17 @@ class ContainerProbe:
 
     def _parse(self, line: bytes) -> Reading | None:
         try:
-            return from_line(line)
+            return self._as_given(from_line(line))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             log.warning("the probe on %s wrote %r: %s", self._engine.url, line[:100], error)
             return None
+
+    def _as_given(self, reading: Reading) -> Reading:
+        if self._blind is None:
+            return reading
+        if isinstance(reading, Inventory):
+            return Inventory(reading.version, problem=self._blind)
+        return replace(reading, gpus=())
 
 
 def all_gpus(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from schedulearn.metrics.probe.machine import MachineCounters
 from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 
-MACHINE = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB)
+MACHINE = MachineCounters(8, 100.0, 4 * GIB, 16 * GIB, 40 * GIB, 100 * GIB, 1000, 2000, 3000, 4000)
 
 
 class FakeResources:

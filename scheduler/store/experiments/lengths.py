@@ -7,19 +7,29 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Index, Row, Table, bindparam, delete, exists, func, insert, inspect, not_, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Index,
+    Row,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    inspect,
+    not_,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.core.planning.drift import LOOKED_AT, Compared, drift_of
-from schedulearn.scheduler.core.planning.length_prediction import (
-    REMEMBERED,
-    Ended,
-    Given,
-    Prediction,
-    features_of,
-    score,
-)
+from schedulearn.scheduler.core.predictions.drift import LOOKED_AT, Compared, drift_of
+from schedulearn.scheduler.core.predictions.features import Given, features_of
+from schedulearn.scheduler.core.predictions.lengths import REMEMBERED, Ended, Prediction, score
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
@@ -28,7 +38,7 @@ from schedulearn.scheduler.store.models import Job, Profile
 MOST_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
 SCORED = 40  # predictions of a family by which the next ones are widened
-_AT_ONCE = 500  # ids in one query
+AT_ONCE = 500  # ids in one query
 
 
 class LengthPrediction(SQLModel, table=True):
@@ -73,10 +83,10 @@ class Calibration(NamedTuple):
 
 
 def given_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, Given]:
-    """What jobs that have not ended are given."""
+    """What jobs are given."""
     found: dict[str, Given] = {}
-    for begin in range(0, len(job_ids), _AT_ONCE):
-        some = job_ids[begin : begin + _AT_ONCE]
+    for begin in range(0, len(job_ids), AT_ONCE):
+        some = job_ids[begin : begin + AT_ONCE]
         rows = conn.execute(select(col(Job.id), *_GIVEN).outerjoin(*_REPORTED).where(col(Job.id).in_(some)))
         found |= {row[0]: _given(row[1:]) for row in rows}
     return found
@@ -169,12 +179,16 @@ def renew_version(conn: Connection, family: str, now: float) -> bool:
 def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]:
     """Those of them that have none yet, and have not run for long."""
     known = exists().where(col(LengthPrediction.job_id) == col(Job.id))
-    early = or_(col(Job.started_at).is_(None), col(Job.started_at) > now - LATE_S)
     found: list[str] = []
-    for begin in range(0, len(job_ids), _AT_ONCE):
-        some = col(Job.id).in_(job_ids[begin : begin + _AT_ONCE])
-        found += conn.execute(select(col(Job.id)).where(some, early, not_(known))).scalars()
+    for begin in range(0, len(job_ids), AT_ONCE):
+        some = col(Job.id).in_(job_ids[begin : begin + AT_ONCE])
+        found += conn.execute(select(col(Job.id)).where(some, has_come_lately(now), not_(known))).scalars()
     return found
+
+
+def has_come_lately(now: float) -> ColumnElement[bool]:
+    """What is said of a job then is said before one can know: a model may have learned from one that has ended."""
+    return and_(col(Job.finished_at).is_(None), or_(col(Job.started_at).is_(None), col(Job.started_at) > now - LATE_S))
 
 
 def remember(conn: Connection, family: str, found: Mapping[str, Prediction], now: float) -> None:

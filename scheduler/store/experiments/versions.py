@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.dml import Update
 from sqlmodel import Field, SQLModel, col
 
-from schedulearn.scheduler.core.planning.drift import RECENT, Drift
+from schedulearn.scheduler.core.predictions.drift import RECENT, Drift
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.columns import InstantColumn

@@ -19,6 +19,7 @@ from sqlmodel import SQLModel, col
 from schedulearn.scheduler.store.accounting.usage import DeletedTask
 from schedulearn.scheduler.store.data.tables import DataVersion
 from schedulearn.scheduler.store.experiments.lengths import LengthPrediction
+from schedulearn.scheduler.store.experiments.metric_predictions import PredictedMetric
 from schedulearn.scheduler.store.models import Event, Job, Metric, PassMeasurement, Profile, Task
 from schedulearn.scheduler.store.moved_outputs import MovedOutputs
 from schedulearn.scheduler.store.resources.gpu_memory import JobGpuMemory
@@ -38,7 +39,7 @@ _VIEWS: list[tuple[type[SQLModel], str, dict[str, str]]] = [
     (Sweep, '"user" = {me}', {}),
     (SweepRun, "sweep_id IN (SELECT id FROM sweep)", {}),
     *((table, _MY_JOB, {}) for table in (Task, Profile, PassMeasurement, Metric)),
-    *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, JobGpuMemory)),
+    *((table, _MY_JOB, {}) for table in (MovedOutputs, LengthPrediction, PredictedMetric, JobGpuMemory)),
     (DeletedTask, '"user" = {me}', {}),
     (Event, f"{_MY_JOB} OR {_OF_NO_JOB}", {"actor": "CASE WHEN actor = {me} THEN actor ELSE '' END"}),
     (

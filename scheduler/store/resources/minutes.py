@@ -51,10 +51,15 @@ class HostMinute(SQLModel, table=True):
     """Cores that were busy."""
     memory_bytes: float | None = None
     disk_bytes: float | None = None
+    network_in: float | None = None
+    """This and what follows: bytes a second."""
+    network_out: float | None = None
+    disk_read: float | None = None
+    disk_written: float | None = None
 
 
 TASK_METRICS = ("cpus", "memory_bytes", "network_in", "network_out", "disk_read", "disk_written")
-HOST_METRICS = ("cpus", "memory_bytes", "disk_bytes")
+HOST_METRICS = ("cpus", "memory_bytes", "disk_bytes", "network_in", "network_out", "disk_read", "disk_written")
 Averages = Mapping[str, Sequence[float | None]]
 """Task or host -> its averages in the order of `TASK_METRICS` or `HOST_METRICS`."""
 

@@ -99,7 +99,7 @@ SAMPLE = Sample(
         GpuReading("MIG-b", processes=(GpuProcess(7, "x", None, "c" * 64, "t", 0),)),
         GpuReading("GPU-c"),
     ),
-    MachineCounters(64, 1234.5, 1, 1 << 40, 0, 1 << 50),
+    MachineCounters(64, 1234.5, 1, 1 << 40, 0, 1 << 50, 0, 1 << 50, None, 3),
 )
 
 

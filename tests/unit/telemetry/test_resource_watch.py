@@ -169,8 +169,13 @@ def test_a_lower_peak_of_a_service_that_began_anew_changes_nothing(stage: Stage)
 def test_old_minutes_go_and_so_do_those_of_deleted_jobs_and_hosts(stage: Stage) -> None:
     def add(conn: Connection) -> None:
         for minute in (100, 200, 300):
-            store.add_minute(conn, minute, {TASK: [1.0] * 6, "schedulearn-gone-1-0": [1.0] * 6}, {"h": [1.0] * 3})
-        store.add_minute(conn, 300, {TASK: [9.0] * 6}, {"gone": [1.0] * 3})
+            store.add_minute(
+                conn,
+                minute,
+                {TASK: [1.0] * 6, "schedulearn-gone-1-0": [1.0] * 6},
+                {"h": [1.0] * len(store.HOST_METRICS)},
+            )
+        store.add_minute(conn, 300, {TASK: [9.0] * 6}, {"gone": [1.0] * len(store.HOST_METRICS)})
         store.drop_minutes(conn, 200)
 
     stage.db.write(add)
@@ -215,18 +220,29 @@ def test_what_does_not_run_is_not_asked_after(stage: Stage) -> None:
 
 def test_a_hosts_load_is_what_came_between_two_looks(stage: Stage) -> None:
     for at, busy in ((0, 1000.0), (10, 1025.0)):
-        stage.engine.of_machine = MachineCounters(4, busy, 300, 1000, 20, 100)
+        stage.engine.of_machine = MachineCounters(4, busy, 300, 1000, 20, 100, 50 * at, None, 7, 9 + 100 * at)
         stage.look(BEGAN + at)
     reading = stage.watch.host("h")
     assert reading is not None
     assert (reading.cpus, reading.counters.memory_total) == (2.5, 1000)
-    assert stage.watch.host_points("h", 0, 1e9) == [(BEGAN, None, 300.0, 20.0), (BEGAN + 10, 2.5, 300.0, 20.0)]
+    assert stage.watch.host_points("h", 0, 1e9) == [
+        (BEGAN, None, 300.0, 20.0, None, None, None, None),
+        (BEGAN + 10, 2.5, 300.0, 20.0, 50.0, None, 0.0, 100.0),
+    ]
     stage.watch.keep(1000, BEGAN + 60)
     with stage.db.read() as conn:
         _, [row] = store.host_minutes(conn, "h", 900, 1100)
     assert (row.cpus, row.memory_bytes, row.disk_bytes) == (2.5, 300.0, 20.0)
+    assert (row.network_in, row.network_out, row.disk_read, row.disk_written) == (50.0, None, 0.0, 100.0)
     stage.now += resources.STALE_S + 1
     assert stage.watch.host("h") is None
+
+
+def test_a_machine_that_has_started_anew_has_no_rates_at_once(stage: Stage) -> None:
+    for at, busy, received in ((0, 1000.0, 5000), (10, 3.0, 40), (20, 4.0, 140)):
+        stage.engine.of_machine = MachineCounters(4, busy, 300, 1000, 20, 100, received)
+        stage.look(BEGAN + at)
+    assert [point[4] for point in stage.watch.host_points("h", 0, 1e9)] == [None, None, 10.0]
 
 
 def test_a_probe_tells_of_a_host_that_can_not_be_seen_from_here(stage: Stage) -> None:

@@ -1120,8 +1120,8 @@ export interface paths {
         };
         /**
          * Predictions
-         * @description The newest predictions of lengths, made when each job came, with what came; and how often the intervals held, of
-         *     all 10,000 that are kept, or the newest `window`.
+         * @description The newest predictions of lengths and metrics, made when each job came, with what came; and how often the
+         *     intervals held, of all 10,000 that are kept of either, or the newest `window`.
          */
         get: operations["predictions_api_v1_predictions_get"];
         put?: never;
@@ -2078,6 +2078,11 @@ export interface components {
              * @description the family that was predicted last comes first
              */
             items: components["schemas"]["FamilyCalibrationOut"][];
+            /**
+             * Metrics
+             * @description of each metric of a family
+             */
+            metrics: components["schemas"]["MetricCalibrationOut"][];
         };
         /** CapacityOut */
         CapacityOut: {
@@ -3324,8 +3329,15 @@ export interface components {
              * @description in use, on the disk of the service's data, or of its Docker Engine's
              */
             disk_bytes: number;
+            /**
+             * Disk Read
+             * @description of all its disks
+             */
+            disk_read: number | null;
             /** Disk Total */
             disk_total: number;
+            /** Disk Written */
+            disk_written: number | null;
             /**
              * Memory Bytes
              * @description in use: what could not be given to a new program at once
@@ -3333,6 +3345,13 @@ export interface components {
             memory_bytes: number;
             /** Memory Total */
             memory_total: number;
+            /**
+             * Network In
+             * @description bytes a second of all its cards, like what follows; null: not told, or only once yet
+             */
+            network_in: number | null;
+            /** Network Out */
+            network_out: number | null;
         };
         /**
          * HostSpec
@@ -4477,6 +4496,28 @@ export interface components {
             /** Message */
             message: string;
         };
+        /** MetricCalibrationOut */
+        MetricCalibrationOut: {
+            /**
+             * Compared
+             * @description predictions whose jobs have ended well and logged it
+             */
+            compared: number;
+            /** Family */
+            family: string;
+            /**
+             * Held
+             * @description of these, how many lie in their interval
+             */
+            held: number;
+            /**
+             * Mean Error
+             * @description mean of how far each was off, in the unit of the metric
+             */
+            mean_error: number;
+            /** Metric */
+            metric: string;
+        };
         /** MetricIn */
         MetricIn: {
             /**
@@ -4490,6 +4531,64 @@ export interface components {
             step: number;
             /** Value */
             value: number;
+        };
+        /** MetricPredictionOut */
+        MetricPredictionOut: {
+            /**
+             * Actual
+             * @description null: it has not ended, or not well, or has not logged it
+             */
+            actual: number | null;
+            /** Ended At */
+            ended_at: string | null;
+            /** Family */
+            family: string;
+            /** High */
+            high: number;
+            /** Job */
+            job: string;
+            /**
+             * Low
+             * @description bounds of an interval that nine jobs of ten are to lie in
+             */
+            low: number;
+            /** Metric */
+            metric: string;
+            /**
+             * Model
+             * @description mean, linear or power law: which one was least off in those jobs
+             */
+            model: string;
+            /** Predicted At */
+            predicted_at: string;
+            /**
+             * Rests On
+             * @description jobs of the family that had ended well by then and logged it
+             */
+            rests_on: number;
+            /**
+             * Value
+             * @description the last one that the job would log, as predicted
+             */
+            value: number;
+        };
+        /** MetricPredictionsOut */
+        MetricPredictionsOut: {
+            /**
+             * Compared
+             * @description predictions whose jobs have ended well and logged the metric
+             */
+            compared: number;
+            /**
+             * Held
+             * @description of these, how many lie in their interval
+             */
+            held: number;
+            /**
+             * Items
+             * @description the newest first
+             */
+            items: components["schemas"]["MetricPredictionOut"][];
         };
         /** MissingContent */
         MissingContent: {
@@ -4801,6 +4900,8 @@ export interface components {
              * @description half of them were off by at most so much, either way
              */
             median_factor: number | null;
+            /** @description likewise of what the metrics of jobs ended with */
+            metrics: components["schemas"]["MetricPredictionsOut"];
         };
         /**
          * PreviewOut
@@ -5162,7 +5263,7 @@ export interface components {
         ResourcesOut: {
             /**
              * Metrics
-             * @description cpus (cores that are busy), memory_bytes; of tasks network_in, network_out, disk_read and disk_written (bytes a second); of hosts disk_bytes (in use)
+             * @description cpus (cores that are busy), memory_bytes, network_in, network_out, disk_read and disk_written (bytes a second); of hosts disk_bytes (in use) too
              */
             metrics: string[];
             /**

@@ -18,6 +18,10 @@ const OF_HOST: Record<string, { title: string; metric: ResourceMetric }> = {
   host_memory: { title: "Host memory", metric: "memory_bytes" },
   host_disk: { title: "Host disk", metric: "disk_bytes" },
 };
+const THROUGH_HOST: typeof OF_HOST = {
+  host_network: { title: "Host network", metric: "network" },
+  host_disk_rate: { title: "Host disk I/O", metric: "disk" },
+};
 const EMPTY =
   "Nothing was measured in this time. Choose more of it; a host is watched while it is reachable, and what was measured is kept for keep_telemetry days.";
 
@@ -25,9 +29,10 @@ const EMPTY =
 export default function HostHistory({ host, gpus }: { host: string; gpus: boolean }) {
   const [address] = useSearchParams();
   const choose = useSetAddress();
-  const choices = gpus ? { ...METRICS, ...OF_HOST } : OF_HOST;
+  const ofHosts = { ...OF_HOST, ...THROUGH_HOST };
+  const choices = gpus ? { ...METRICS, ...ofHosts } : ofHosts;
   const metric = chosen(choices, address.get("metric"), gpus ? "utilization" : "host_cpus");
-  const ofHost = OF_HOST[metric];
+  const ofHost = ofHosts[metric];
   const span = chosen(SPANS, address.get("back"), "10 min") as keyof typeof SPANS;
   const found = useQuery(hostTelemetryQuery(host, SPANS[span]));
   return (
@@ -36,6 +41,7 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
         <Group gap={8}>
           {gpus && <Choice label="What of the GPUs to draw" of={METRICS} value={metric} />}
           <Choice label="What of the host to draw" of={OF_HOST} value={metric} />
+          <Choice label="What passes through the host" of={THROUGH_HOST} value={metric} />
         </Group>
         <SegmentedControl
           size="xs"
@@ -54,7 +60,7 @@ export default function HostHistory({ host, gpus }: { host: string; gpus: boolea
               resources={data.resources}
               metric={ofHost.metric}
               of={host}
-              empty={`${EMPTY} Of an engine on another machine it is known where its GPUs have a probe.`}
+              empty={`${EMPTY} Of an engine on another machine it is known where a probe runs.`}
             />
           ) : (
             <GpuChart

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedulearn.scheduler.core.planning.length_prediction import Ended, Given, LengthModel, features_of, score
+from schedulearn.scheduler.core.predictions.features import Given, features_of
+from schedulearn.scheduler.core.predictions.lengths import Ended, LengthModel, score
 
 
 def given(command: str = "python train.py", **more: object) -> Given:

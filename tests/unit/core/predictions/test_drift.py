@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from schedulearn.scheduler.core.planning.drift import Compared, drift_of
+from schedulearn.scheduler.core.predictions.drift import Compared, drift_of
 
 
 def jobs(factors: Sequence[float]) -> list[Compared]:

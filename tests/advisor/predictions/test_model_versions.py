@@ -12,8 +12,8 @@ from clusters import FakeCluster, spec, wait_for
 from sqlalchemy import insert, select
 from sqlmodel import col
 
-from schedulearn.scheduler.core.planning.drift import BEFORE, RECENT, Drift
-from schedulearn.scheduler.core.planning.length_prediction import Prediction
+from schedulearn.scheduler.core.predictions.drift import BEFORE, RECENT, Drift
+from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import lengths, past_runs, versions

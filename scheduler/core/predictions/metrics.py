@@ -1,0 +1,97 @@
+"""What a job's metrics will end with by what it is given, learned from the jobs of its family that ended. Pure.
+
+Three models stand beside each other: the mean; a linear one of what the job is given, as for lengths; and a power law,
+which is the same of the metric's logarithm. Used is the one that was least off, each job by what the others tell.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from schedulearn.scheduler.core.predictions.features import Columns, Features
+from schedulearn.scheduler.core.predictions.regression import Regression, half_of, stretch_of
+
+LEAST_REACHED = 3
+"""Jobs that logged a metric, below which nothing is said of it."""
+LARGEST = 1e100
+"""Beyond it, a metric has no value that one could learn from."""
+_LEAST = 1e-3  # of half an interval, as a share of what is usual
+_MOST = math.log(30.0)  # of half an interval, in logarithms
+
+
+class Reached(NamedTuple):
+    features: Features
+    value: float
+    """The last one that the job logged."""
+
+
+class MetricPrediction(NamedTuple):
+    """The interval is to hold nine jobs of ten."""
+
+    value: float
+    low: float
+    high: float
+    jobs: int
+    """That ended, on which it rests."""
+    model: str
+
+
+class _Candidate:
+    """`logs`: of the logarithm of the values, which are all above 0."""
+
+    def __init__(self, name: str, jobs: Sequence[Reached], columns: Columns, *, logs: bool) -> None:
+        self.name = name
+        self._columns = columns
+        self._logs = logs
+        values = [self._inner(each.value) for each in jobs]
+        rows = [columns.row(each.features) for each in jobs]
+        self._fit = Regression(rows, values, [0.0] * len(rows[0]))
+        self._low, self._high = min(values), max(values)
+        self._usual = 1.0 if logs else statistics.fmean(abs(each) for each in values)
+        told = [self._outer(y - off) for y, off in zip(values, self._fit.off, strict=True)]
+        self.error = statistics.fmean(abs(each.value - other) for each, other in zip(jobs, told, strict=True))
+
+    def predict(self, features: Features, stretch: float) -> tuple[float, float, float]:
+        """No value beyond what was seen: an accuracy grows to its limit, not on and on."""
+        row = self._columns.row(features)
+        middle = min(self._high, max(self._low, self._fit.value(row)))
+        half = max(_LEAST * self._usual, half_of(self._fit.off) * stretch * self._fit.widening(row))
+        half = min(_MOST, half) if self._logs else half
+        return self._outer(middle), self._outer(middle - half), self._outer(middle + half)
+
+    def _inner(self, value: float) -> float:
+        return math.log(value) if self._logs else value
+
+    def _outer(self, value: float) -> float:
+        return math.exp(max(-700.0, min(700.0, value))) if self._logs else value
+
+
+class MetricModel:
+    """Of one metric. `scores`: how far earlier predictions were off, as for lengths."""
+
+    def __init__(self, jobs: Sequence[Reached], scores: Sequence[float] = ()) -> None:
+        """Raises ValueError if fewer than LEAST_REACHED jobs have it."""
+        if len(jobs) < LEAST_REACHED:
+            raise ValueError("too few jobs of the family have logged it")
+        self._jobs = len(jobs)
+        self._stretch = stretch_of(scores)
+        columns = Columns([each.features for each in jobs])
+        candidates = [
+            _Candidate("mean", jobs, Columns([]), logs=False),
+            _Candidate("linear", jobs, columns, logs=False),
+        ]
+        if min(each.value for each in jobs) > 0:
+            candidates.append(_Candidate("power law", jobs, columns, logs=True))
+        self._used = min(candidates, key=lambda each: each.error)  # of equals the first, which is the simplest
+
+    def predict(self, features: Features) -> MetricPrediction:
+        return MetricPrediction(*self._used.predict(features, self._stretch), self._jobs, self._used.name)
+
+
+def score(prediction: MetricPrediction, actual: float) -> float:
+    """How far it was off, in halves of its interval: 1 is its edge."""
+    half = prediction.high - prediction.value if actual > prediction.value else prediction.value - prediction.low
+    return abs(actual - prediction.value) / max(half, 1e-9 * abs(prediction.value), 1e-300)

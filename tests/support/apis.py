@@ -112,7 +112,9 @@ def serve_api(
         lambda *_: EmbeddedHost("local", "fake", "fake", runtime, list(rows), probe=probe),
         make_runtime=make_runtime,
     )
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1, timeout_keep_alive=20
+    )
     server = uvicorn.Server(bounded(config, Connections(limits_for(2048))))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

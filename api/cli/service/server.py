@@ -35,6 +35,7 @@ from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.private_files import restrict_umask
 
 _DRAIN_S = 1  # for answers under way, once the streams have been ended
+_KEEP_ALIVE_S = 20  # clients keep idle connections for 5 s: who closes them as soon resets requests that are under way
 _LOG = logging.getLogger("uvicorn.error")
 _DEADLINE_S = 5.0  # then the rest is cut: everything that counts is on disk, and a stop may not hang
 
@@ -158,6 +159,7 @@ class _Server(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=_DRAIN_S,
+            timeout_keep_alive=_KEEP_ALIVE_S,
         )
         self._bounds = Connections(limits_for(raise_file_limit()))
         super().__init__(bounded(config, self._bounds))

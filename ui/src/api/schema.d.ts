@@ -5624,6 +5624,11 @@ export interface components {
             counts: components["schemas"]["SweepCounts"];
             /** Created At */
             created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Finished At */
             finished_at: string | null;
             /** Id */
@@ -5661,6 +5666,11 @@ export interface components {
             parameters: string[];
             reason: components["schemas"]["SweepReason"];
             /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
+            /**
              * Runs
              * @description how many it has
              */
@@ -5676,6 +5686,11 @@ export interface components {
             counts: components["schemas"]["SweepCounts"];
             /** Created At */
             created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Finished At */
             finished_at: string | null;
             /** Id */
@@ -5695,6 +5710,11 @@ export interface components {
             /** Parameters */
             parameters: string[];
             reason: components["schemas"]["SweepReason"];
+            /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
             /**
              * Runs
              * @description how many it has

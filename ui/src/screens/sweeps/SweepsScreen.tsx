@@ -6,7 +6,7 @@ import { DataTable } from "../../components/DataTable";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { sweepsQuery } from "../../sweeps/queries";
-import { shownCounts } from "../../sweeps/runs";
+import { shownCounts, shownKind } from "../../sweeps/runs";
 import { SweepBadge } from "../../sweeps/SweepBadge";
 
 export default function SweepsScreen() {
@@ -17,7 +17,9 @@ export default function SweepsScreen() {
         {({ items, next }) =>
           items.length === 0 ? (
             <Text c="dimmed">
-              A sweep tries one job with many parameters. Start one with <Code>schedulearn sweep FILE</Code>.
+              A sweep tries one job with many parameters: start one with <Code>schedulearn sweep FILE</Code>.{" "}
+              <Code>schedulearn experiment FILE</Code> measures what its factors do, and{" "}
+              <Code>schedulearn search FILE</Code> looks for its best size.
             </Text>
           ) : (
             <>
@@ -37,12 +39,13 @@ export default function SweepsScreen() {
 
 function SweepsTable({ sweeps }: { sweeps: Sweep[] }) {
   return (
-    <DataTable label="Sweeps" columns={["name", "state", "runs", "parameters", "user"]}>
+    <DataTable label="Sweeps" columns={["name", "what", "state", "runs", "parameters", "user"]}>
       {sweeps.map((sweep) => (
         <tr key={sweep.id}>
           <td>
             <Link to={`/sweeps/${sweep.id}`}>{sweep.name}</Link>
           </td>
+          <td>{shownKind(sweep)}</td>
           <td>
             <SweepBadge state={sweep.state} />
           </td>

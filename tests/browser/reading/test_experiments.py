@@ -129,3 +129,28 @@ def test_a_search_shows_its_curve_and_its_answer_fills_the_form(service: Service
     visit(page, f"{service.url}/ui/sweeps")
     expect(page.get_by_role("row").nth(1)).to_contain_text("search")
     assert_clean(watch)
+
+
+def test_a_search_is_started_from_a_job_of_before(service: Service, page: Page) -> None:
+    job = service.submit("sleep 0", name="net", labels={"team": "x"})
+    service.wait(job, "succeeded")
+    watch = open_page(page, service, "/ui/sweeps")
+    page.get_by_role("button", name="Search a configuration").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Job to begin with").select_option(job)
+    expect(dialog.get_by_label("Name")).to_have_value("net")
+    expect(dialog.get_by_label("Job as JSON")).to_have_value(re.compile('"command": "sleep 0"'))
+    dialog.get_by_label("Numbers of GPUs").fill("1, two")
+    dialog.get_by_label("What is to be least").select_option("time")
+    dialog.get_by_label("Trials at most").fill("1")
+    dialog.get_by_role("button", name="Start").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Numbers of GPUs: two is no whole number.")
+    dialog.get_by_label("Numbers of GPUs").fill("1 2")
+    dialog.get_by_role("button", name="Start").click()
+    expect(page).to_have_url(re.compile(r"/ui/sweeps/\w+$"))
+    expect(page.get_by_text("of 2 configurations")).to_be_visible()
+    search = page.url.rpartition("/")[2]
+    found = service.call("GET", f"/api/v1/searches/{search}")
+    assert (found["name"], found["goal"], found["trials"]) == ("net", "time", 1)
+    assert service.call("GET", f"/api/v1/sweeps/{search}")["job"]["labels"] == {"team": "x"}
+    assert_clean(watch)

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "../api/client";
 import { keys } from "../api/keys";
-import type { Experiment, Sweep, Trial } from "../api/types";
+import type { Experiment, Search, SearchSpec, Sweep, Trial } from "../api/types";
 
 /** What jobs log comes without an event. */
 const LOGGED_MS = 5_000;
@@ -89,6 +89,11 @@ export function searchQuery(id: string) {
       unwrap(client.GET("/api/v1/searches/{sweep_id}", { params: { path: { sweep_id: id } }, signal })),
     refetchInterval: ({ state }) => (state.data && state.data.finished_at === null ? LOGGED_MS : false),
   });
+}
+
+/** `key`: sent again with the same one, it is the same search. */
+export function startSearch({ body, key }: { body: SearchSpec; key: string }): Promise<Search> {
+  return unwrap(client.POST("/api/v1/searches", { body, params: { header: { "Idempotency-Key": key } } }));
 }
 
 export function cancelSweep(id: string): Promise<Sweep> {

@@ -8,11 +8,12 @@ import { Screen } from "../../shell/Screen";
 import { sweepsQuery } from "../../sweeps/queries";
 import { shownCounts, shownKind } from "../../sweeps/runs";
 import { SweepBadge } from "../../sweeps/SweepBadge";
+import { StartSearch } from "./search/StartSearch";
 
 export default function SweepsScreen() {
   const sweeps = useQuery(sweepsQuery);
   return (
-    <Screen title="Sweeps">
+    <Screen title="Sweeps" actions={<StartSearch />}>
       <Loaded query={sweeps} title="The sweeps can't be read">
         {({ items, next }) =>
           items.length === 0 ? (

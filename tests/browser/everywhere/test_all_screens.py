@@ -58,7 +58,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
     for screen, button in (
         ("settings", "Add a webhook"), ("settings", "Create a token"), ("people", "Add a user"),
-        ("people", "Set a quota"), ("hosts", "Add a host"), ("sweeps", "Search a configuration"),
+        ("people", "Set a quota"), ("hosts", "Add a host"), ("sweeps", "Search for a configuration"),
     ):  # fmt: skip
         visit(page, f"{service.url}/ui/{screen}")
         page.get_by_role("button", name=button).click()

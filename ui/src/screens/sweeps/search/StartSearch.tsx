@@ -22,7 +22,7 @@ export function StartSearch() {
   return (
     <>
       <Button variant="default" leftSection={<Icon name="search" />} onClick={() => setOpened(true)}>
-        Search a configuration
+        Search for a configuration
       </Button>
       {opened && <SearchDialog onClose={() => setOpened(false)} />}
     </>
@@ -59,7 +59,7 @@ function SearchDialog({ onClose }: { onClose: () => void }) {
 
   return (
     <FormDialog
-      title="Search a configuration"
+      title="Search for a configuration"
       opened
       onClose={onClose}
       onSubmit={() => start.mutate(asked)}

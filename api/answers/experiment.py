@@ -13,7 +13,7 @@ from schedulearn.api.answers.sweep import RunOut, SweepOut
 from schedulearn.scheduler.advisor.configurations import Outcome, best_of, curve, knee
 from schedulearn.scheduler.control.experiments.searcher import outcome_of
 from schedulearn.scheduler.core.sweeps import SweepProgress
-from schedulearn.scheduler.specs.experiment import Design, factors_of
+from schedulearn.scheduler.specs.experiment import factors_of
 from schedulearn.scheduler.specs.sweep import parameters_of
 
 if TYPE_CHECKING:
@@ -26,22 +26,11 @@ class ExperimentOut(SweepOut):
     """A sweep with factors: `POST /sweeps/{id}/cancel` ends it, `POST /sweeps/{id}/retry` tries again what failed."""
 
     factors: list[str]
-    design: Design | Literal["search"] | None = Field(description="null: it was started as a sweep")
-    replications: int = Field(description="how often each point is tried")
 
     @classmethod
     def shown(cls, row: Row[Any], progress: SweepProgress, **more: object) -> Self:
         parameters = parameters_of(row.spec)
-        design: Mapping[str, Any] = row.design or {}
-        return cls.of(
-            row,
-            progress,
-            parameters,
-            factors=factors_of(row.design, parameters),
-            design=design.get("design"),
-            replications=design.get("replications", 1),
-            **more,
-        )
+        return cls.of(row, progress, parameters, factors=factors_of(row.design, parameters), **more)
 
 
 class ExperimentPage(AnswerModel):

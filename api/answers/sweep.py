@@ -12,6 +12,7 @@ from schedulearn.api.answers.model import AnswerModel, At
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.core.sweeps import SweepProgress, SweepReason, SweepStatus
 from schedulearn.scheduler.specs.env_masking import masked, without_secrets
+from schedulearn.scheduler.specs.experiment import Design
 
 
 class SweepCounts(AnswerModel):
@@ -42,14 +43,19 @@ class SweepOut(AnswerModel):
     max_parallel: int
     max_failures: int | None
     metric: ObjectiveOut
+    design: Design | Literal["search"] | None = Field(description="null: it was started as a sweep")
+    replications: int = Field(description="how often each point is tried")
     created_at: At
     finished_at: At | None
 
     @classmethod
     def of(cls, row: Row[Any], progress: SweepProgress, parameters: Sequence[str], **more: object) -> Self:
+        design: Mapping[str, Any] = row.design or {}
         return cls.model_validate(
             {
                 **{name: getattr(row, name) for name in _AS_STORED},
+                "design": design.get("design"),
+                "replications": design.get("replications", 1),
                 "state": row.status,
                 "parameters": parameters,
                 "counts": SweepCounts.model_validate(progress),

@@ -66,7 +66,14 @@ def test_an_experiment_is_a_sweep_whose_runs_keep_what_they_came_to(api: Api) ->
     assert terms[("batch_size",)]["share"] == pytest.approx(1.0)
     assert len(analysis["cells"]) == 4
     assert api.http.get("/api/v1/experiments").json()["items"][0]["id"] == experiment
-    assert api.http.get(f"/api/v1/sweeps/{experiment}").json()["runs"] == 8, "it is a sweep as well"
+    as_sweep = api.http.get(f"/api/v1/sweeps/{experiment}").json()
+    assert as_sweep["runs"] == 8, "it is a sweep as well"
+    assert [(each["design"], each["replications"]) for each in (as_sweep, *listed(api))] == [("2k", 2), ("2k", 2)]
+
+
+def listed(api: Api) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = api.http.get("/api/v1/sweeps").json()["items"]
+    return items
 
 
 def running(api: Api, experiment: str) -> list[dict[str, Any]]:
@@ -104,6 +111,7 @@ def test_an_ordinary_sweep_is_shown_with_results_and_not_listed(api: Api) -> Non
     body = {"name": "lr", "job": {**JOB, "command": "train --lr {lr}"}, "grid": {"lr": [1, 2]}}
     sweep = api.http.post("/api/v1/sweeps", json=body).json()["id"]
     assert (look(api, sweep)["design"], look(api, sweep)["factors"]) == (None, ["lr"])
+    assert [(each["design"], each["replications"]) for each in listed(api)] == [(None, 1)]
     assert api.http.get("/api/v1/experiments").json()["items"] == []
 
 

@@ -66,6 +66,7 @@ def test_a_search_goes_on_after_a_restart_and_its_answer_is_the_familys_default(
     with serve_api(tmp_path) as api:
         search = start(api)
         assert (search["configurations"], search["trials"], search["state"]) == (6, 5, "running")
+        assert api.http.get("/api/v1/sweeps").json()["items"][0]["design"] == "search"
         jobs = end_trials(api, search["id"], 2)
     with serve_api(tmp_path) as api:
         assert search_of(api, search["id"])["state"] == "running"

@@ -216,9 +216,12 @@ class Service:
         return self.http.get(f"/api/v1/jobs/{job_id}/logs").text
 
     def cancel_all(self) -> None:
-        """Until no job holds or wants a GPU: what a job runs outlives the service."""
-        for job_id in self.unfinished():
-            answer = self.http.post(f"/api/v1/jobs/{job_id}/cancel")
+        """Until no job holds or wants a GPU: what a job runs outlives the service. Sweeps first: they would start
+        further runs in place of those that are cancelled."""
+        sweeps = self.call("GET", "/api/v1/sweeps?state=running&limit=100")["items"]
+        paths = [*(f"sweeps/{sweep['id']}" for sweep in sweeps), *(f"jobs/{job_id}" for job_id in self.unfinished())]
+        for path in paths:
+            answer = self.http.post(f"/api/v1/{path}/cancel")
             assert answer.is_success or answer.status_code == HTTPStatus.CONFLICT, answer.text  # 409: it has just ended
         wait_for(
             lambda: not self.unfinished() and not any(gpu["jobs"] for gpu in self.call("GET", "/api/v1/gpus")),

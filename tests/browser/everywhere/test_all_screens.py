@@ -16,7 +16,7 @@ SCREENS = {
     "overview": "", "jobs": "jobs", "job": "jobs/{job}", "training": "jobs/{job}?tab=training",
     "files of a job": "jobs/{job}?tab=files", "events of a job": "jobs/{job}?tab=events",
     "spec": "jobs/{job}?tab=spec", "submit": "submit?from={job}",
-    "sweeps": "sweeps", "sweep": "sweeps/{sweep}",
+    "sweeps": "sweeps", "sweep": "sweeps/{sweep}", "experiment": "sweeps/{experiment}", "search": "sweeps/{search}",
     "timeline": "timeline?span=1h", "hosts": "hosts", "history": "hosts?history=local",
     "policy": "policy", "usage": "usage?by=user", "compare": "compare?jobs={job},{other}",
     "events": "events", "people": "people", "settings": "settings", "nothing": "nowhere",
@@ -34,6 +34,11 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
     body = {"name": SCRIPT_IN_NAME, "job": tried, "grid": {"env.WHAT": [SCRIPT_IN_NAME, "x" * 300], "priority": [1, 2]}}
     sweep = service.call("POST", "/api/v1/sweeps", body)["id"]
+    factors = {"name": SCRIPT_IN_NAME, "job": tried, "factors": {"env.WHAT": [SCRIPT_IN_NAME, "x" * 300]}}
+    experiment = service.call("POST", "/api/v1/experiments", factors)["id"]
+    among = {"name": SCRIPT_IN_NAME, "job": tried, "gpus": [1, 2], "gpu_types": [SCRIPT_IN_NAME]}
+    search = service.call("POST", "/api/v1/searches", among)["id"]
+    ids = {"job": job, "other": other, "sweep": sweep, "experiment": experiment, "search": search}
     service.call("POST", "/api/v1/tokens", {"name": SCRIPT_IN_NAME})
     service.call("POST", "/api/v1/users", {"name": "n" * 100})
     service.call("PUT", f"/api/v1/quotas/{'n' * 100}", {"gpus": 2})
@@ -43,7 +48,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
     page.set_viewport_size({"width": width, "height": 800})
     watch = open_page(page, service)
     for name, path in SCREENS.items():
-        visit(page, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
+        visit(page, f"{service.url}/ui/{path.format(**ids)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         page.wait_for_timeout(300)
@@ -53,7 +58,7 @@ def test_every_screen_is_accessible_fits_and_keeps_to_itself(
         assert page.locator("img[src='x']").count() == 0, f"a job's name became an element on {name}"
     for screen, button in (
         ("settings", "Add a webhook"), ("settings", "Create a token"), ("people", "Add a user"),
-        ("people", "Set a quota"), ("hosts", "Add a host"),
+        ("people", "Set a quota"), ("hosts", "Add a host"), ("sweeps", "Search for a configuration"),
     ):  # fmt: skip
         visit(page, f"{service.url}/ui/{screen}")
         page.get_by_role("button", name=button).click()

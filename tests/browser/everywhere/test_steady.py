@@ -12,8 +12,9 @@ from services import IMAGE, Service
 pytestmark = pytest.mark.browser
 
 SCREENS = ("", "jobs", "jobs/{job}", "jobs/{job}?tab=training", "jobs/{job}?tab=files", "jobs/{job}?tab=events",
-           "compare?jobs={job},{other}", "sweeps", "sweeps/{sweep}", "submit", "submit?from={job}", "timeline", "hosts",
-           "hosts?history=local", "policy", "usage", "events", "people", "settings")  # fmt: skip
+           "compare?jobs={job},{other}", "sweeps", "sweeps/{sweep}", "sweeps/{experiment}", "sweeps/{search}", "submit",
+           "submit?from={job}", "timeline", "hosts", "hosts?history=local", "policy", "usage", "events", "people",
+           "settings")  # fmt: skip
 MOST_SHIFT = 0.05
 WATCH_SHIFTS = """
   window.shifts = [];
@@ -34,6 +35,10 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
     tried = {"type": "t", "container_image": IMAGE, "launcher": "none", "command": ENDLESS, "required_gpus": 2}
     grid = {"name": "grid", "job": tried, "grid": {"priority": [1, 2, 3]}}
     sweep = service.call("POST", "/api/v1/sweeps", grid)["id"]
+    factors = {"name": "factors", "job": tried, "factors": {"priority": [1, 2]}}
+    experiment = service.call("POST", "/api/v1/experiments", factors)["id"]
+    search = service.call("POST", "/api/v1/searches", {"name": "search", "job": tried, "gpus": [1, 2]})["id"]
+    ids = {"job": job, "other": other, "sweep": sweep, "experiment": experiment, "search": search}
     service.wait(job, "running")
     service.call("POST", "/api/v1/tokens", {"name": "laptop"})
     service.call("POST", "/api/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
@@ -44,7 +49,7 @@ def test_nothing_jumps_while_a_slow_line_loads(service_of_eight: Service, page: 
     session.send("Network.enable")
     session.send("Network.emulateNetworkConditions", slow)
     for path in SCREENS:
-        visit(page, f"{service.url}/ui/{path.format(job=job, other=other, sweep=sweep)}")
+        visit(page, f"{service.url}/ui/{path.format(**ids)}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("status", name="Loading")).to_have_count(0)
         expect(page.get_by_test_id("live")).to_have_text("live")

@@ -5725,6 +5725,11 @@ export interface components {
             counts: components["schemas"]["SweepCounts"];
             /** Created At */
             created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Finished At */
             finished_at: string | null;
             /** Id */
@@ -5762,6 +5767,11 @@ export interface components {
             parameters: string[];
             reason: components["schemas"]["SweepReason"];
             /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
+            /**
              * Runs
              * @description how many it has
              */
@@ -5777,6 +5787,11 @@ export interface components {
             counts: components["schemas"]["SweepCounts"];
             /** Created At */
             created_at: string;
+            /**
+             * Design
+             * @description null: it was started as a sweep
+             */
+            design: ("2k" | "factorial" | "grid" | "random") | "search" | null;
             /** Finished At */
             finished_at: string | null;
             /** Id */
@@ -5796,6 +5811,11 @@ export interface components {
             /** Parameters */
             parameters: string[];
             reason: components["schemas"]["SweepReason"];
+            /**
+             * Replications
+             * @description how often each point is tried
+             */
+            replications: number;
             /**
              * Runs
              * @description how many it has

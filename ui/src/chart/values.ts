@@ -17,10 +17,10 @@ export function nearestIndex(values: readonly (number | null)[] | undefined, ind
   return null;
 }
 
-const quoted = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+export const quoted = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** A spreadsheet takes text that begins like this for a formula. */
-const harmless = (text: string) => (/^[=+@-]/.test(text) ? `'${text}` : text);
+export const harmless = (text: string) => (/^[=+@-]/.test(text) ? `'${text}` : text);
 
 /** How a file writes the x of a chart: times are written as such. */
 export function xText({ time, bins }: Pick<ChartProps, "time" | "bins">): (x: number) => string {

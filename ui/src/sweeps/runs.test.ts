@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Run } from "../api/types";
-import { bestFirst, shownValue } from "./runs";
+import { bestFirst, fourDigits, shownKind, shownValue } from "./runs";
 
 const run = (number: number, best: number | null) => ({ number, best }) as Run;
 const order = (runs: Run[]) => runs.map((each) => each.number);
@@ -14,4 +14,12 @@ test("the best run comes first, by the goal, and those without a value last", ()
 
 test("values have six digits", () => {
   expect([0.123456789, 1e-9, 12345678, null].map(shownValue)).toEqual(["0.123457", "1e-9", "12345700", ""]);
+  expect([0.788572, 1234567, 2, null].map(fourDigits)).toEqual(["0.7886", "1235000", "2", ""]);
+});
+
+test("a sweep says what it was started as", () => {
+  expect(shownKind({ design: null, replications: 1 })).toBe("sweep");
+  expect(shownKind({ design: "search", replications: 1 })).toBe("search");
+  expect(shownKind({ design: "2k", replications: 3 })).toBe("experiment: 2k, 3 replications");
+  expect(shownKind({ design: "random", replications: 1 })).toBe("experiment: random, 1 replication");
 });

@@ -33,8 +33,19 @@ export function bestFirst(runs: Run[], goal: "min" | "max"): Run[] {
 export const shownValue = (value: number | null) =>
   value === null ? "" : String(Number(value.toPrecision(6)));
 
+/** The same with four digits, for what is measured and never alike. */
+export const fourDigits = (value: number | null) =>
+  value === null ? "" : String(Number(value.toPrecision(4)));
+
 /** "12 runs: 3 active, 8 succeeded, 1 failed". */
 export function shownCounts({ runs, counts }: Pick<Sweep, "runs" | "counts">): string {
   const told = Object.entries(counts).filter(([, number]) => number > 0);
   return `${plural(runs, "run")}: ${told.map(([name, number]) => `${number} ${name}`).join(", ")}`;
+}
+
+/** What a sweep was started as: "sweep", "search", or "experiment: factorial, 3 replications". */
+export function shownKind({ design, replications }: Pick<Sweep, "design" | "replications">): string {
+  if (design === null) return "sweep";
+  if (design === "search") return "search";
+  return `experiment: ${design}, ${plural(replications, "replication")}`;
 }

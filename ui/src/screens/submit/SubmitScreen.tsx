@@ -6,7 +6,7 @@ import { EMPTY, fromBody, specOf, type Values } from "../../jobs/values";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { Presets } from "./Presets";
-import { EXAMPLE, notebook, tensorboard } from "./presets";
+import { asFound, EXAMPLE, notebook, tensorboard } from "./presets";
 import { SubmitForm } from "./SubmitForm";
 
 export default function SubmitScreen() {
@@ -20,7 +20,12 @@ export default function SubmitScreen() {
       {preset !== null ? (
         <SubmitForm key={`${from} ${of}`} initial={preset} />
       ) : (
-        <FromJob key={from} id={from} gpus={Number(address.get("gpus")) || null} />
+        <FromJob
+          key={from}
+          id={from}
+          gpus={Number(address.get("gpus")) || null}
+          found={address.get("as") === "found"}
+        />
       )}
     </Screen>
   );
@@ -34,17 +39,24 @@ function presetOf(from: string, of: string): Values | null {
   return from === "tensorboard" && of !== "" ? tensorboard(of) : null;
 }
 
-/** The form filled in with what another job was. `gpus`: other than its own. */
-function FromJob({ id, gpus }: { id: string; gpus: number | null }) {
+interface FromJobProps {
+  id: string;
+  /** Other than its own. */
+  gpus: number | null;
+  /** It was the trial of a search that found the best configuration. */
+  found: boolean;
+}
+
+/** The form filled in with what another job was. */
+function FromJob({ id, gpus, found: isTrial }: FromJobProps) {
   const job = useQuery({ ...jobQuery(id), refetchInterval: false });
   return (
     <Loaded query={job} title="The job to submit again can't be read">
-      {(found) => (
-        <SubmitForm
-          initial={{ ...fromBody(specOf(found)), ...(gpus && { required_gpus: gpus }) }}
-          from={id}
-        />
-      )}
+      {(found) => {
+        const before = fromBody(specOf(found));
+        const initial = { ...(isTrial ? asFound(before) : before), ...(gpus && { required_gpus: gpus }) };
+        return <SubmitForm initial={initial} from={id} />;
+      }}
     </Loaded>
   );
 }

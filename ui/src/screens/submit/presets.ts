@@ -13,6 +13,15 @@ export function distinct(jobs: readonly Job[]): Job[] {
   return [...found.values()].slice(0, MOST);
 }
 
+/** A trial of a search as a job of its own: without the number in its name, the low priority and the time limit, which
+ * are the search's. */
+export const asFound = (trial: Values): Values => ({
+  ...trial,
+  name: trial.name.replace(/-\d+$/, ""),
+  priority: "",
+  max_duration: "",
+});
+
 const IDLE_S = 3600;
 
 /** Local processes share the ports of their machine: two jobs with the usual one would meet there. */

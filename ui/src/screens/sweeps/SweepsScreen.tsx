@@ -6,18 +6,21 @@ import { DataTable } from "../../components/DataTable";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { sweepsQuery } from "../../sweeps/queries";
-import { shownCounts } from "../../sweeps/runs";
+import { shownCounts, shownKind } from "../../sweeps/runs";
 import { SweepBadge } from "../../sweeps/SweepBadge";
+import { StartSearch } from "./search/StartSearch";
 
 export default function SweepsScreen() {
   const sweeps = useQuery(sweepsQuery);
   return (
-    <Screen title="Sweeps">
+    <Screen title="Sweeps" actions={<StartSearch />}>
       <Loaded query={sweeps} title="The sweeps can't be read">
         {({ items, next }) =>
           items.length === 0 ? (
             <Text c="dimmed">
-              A sweep tries one job with many parameters. Start one with <Code>schedulearn sweep FILE</Code>.
+              A sweep tries one job with many parameters: start one with <Code>schedulearn sweep FILE</Code>.{" "}
+              <Code>schedulearn experiment FILE</Code> measures what its factors do, and{" "}
+              <Code>schedulearn search FILE</Code> looks for its best size.
             </Text>
           ) : (
             <>
@@ -37,12 +40,13 @@ export default function SweepsScreen() {
 
 function SweepsTable({ sweeps }: { sweeps: Sweep[] }) {
   return (
-    <DataTable label="Sweeps" columns={["name", "state", "runs", "parameters", "user"]}>
+    <DataTable label="Sweeps" columns={["name", "what", "state", "runs", "parameters", "user"]}>
       {sweeps.map((sweep) => (
         <tr key={sweep.id}>
           <td>
             <Link to={`/sweeps/${sweep.id}`}>{sweep.name}</Link>
           </td>
+          <td>{shownKind(sweep)}</td>
           <td>
             <SweepBadge state={sweep.state} />
           </td>

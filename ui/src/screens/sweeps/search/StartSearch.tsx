@@ -1,0 +1,142 @@
+import { Button, NativeSelect, NumberInput, Textarea, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { useNavigate } from "react-router";
+import { idempotencyKey } from "../../../api/idempotencyKey";
+import { keys } from "../../../api/keys";
+import { findJobsQuery } from "../../../api/queries";
+import { FormDialog } from "../../../components/FormDialog";
+import { Icon } from "../../../shell/Icon";
+import { startSearch } from "../../../sweeps/queries";
+import { type Asked, jobText, NOTHING, toSearch } from "./asked";
+
+const GOALS = [
+  { value: "both", label: "the product of time and cost" },
+  { value: "time", label: "the time of a trial" },
+  { value: "cost", label: "the cost of a trial" },
+];
+
+/** A button that asks for a search, and starts it. */
+export function StartSearch() {
+  const [opened, setOpened] = useState(false);
+  return (
+    <>
+      <Button variant="default" leftSection={<Icon name="search" />} onClick={() => setOpened(true)}>
+        Search for a configuration
+      </Button>
+      {opened && <SearchDialog onClose={() => setOpened(false)} />}
+    </>
+  );
+}
+
+function SearchDialog({ onClose }: { onClose: () => void }) {
+  const [asked, setAsked] = useState(NOTHING);
+  const [from, setFrom] = useState("");
+  const sent = useRef({ text: "", key: "" });
+  const { data: jobs } = useQuery(findJobsQuery(""));
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const start = useMutation({
+    mutationFn: async (what: Asked) => {
+      const body = toSearch(what);
+      const text = JSON.stringify(body);
+      // Pressed again after a broken connection it is the same search, after a change another one.
+      if (sent.current.text !== text) sent.current = { text, key: idempotencyKey() };
+      return startSearch({ body, key: sent.current.key });
+    },
+    onSuccess: ({ id }) => {
+      queries.invalidateQueries({ queryKey: [keys.sweeps] });
+      navigate(`/sweeps/${id}`);
+    },
+  });
+  const change = (changed: Partial<Asked>) => setAsked((before) => ({ ...before, ...changed }));
+
+  function take(id: string) {
+    setFrom(id);
+    const job = jobs?.items.find((each) => each.id === id);
+    if (job) change({ job: jobText(job), name: asked.name || job.name });
+  }
+
+  return (
+    <FormDialog
+      title="Search for a configuration"
+      opened
+      onClose={onClose}
+      onSubmit={() => start.mutate(asked)}
+      action="Start"
+      pending={start.isPending}
+      disabled={asked.name.trim() === "" || asked.job.trim() === "" || asked.gpus.trim() === ""}
+      error={start.error}
+      refused="Not started"
+      fields={[]}
+    >
+      <NativeSelect
+        label="Job to begin with"
+        data={[
+          { value: "", label: "none" },
+          ...(jobs?.items ?? []).map((job) => ({
+            value: job.id,
+            label: `${job.name} (${job.command.slice(0, 40)})`,
+          })),
+        ]}
+        value={from}
+        onChange={(event) => take(event.currentTarget.value)}
+        data-autofocus
+      />
+      <TextInput
+        mt="sm"
+        label="Name"
+        value={asked.name}
+        onChange={(event) => change({ name: event.currentTarget.value })}
+      />
+      <Textarea
+        mt="sm"
+        label="Job as JSON"
+        description="Make it short, an epoch say. {batch_size} in its command is each trial's"
+        autosize
+        minRows={4}
+        maxRows={12}
+        classNames={{ input: "mono" }}
+        value={asked.job}
+        onChange={(event) => change({ job: event.currentTarget.value })}
+      />
+      <TextInput
+        mt="sm"
+        label="Numbers of GPUs"
+        value={asked.gpus}
+        onChange={(event) => change({ gpus: event.currentTarget.value })}
+      />
+      <TextInput
+        mt="sm"
+        label="Batch sizes"
+        placeholder="the job's own"
+        value={asked.batchSizes}
+        onChange={(event) => change({ batchSizes: event.currentTarget.value })}
+      />
+      <TextInput
+        mt="sm"
+        label="Types of GPU"
+        description="As the hosts show them, with commas between"
+        placeholder="any"
+        value={asked.gpuTypes}
+        onChange={(event) => change({ gpuTypes: event.currentTarget.value })}
+      />
+      <NativeSelect
+        mt="sm"
+        label="What is to be least"
+        data={GOALS}
+        value={asked.goal}
+        onChange={(event) => change({ goal: event.currentTarget.value as Asked["goal"] })}
+      />
+      <NumberInput
+        mt="sm"
+        label="Trials at most"
+        placeholder="a quarter of all configurations, at least 10"
+        min={1}
+        allowDecimal={false}
+        value={asked.trials}
+        onChange={(trials) => change({ trials })}
+      />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,92 @@
+import type { Job, SearchSpec } from "../../../api/types";
+import { hiddenIn, specOf } from "../../../jobs/values";
+
+/** The form as it is typed. */
+export interface Asked {
+  name: string;
+  /** The keys of the job, as JSON. */
+  job: string;
+  gpus: string;
+  batchSizes: string;
+  gpuTypes: string;
+  goal: NonNullable<SearchSpec["goal"]>;
+  trials: string | number;
+}
+
+export const NOTHING: Asked = {
+  name: "",
+  job: "",
+  gpus: "1, 2, 4",
+  batchSizes: "",
+  gpuTypes: "",
+  goal: "both",
+  trials: "",
+};
+
+/** What a trial is not given, or gets from the search: its name, size, priority, and how long it may run. */
+const OWN = [
+  "name",
+  "required_gpus",
+  "elastic",
+  "min_gpus",
+  "max_gpus",
+  "resize",
+  "priority",
+  "max_duration",
+  "max_restarts",
+  "deadline",
+  "user",
+] as const;
+
+/** The job of a search, from one of before. */
+export function jobText(job: Job): string {
+  const own: readonly string[] = OWN;
+  const kept = Object.entries(specOf(job)).filter(([key, value]) => !own.includes(key) && !isEmpty(value));
+  return JSON.stringify(Object.fromEntries(kept), null, 2);
+}
+
+const isEmpty = (value: unknown) =>
+  typeof value === "object" && value !== null && Object.keys(value).length === 0;
+
+/** What is sent; throws an Error with a sentence where it can't be. */
+export function toSearch(asked: Asked): SearchSpec {
+  const job = parsedJob(asked.job);
+  const hidden = hiddenIn(job.env as Record<string, unknown> | undefined);
+  if (hidden.length > 0)
+    throw new Error(`The values of ${hidden.join(", ")} are hidden: write them into "env".`);
+  return {
+    name: asked.name.trim(),
+    job,
+    gpus: numbersIn(asked.gpus, "Numbers of GPUs"),
+    batch_sizes: numbersIn(asked.batchSizes, "Batch sizes"),
+    gpu_types: wordsIn(asked.gpuTypes),
+    goal: asked.goal,
+    ...(asked.trials !== "" && { trials: Number(asked.trials) }),
+  };
+}
+
+function parsedJob(text: string): Record<string, unknown> {
+  let job: unknown;
+  try {
+    job = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The job is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof job !== "object" || job === null || Array.isArray(job))
+    throw new Error("A job is a JSON object, in braces.");
+  return job as Record<string, unknown>;
+}
+
+/** Types of GPU have spaces in their names: only commas part them. */
+const wordsIn = (text: string) =>
+  text
+    .split(",")
+    .map((word) => word.trim())
+    .filter((word) => word !== "");
+
+function numbersIn(text: string, what: string): number[] {
+  const numbers = text.split(/[\s,]+/).filter((word) => word !== "");
+  const wrong = numbers.find((word) => !/^\d+$/.test(word));
+  if (wrong !== undefined) throw new Error(`${what}: ${wrong} is no whole number.`);
+  return numbers.map(Number);
+}

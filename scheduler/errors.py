@@ -50,6 +50,12 @@ class InvalidError(SchedulearnError):
     http_status = 422
 
 
+class NoHistoryError(InvalidError):
+    """Too few jobs of a family have ended to say anything of the next one."""
+
+    code = "no_history"
+
+
 class UnknownPolicyError(InvalidError):
     code = "unknown_policy"
 

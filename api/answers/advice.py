@@ -36,7 +36,7 @@ class OptionOut(AnswerModel):
     run_time: EstimateOut
     response_time: EstimateOut = Field(description="seconds from now to its end")
     metric: EstimateOut | None = Field(description="what it would reach; null: too few jobs have logged it")
-    cost: float | None = Field(description="null: the setting gpu_prices has no price of this type")
+    cost: float | None = Field(description="in `currency`; null: the setting gpu_prices has no price of this type")
     meets: bool = Field(description="it meets the objective, at the far end of its interval")
 
     @classmethod
@@ -66,19 +66,21 @@ class AdviceOut(AnswerModel):
     samples: int = Field(description="finished jobs of the family that it rests on")
     meets: bool = Field(description="whether the objective can be met")
     why: str
+    currency: str = Field(description="of each `cost`: the setting currency")
     chosen: OptionOut
     options: list[OptionOut] = Field(description="the best first")
     time_models: list[ScoreOut] = Field(description="the first one is used")
     metric_models: list[ScoreOut] = Field(description="likewise; empty: the metric is not predicted")
 
     @classmethod
-    def of(cls, found: Advice) -> Self:
+    def of(cls, found: Advice, currency: str) -> Self:
         choice = found.choice
         return cls(
             family=choice.chosen.configuration.family,
             samples=found.samples,
             meets=choice.chosen.meets,
             why=choice.why,
+            currency=currency,
             chosen=OptionOut.of(choice.chosen),
             options=[OptionOut.of(option) for option in choice.options],
             time_models=[ScoreOut(**score._asdict()) for score in found.time_scores],

@@ -90,12 +90,20 @@ def choose(options: Sequence[Option], objective: Objective) -> Choice:
     meeting = [option for option in options if option.meets]
     ordered = sorted(meeting, key=lambda option: _worth(option, objective))
     ordered += sorted((option for option in options if not option.meets), key=lambda o: o.response_time.value)
-    if meeting:
-        best = "the best metric" if ordered[0].metric is not None else "the lowest cost"
+    best = _best_at(ordered[0])
+    if objective.longest is None and objective.target is None:
+        why = f"Of {len(options)} configurations this one has {best}."
+    elif meeting:
         why = f"Of {len(options)} configurations {len(meeting)} meet the objective; this one has {best} of them."
     else:
         why = f"None of {len(options)} configurations is expected to meet the objective; this one is the fastest."
     return Choice(ordered[0], ordered, why)
+
+
+def _best_at(option: Option) -> str:
+    if option.metric is not None:
+        return "the best metric"
+    return "the least GPU time" if option.cost is None else "the lowest cost"
 
 
 def _worth(option: Option, objective: Objective) -> tuple[float, float, float, int]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.lengths import length_errors, remaining
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
@@ -281,7 +282,7 @@ class Simulation:
                 self._schedule(training)
         snapshot = self.snapshot()
         began = time.perf_counter()
-        plan = self.policy.allocate(snapshot)
+        plan = plan_by_type(self.policy.allocate, snapshot)
         self.decision_seconds.append(time.perf_counter() - began)
         if faults := plan_faults(snapshot, plan):
             raise RuntimeError(f"{self.policy.name} made a faulty plan: {'; '.join(faults[:3])}")
@@ -367,6 +368,7 @@ class Simulation:
             min_gpus=job.min_gpus,
             max_gpus=max(most, job.min_gpus, training.gpus if self.policy.resizes else 0),
             elastic=job.elastic,
+            gpu_type=job.gpu_type,
             priority=job.priority,
             weight=job.weight,
             metric=job.metric,

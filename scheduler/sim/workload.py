@@ -56,6 +56,8 @@ class TraceJob:
     max_gpus: int | None = None
     """None: as many as the application can use."""
     elastic: bool = True
+    gpu_type: str | None = None
+    """That of all its GPUs; None: any."""
     priority: int = 50
     weight: float = 1.0
     metric: Metric | None = None

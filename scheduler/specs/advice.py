@@ -38,20 +38,16 @@ class AdviceSpec(BaseModel):
     def _check(self) -> Self:
         if self.deadline is not None and self.max_response_time is not None:
             raise ValueError("give a deadline or max_response_time, not both")
-        try:
-            self.checked_job()
-        except InvalidError as error:
-            raise ValueError(f"job.{error.detail}") from error
         return self
 
     def checked_job(self, **changes: object) -> JobSpec:
-        """The job with keys changed. Raises InvalidError."""
+        """The job with keys changed. Raises InvalidError, which names the key."""
         rigid = {"elastic", "min_gpus", "max_gpus", "resize"}  # its size is what advice is about
         keys = {key: value for key, value in self.job.items() if key not in rigid}
         try:
             return JobSpec.model_validate({"name": "advice", "required_gpus": 1, **keys, **changes})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            told = f"{place}: {str(first['msg']).removeprefix('Value error, ')}"
-            raise InvalidError(told, field=f"job.{place}") from error
+            field = ".".join(str(part) for part in ("job", *first["loc"]))
+            told = f"{field}: {str(first['msg']).removeprefix('Value error, ')}"
+            raise InvalidError(told, field=field) from error

@@ -57,6 +57,7 @@ def test_of_equal_metrics_the_cheaper_one_is_taken_then_the_faster() -> None:
     found = choose([option(32, 4, 30, None, ANY), option(32, 1, 100, None, ANY), option(32, 2, 50, None, ANY)], ANY)
     assert [each.configuration.gpus for each in found.options] == [2, 1, 4]
     assert found.chosen.cost == 3.6 * 2 * 50 / 3600
+    assert found.why == "Of 3 configurations this one has the lowest cost.", "nothing was asked of it"
 
 
 def test_what_is_tried_by_default() -> None:

@@ -1,9 +1,10 @@
-"""Experiments over the API, on the fake runtime: what runs come to is kept, and analyzed."""
+"""Experiments over the API, on the fake runtime: what runs come to is kept, analyzed, and makes advice."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from apis import FIVE_KEYS, Api, run_experiment
+from apis import FIVE_KEYS, Api, run_experiment, serve_api
 from clusters import wait_for
 
 JOB = {**{key: value for key, value in FIVE_KEYS.items() if key != "name"}, "required_gpus": 1}
@@ -123,3 +124,34 @@ def test_a_wrong_experiment_stores_nothing(api: Api) -> None:
     key = {"Idempotency-Key": "k"}
     first, again = (api.http.post("/api/v1/experiments", json=BODY, headers=key).json()["id"] for _ in range(2))
     assert first == again
+
+
+def test_advice_is_about_the_types_that_the_job_may_have(tmp_path: Path) -> None:
+    body = {**BODY, "factors": {"batch_size": [32, 64], "gpu_type": ["A", "B"]}, "replications": 3}
+    asked = {"job": {**JOB, "command": "train"}, "batch_sizes": [32], "gpus": [1, 2]}
+    with serve_api(tmp_path, gpu_types=("A", "A", "B", "B"), currency="EUR", gpu_prices={"*": 1}) as api:
+        none = api.http.post("/api/v1/advise", json=asked).json()
+        assert (none["status"], none["code"], none["errors"][0]["field"]) == (422, "no_history", "job")
+        run_experiment(api, body)
+        holder = api.submit(gpu_type="B", max_duration=500.0)
+        api.wait(holder, "running")
+
+        def advise(**keys: Any) -> dict[str, Any]:
+            found: dict[str, Any] = api.http.post("/api/v1/advise", json={**asked, "job": {**JOB, **keys}}).json()
+            return found
+
+        found = advise(command="train")
+        assert found["currency"] == "EUR"
+        waits = {(option["gpu_type"], option["required_gpus"]): option["wait_time"] for option in found["options"]}
+        assert waits.keys() == {("A", 1), ("A", 2), ("B", 1), ("B", 2)}
+        assert waits["A", 2] < waits["B", 2], "the other one's GPUs are free"
+        only = advise(command="train", gpu_type="B")
+        assert {option["gpu_type"] for option in only["options"]} == {"B"}
+
+        absent = advise(command="train", gpu_type="C")
+        assert absent["errors"] == [
+            {"field": "job.gpu_type", "message": "no host has a healthy GPU of type 'C'", "type": "invalid"}
+        ]
+        wrong = advise(command="'")
+        assert [error["field"] for error in wrong["errors"]] == ["job.command"]
+        assert wrong["detail"].startswith("job.command: ")

@@ -16,4 +16,5 @@ router = APIRouter(prefix="/api/v1", tags=["experiments"])
 def advise(request: Request, body: AdviceSpec) -> AdviceOut:
     """With which batch size and how many GPUs a job meets its objective, predicted from finished jobs of its family.
     Stores nothing; takes seconds."""
-    return AdviceOut.of(cluster_of(request).advisor.advise(body))
+    cluster = cluster_of(request)
+    return AdviceOut.of(cluster.advisor.advise(body), cluster.settings.currency)

@@ -26,7 +26,7 @@ from schedulearn.scheduler.advisor.advice import (
 )
 from schedulearn.scheduler.advisor.samples import Configuration, Sample, Stay, jobs_beside
 from schedulearn.scheduler.control.experiments.child import ask_child
-from schedulearn.scheduler.errors import ConflictError, InvalidError, PolicyFault
+from schedulearn.scheduler.errors import ConflictError, InvalidError, NoHistoryError, PolicyFault
 from schedulearn.scheduler.specs.advice import AdviceSpec
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
@@ -102,7 +102,7 @@ class Advisor:
             cluster = _cluster(conn)
         own = [sample for sample in samples if sample.configuration.family == job.family]
         if len(own) < LEAST_SAMPLES:
-            raise InvalidError(
+            raise NoHistoryError(
                 f"advice needs {LEAST_SAMPLES} finished jobs of the family {job.family!r}, and there are {len(own)}: "
                 "run a small experiment over batch_size and required_gpus first",
                 field="job",
@@ -112,10 +112,11 @@ class Advisor:
         times, metrics = answer["run_time"], answer.get("metric")
         reached = metrics.predicted if metrics is not None else [None] * len(options)
         objective = _objective(spec, job, now)
-        waits = {count: self._wait_of(spec, count) for count in {each.gpus for each in options}}
+        sizes = [(each.gpu_type, each.gpus) for each in options]
+        waits = {size: self._wait_of(spec, *size) for size in set(sizes)}
         found = [
-            option_of(each, waits[each.gpus], run, metric, price_of(self._prices, each.gpu_type), objective)
-            for each, run, metric in zip(options, times.predicted, reached, strict=True)
+            option_of(each, waits[size], run, metric, price_of(self._prices, each.gpu_type), objective)
+            for each, size, run, metric in zip(options, sizes, times.predicted, reached, strict=True)
         ]
         return Advice(
             choose(found, objective),
@@ -124,9 +125,9 @@ class Advisor:
             metrics.scores if metrics is not None else [],
         )
 
-    def _wait_of(self, spec: AdviceSpec, gpus: int) -> float:
+    def _wait_of(self, spec: AdviceSpec, gpu_type: str, gpus: int) -> float:
         try:
-            return max(0.0, self._wait(spec.checked_job(required_gpus=gpus)) or 0.0)
+            return max(0.0, self._wait(spec.checked_job(required_gpus=gpus, gpu_type=gpu_type)) or 0.0)
         except PolicyFault:
             return 0.0  # a policy that can't be played says nothing of when a job starts
 
@@ -191,10 +192,12 @@ def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[Sample], cluster: _Cl
     options = [
         Configuration(job.family or "", kind, count, batch, epochs, size, cluster.beside)
         for kind, most in sorted(cluster.types.items())
-        if kind in known or not known & cluster.types.keys()
+        if job.gpu_type == kind or (job.gpu_type is None and (kind in known or not known & cluster.types.keys()))
         for count in gpu_counts(most, spec.gpus)
         for batch in sizes
     ]
+    if not options and job.gpu_type is not None and job.gpu_type not in cluster.types:
+        raise InvalidError(f"no host has a healthy GPU of type {job.gpu_type!r}", field="job.gpu_type")
     if not options:
         raise InvalidError("no host has as many healthy GPUs as are asked for", field="gpus")
     if len(options) > MOST_OPTIONS:

@@ -16,9 +16,9 @@ STORED = {
     "login_session": "hash, expires_at", "data_version": "name, version, digest",
 }  # fmt: skip
 """What requests store, and hosts and the loop leave alone while no job ends. Columns that they change are not here."""
-BEYOND_THE_SCHEMA = {"value_error", "invalid", "unknown_policy", "string_too_short"}
+BEYOND_THE_SCHEMA = {"value_error", "invalid", "no_history", "unknown_policy", "string_too_short"}
 """Types of errors by rules that no schema can express: a command with balanced quotes, a time before another one, text
-that is more than blanks."""
+that is more than blanks, jobs of a family that have ended."""
 SIZES = {"shm_size", "memory"}
 """A size in words is bounded like a number, and no schema says how large "1.5 GiB" is."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
 from schedulearn.scheduler.sim.result import busy_periods
 
@@ -69,7 +70,7 @@ def play(
     always_on: Set[str] = frozenset(),
 ) -> Played:
     """Plays on from `snapshot`. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
-    plan = policy.allocate(snapshot)
+    plan = plan_by_type(policy.allocate, snapshot)
     if faults := plan_faults(snapshot, plan):
         raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
     changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]

@@ -1,5 +1,7 @@
 import { client, unwrap } from "./client";
 import type {
+  Advice,
+  AdviceSpec,
   Bounds,
   CodeLimits,
   Delivery,
@@ -41,9 +43,10 @@ export async function cancelJobs(ids: string[]): Promise<{ done: number; failed:
 }
 
 /** Sizes may be written as "8g", which the document does not say. */
-export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory">> & {
+export type JobBody = Partial<Omit<JobSpec, "shm_size" | "memory" | "gpu_memory">> & {
   shm_size?: string | number;
   memory?: string | number | null;
+  gpu_memory?: string | number | null;
 };
 
 /** Stores a job. Sent again with the same key, it is still one job. */
@@ -76,6 +79,11 @@ export function sendCode(tar: Blob): Promise<StoredCode> {
 /** When such a job would start and end if it were submitted now. */
 export function expectJob(body: JobBody): Promise<Eta> {
   return unwrap(client.POST("/api/v1/jobs:preview", { body: body as JobSpec }));
+}
+
+/** With which batch size and how many GPUs a job meets an objective. Takes seconds. */
+export function advise(spec: AdviceSpec): Promise<Advice> {
+  return unwrap(client.POST("/api/v1/advise", { body: spec }));
 }
 
 export function choosePolicy(choice: PolicyChoice): Promise<Policy> {

@@ -1842,6 +1842,11 @@ export interface components {
         /** AdviceOut */
         AdviceOut: {
             chosen: components["schemas"]["OptionOut"];
+            /**
+             * Currency
+             * @description of each `cost`: the setting currency
+             */
+            currency: string;
             /** Family */
             family: string;
             /**
@@ -4752,7 +4757,7 @@ export interface components {
             batch_size: number | null;
             /**
              * Cost
-             * @description null: the setting gpu_prices has no price of this type
+             * @description in `currency`; null: the setting gpu_prices has no price of this type
              */
             cost: number | null;
             /** Gpu Type */

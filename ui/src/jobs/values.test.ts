@@ -83,6 +83,12 @@ test("JSON and form say the same, both ways", () => {
     epochs: 20,
     cpus: 1.5,
     memory: "64g",
+    gpu_type: "A100",
+    gpu_memory: "20g",
+    metric: "speed",
+    on_hang: "end",
+    pull: "always",
+    setup: "python prepare.py",
     mounts: { wiki: "/data/wiki", imagenet: "/elsewhere" },
     resize: "in-place",
   };

@@ -27,6 +27,12 @@ export interface Values {
   mounts: string;
   resize: string;
   family: string;
+  gpu_type: string;
+  gpu_memory: string;
+  metric: string;
+  on_hang: string;
+  pull: string;
+  setup: string;
   env: string;
   labels: string;
   user: string;
@@ -34,22 +40,7 @@ export interface Values {
   more: Pick<JobBody, (typeof MORE)[number]>;
 }
 
-const MORE = [
-  "code",
-  "requirements",
-  "setup",
-  "secrets",
-  "after",
-  "metric",
-  "gpu_type",
-  "gpu_memory",
-  "on_hang",
-  "ports",
-  "idle_timeout",
-  "data",
-  "keep",
-  "pull",
-] as const;
+const MORE = ["code", "requirements", "secrets", "after", "ports", "idle_timeout", "data", "keep"] as const;
 
 type Missing = Exclude<keyof JobBody, keyof Values | (typeof MORE)[number]>;
 true satisfies [Missing] extends [never] ? true : Missing; // or a key of a job would be lost when it is cloned
@@ -79,6 +70,12 @@ export const EMPTY: Values = {
   mounts: "",
   resize: "",
   family: "",
+  gpu_type: "",
+  gpu_memory: "",
+  metric: "",
+  on_hang: "",
+  pull: "",
+  setup: "",
   env: "",
   labels: "",
   user: "",
@@ -97,6 +94,20 @@ const OPTIONAL_NUMBERS = [
   "max_batch_size",
   "epochs",
   "cpus",
+] as const;
+const OPTIONAL_TEXTS = [
+  "launcher",
+  "shm_size",
+  "memory",
+  "resize",
+  "user",
+  "family",
+  "gpu_type",
+  "gpu_memory",
+  "metric",
+  "on_hang",
+  "pull",
+  "setup",
 ] as const;
 /** What the service shows in place of a value that may be a secret. */
 const MASK = "********";
@@ -142,17 +153,17 @@ export function toBody(values: Values): JobBody {
   for (const key of OPTIONAL_NUMBERS) {
     if (values[key] !== "") body[key] = Number(values[key]);
   }
+  // Those of which there are only some come from a list, or from JSON that the service checks.
+  const texts: Record<string, unknown> = body;
+  for (const key of OPTIONAL_TEXTS) {
+    if (values[key]) texts[key] = values[key];
+  }
   if (values.elastic) body.elastic = true;
-  if (values.launcher) body.launcher = values.launcher as JobBody["launcher"];
-  // As `schedulearn run` does it: code on one GPU needs none.
-  else if (values.more.code && !values.elastic && Number(values.required_gpus) <= 1) body.launcher = "none";
+  // As `schedulearn run` does it: code on one GPU needs no launcher.
+  if (!values.launcher && values.more.code && !values.elastic && Number(values.required_gpus) <= 1)
+    body.launcher = "none";
   if (values.deadline) body.deadline = new Date(values.deadline).toISOString();
-  if (values.shm_size) body.shm_size = values.shm_size;
-  if (values.memory) body.memory = values.memory;
   if (values.mounts.trim()) body.mounts = parseMounts(values.mounts);
-  if (values.resize) body.resize = values.resize as JobBody["resize"];
-  if (values.user) body.user = values.user;
-  if (values.family) body.family = values.family;
   if (values.env.trim()) body.env = parsePairs(values.env);
   if (values.labels.trim()) body.labels = parsePairs(values.labels);
   return body;
@@ -244,7 +255,7 @@ export function fromBody(body: JobBody): Values {
     else if (key === "env" || key === "labels") values[key] = linesOf(value as Record<string, string>);
     else if (key === "mounts") values[key] = linesOf(mountsOf(value));
     else if (key === "deadline") values[key] = localTime(String(value));
-    else values[key] = key === "shm_size" || key === "memory" ? String(value) : value;
+    else values[key] = SIZES.includes(key) ? String(value) : value;
   }
   return { ...values, more } as unknown as Values;
 }
@@ -255,6 +266,8 @@ const linesOf = (pairs: Record<string, string>) =>
   Object.entries(pairs)
     .map(([name, value]) => `${name}=${value}`)
     .join("\n");
+
+const SIZES = ["shm_size", "memory", "gpu_memory"];
 
 /** A moment as a field of date and time takes it: local, to the minute. */
 function localTime(iso: string): string {

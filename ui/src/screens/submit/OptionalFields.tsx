@@ -1,6 +1,7 @@
 import {
   Button,
   Collapse,
+  Fieldset,
   NativeSelect,
   NumberInput,
   Stack,
@@ -10,21 +11,20 @@ import {
 } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
-import { dataSetsQuery } from "../../api/queries";
+import type { ReactNode } from "react";
+import { dataSetsQuery, hostsQuery } from "../../api/queries";
+import { gpuTypes } from "../../gpus/types";
 import type { Values } from "../../jobs/values";
 import classes from "./SubmitForm.module.css";
 
-interface Props {
+interface GroupProps {
   form: UseFormReturnType<Values>;
+}
+
+interface Props extends GroupProps {
   folded: boolean;
   onFold: (folded: boolean) => void;
 }
-
-const RESIZES = [
-  { value: "", label: "by restart (default)" },
-  { value: "restart", label: "by checkpoint and restart" },
-  { value: "in-place", label: "in place, while it trains" },
-];
 
 const LAUNCHERS = [
   { value: "", label: "horovod (default)" },
@@ -33,9 +33,34 @@ const LAUNCHERS = [
   { value: "none", label: "none" },
 ];
 
+const RESIZES = [
+  { value: "", label: "by restart (default)" },
+  { value: "restart", label: "by checkpoint and restart" },
+  { value: "in-place", label: "in place, while it trains" },
+];
+
+const METRICS = [
+  { value: "", label: "that of the policy (default)" },
+  { value: "default", label: "default: a fair share" },
+  { value: "speed", label: "speed: a short wait" },
+  { value: "cost", label: "cost: few GPU-hours" },
+];
+
+const ON_HANG = [
+  { value: "", label: "as the settings say (default)" },
+  { value: "warn", label: "say so" },
+  { value: "restart", label: "start it again" },
+  { value: "end", label: "end it" },
+];
+
+const PULLS = [
+  { value: "", label: "where it is missing (default)" },
+  { value: "missing", label: "where it is missing" },
+  { value: "always", label: "always: its tag may have moved" },
+];
+
+/** All that has a default, by what it is about. */
 export function OptionalFields({ form, folded, onFold }: Props) {
-  const elastic = form.values.elastic;
-  const { data: declared } = useQuery({ ...dataSetsQuery, enabled: !folded });
   return (
     <div>
       <Button
@@ -49,135 +74,236 @@ export function OptionalFields({ form, folded, onFold }: Props) {
         {folded ? "More fields" : "Fewer fields"}
       </Button>
       <Collapse expanded={!folded} id="optional">
-        <Stack gap="md" pt="sm">
-          <div className={classes.pair}>
-            <NativeSelect label="Launcher" data={LAUNCHERS} {...form.getInputProps("launcher")} />
-            <NumberInput
-              label="Priority"
-              description="0 to 100, higher first; default 50"
-              {...form.getInputProps("priority")}
-            />
-          </div>
-          <Switch
-            label="Elastic: the script can be stopped and resumed on another number of GPUs"
-            {...form.getInputProps("elastic", { type: "checkbox" })}
-          />
-          {elastic && (
-            <div className={classes.pair}>
-              <NumberInput label="Least GPUs" description="Default 1" {...form.getInputProps("min_gpus")} />
-              <NumberInput
-                label="Most GPUs"
-                description="Default: no bound"
-                {...form.getInputProps("max_gpus")}
-              />
-              <NativeSelect label="Resize" data={RESIZES} {...form.getInputProps("resize")} />
-            </div>
-          )}
-          <div className={classes.pair}>
-            <NumberInput
-              label="Time limit"
-              description="Seconds of running, then it is ended"
-              {...form.getInputProps("max_duration")}
-            />
-            <NumberInput
-              label="Retries"
-              description="After a failure of the command; default 0"
-              {...form.getInputProps("max_restarts")}
-            />
-          </div>
-          <div className={classes.pair}>
-            <TextInput
-              label="Deadline"
-              description="For policies that heed it"
-              type="datetime-local"
-              {...form.getInputProps("deadline")}
-            />
-            <NumberInput
-              label="Weight"
-              description="Share against other jobs; default 1"
-              {...form.getInputProps("weight")}
-            />
-          </div>
-          <div className={classes.pair}>
-            <TextInput
-              label="Shared memory"
-              description="Default 1g"
-              placeholder="8g"
-              {...form.getInputProps("shm_size")}
-            />
-            <TextInput label="User" description="For reports" {...form.getInputProps("user")} />
-          </div>
-          <div className={classes.pair}>
-            <NumberInput
-              label="Grace period"
-              description="Seconds for a checkpoint before it is killed"
-              {...form.getInputProps("grace_period")}
-            />
-            <TextInput
-              label="Family"
-              description="Shares what is learned; default: by image and command"
-              {...form.getInputProps("family")}
-            />
-          </div>
-          <div className={classes.pair}>
-            <NumberInput
-              label="Batch size"
-              description="Of all workers; default: the script's"
-              {...form.getInputProps("batch_size")}
-            />
-            <NumberInput
-              label="Largest batch"
-              description="Where the script lets it adapt"
-              {...form.getInputProps("max_batch_size")}
-            />
-          </div>
-          <div className={classes.pair}>
-            <NumberInput
-              label="Processors"
-              description="At most; default: no bound"
-              {...form.getInputProps("cpus")}
-            />
-            <TextInput
-              label="Memory"
-              description="At most; default: its share by GPUs"
-              placeholder="64g"
-              {...form.getInputProps("memory")}
-            />
-          </div>
-          <Textarea
-            label="Data sets"
-            description={
-              declared && declared.length > 0
-                ? `One a line: NAME or NAME=path. There are: ${declared.map((each) => each.name).join(", ")}`
-                : "None are declared here: see the setting data_sets"
-            }
-            autosize
-            minRows={1}
-            maxRows={10}
-            classNames={{ input: "mono" }}
-            {...form.getInputProps("mounts")}
-          />
-          <NumberInput label="Epochs" description="Default: the script's" {...form.getInputProps("epochs")} />
-          <Textarea
-            label="Environment"
-            description="NAME=value, one a line"
-            autosize
-            minRows={2}
-            maxRows={10}
-            classNames={{ input: "mono" }}
-            {...form.getInputProps("env")}
-          />
-          <Textarea
-            label="Labels"
-            description="name=value, one a line"
-            autosize
-            minRows={2}
-            maxRows={10}
-            classNames={{ input: "mono" }}
-            {...form.getInputProps("labels")}
-          />
+        <Stack gap="xl" pt="sm">
+          <Start form={form} />
+          <Size form={form} folded={folded} />
+          <Turn form={form} />
+          <Resources form={form} />
+          <Inputs form={form} folded={folded} />
+          <About form={form} />
         </Stack>
       </Collapse>
     </div>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Fieldset variant="unstyled" legend={title} classNames={{ legend: classes.legend }}>
+      <Stack gap="md">{children}</Stack>
+    </Fieldset>
+  );
+}
+
+function Start({ form }: GroupProps) {
+  return (
+    <Part title="How it runs">
+      <div className={classes.pair}>
+        <NativeSelect label="Launcher" data={LAUNCHERS} {...form.getInputProps("launcher")} />
+        <NativeSelect label="Pull" data={PULLS} {...form.getInputProps("pull")} />
+      </div>
+      <TextInput
+        label="Setup"
+        description="Runs once in each container, before the launcher"
+        placeholder="python prepare.py"
+        classNames={{ input: "mono" }}
+        {...form.getInputProps("setup")}
+      />
+      <div className={classes.pair}>
+        <NumberInput
+          label="Batch size"
+          description="Of all workers; default: the script's"
+          {...form.getInputProps("batch_size")}
+        />
+        <NumberInput
+          label="Largest batch"
+          description="Where the script lets it adapt"
+          {...form.getInputProps("max_batch_size")}
+        />
+        <NumberInput label="Epochs" description="Default: the script's" {...form.getInputProps("epochs")} />
+        <TextInput
+          label="Family"
+          description="Shares what is learned; default: by image and command"
+          {...form.getInputProps("family")}
+        />
+      </div>
+    </Part>
+  );
+}
+
+function Size({ form, folded }: GroupProps & { folded: boolean }) {
+  const { elastic, gpu_type } = form.values;
+  const { data: hosts } = useQuery({ ...hostsQuery, enabled: !folded });
+  const known = [...gpuTypes(hosts ?? []).keys()];
+  const types = gpu_type && !known.includes(gpu_type) ? [...known, gpu_type] : known;
+  return (
+    <Part title="GPUs and size">
+      <div className={classes.pair}>
+        <NativeSelect
+          label="GPU type"
+          description={elastic ? "Rigid jobs only" : "Of all its GPUs"}
+          data={[
+            { value: "", label: "any (default)" },
+            ...types.map((type) => ({ value: type, label: type })),
+          ]}
+          {...form.getInputProps("gpu_type")}
+        />
+        <TextInput
+          label="GPU memory"
+          description="Of each, at most; default: what its family took"
+          placeholder="20g"
+          {...form.getInputProps("gpu_memory")}
+        />
+      </div>
+      <Switch
+        label="Elastic: the script can be stopped and resumed on another number of GPUs"
+        {...form.getInputProps("elastic", { type: "checkbox" })}
+      />
+      {elastic && (
+        <div className={classes.pair}>
+          <NumberInput label="Least GPUs" description="Default 1" {...form.getInputProps("min_gpus")} />
+          <NumberInput
+            label="Most GPUs"
+            description="Default: no bound"
+            {...form.getInputProps("max_gpus")}
+          />
+          <NativeSelect label="Resize" data={RESIZES} {...form.getInputProps("resize")} />
+        </div>
+      )}
+    </Part>
+  );
+}
+
+function Turn({ form }: GroupProps) {
+  return (
+    <Part title="Its turn and its time">
+      <div className={classes.pair}>
+        <NumberInput
+          label="Priority"
+          description="0 to 100, higher first; default 50"
+          {...form.getInputProps("priority")}
+        />
+        <NumberInput
+          label="Weight"
+          description="Share against other jobs; default 1"
+          {...form.getInputProps("weight")}
+        />
+        <TextInput
+          label="Deadline"
+          description="For policies that heed it"
+          type="datetime-local"
+          {...form.getInputProps("deadline")}
+        />
+        <NativeSelect
+          label="Policy metric"
+          description="By which goodput decides on it"
+          data={METRICS}
+          {...form.getInputProps("metric")}
+        />
+        <NumberInput
+          label="Time limit"
+          description="Seconds of running, then it is ended"
+          {...form.getInputProps("max_duration")}
+        />
+        <NumberInput
+          label="Grace period"
+          description="Seconds for a checkpoint before it is killed"
+          {...form.getInputProps("grace_period")}
+        />
+        <NumberInput
+          label="Retries"
+          description="After a failure of the command; default 0"
+          {...form.getInputProps("max_restarts")}
+        />
+        <NativeSelect
+          label="If it hangs"
+          description="Or does not use its GPUs"
+          data={ON_HANG}
+          {...form.getInputProps("on_hang")}
+        />
+      </div>
+    </Part>
+  );
+}
+
+function Resources({ form }: GroupProps) {
+  return (
+    <Part title="Processors and memory">
+      <div className={classes.pair}>
+        <NumberInput
+          label="Processors"
+          description="At most; default: no bound"
+          {...form.getInputProps("cpus")}
+        />
+        <TextInput
+          label="Memory"
+          description="At most; default: its share by GPUs"
+          placeholder="64g"
+          {...form.getInputProps("memory")}
+        />
+        <TextInput
+          label="Shared memory"
+          description="Default 1g"
+          placeholder="8g"
+          {...form.getInputProps("shm_size")}
+        />
+      </div>
+    </Part>
+  );
+}
+
+function Inputs({ form, folded }: GroupProps & { folded: boolean }) {
+  const { data: declared } = useQuery({ ...dataSetsQuery, enabled: !folded });
+  return (
+    <Part title="Data and environment">
+      <Textarea
+        label="Data sets"
+        description={
+          declared && declared.length > 0
+            ? `One a line: NAME or NAME=path. There are: ${declared.map((each) => each.name).join(", ")}`
+            : "None are declared here: see the setting data_sets"
+        }
+        autosize
+        minRows={1}
+        maxRows={10}
+        classNames={{ input: "mono" }}
+        {...form.getInputProps("mounts")}
+      />
+      <Textarea
+        label="Environment"
+        description="NAME=value, one a line"
+        autosize
+        minRows={2}
+        maxRows={10}
+        classNames={{ input: "mono" }}
+        {...form.getInputProps("env")}
+      />
+    </Part>
+  );
+}
+
+function About({ form }: GroupProps) {
+  return (
+    <Part title="For people and reports">
+      <TextInput
+        className={classes.narrow}
+        label="User"
+        description="Whose it is; admins may name another"
+        {...form.getInputProps("user")}
+      />
+      <Textarea
+        label="Labels"
+        description="name=value, one a line"
+        autosize
+        minRows={2}
+        maxRows={10}
+        classNames={{ input: "mono" }}
+        {...form.getInputProps("labels")}
+      />
+      <p className={classes.note}>
+        Requirements, secrets, ports, jobs to wait for, versions of data sets and what is kept are keys of the
+        JSON.
+      </p>
+    </Part>
   );
 }

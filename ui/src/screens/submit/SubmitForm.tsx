@@ -13,6 +13,8 @@ import { asCurl } from "../../jobs/copies";
 import { digestOf, EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "../../jobs/values";
 import { CopyButton } from "../../shell/CopyButton";
 import { Icon } from "../../shell/Icon";
+import { AdvicePanel } from "./AdvicePanel";
+import { taken as advised } from "./advice";
 import { FIVE, FiveFields } from "./FiveFields";
 import { OptionalFields } from "./OptionalFields";
 import { Outlook } from "./Outlook";
@@ -55,6 +57,12 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     const fields = Object.entries(error instanceof ApiError ? error.fields : {});
     if (json !== null && fields.length > 0)
       return fields.map(([name, text]) => `${name}: ${text}`).join("; ");
+    const { placed, rest } = place(fields);
+    return placed ? rest : error.message;
+  }
+
+  /** Puts messages at the fields that are there. `rest`: the others. */
+  function place(fields: [string, string][]): { placed: boolean; rest: string } {
     const known: Record<string, string> = {};
     const rest: string[] = [];
     for (const [where, message] of fields) {
@@ -65,7 +73,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
     form.setErrors(known);
     form.getInputNode(FIVE.find((field) => field in known) ?? "")?.focus();
     if (Object.keys(known).some((field) => !FIVE.includes(field))) setFolded(false);
-    return Object.keys(known).length > 0 ? rest.join("; ") : error.message;
+    return { placed: Object.keys(known).length > 0, rest: rest.join("; ") };
   }
 
   /** A job that runs what was sent; fields that are empty say what suits it. */
@@ -115,82 +123,101 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
 
   const readable = pairsFault(form.values.env) === null && pairsFault(form.values.labels) === null;
   return (
-    <form
-      className={`card ${classes.form}`}
-      noValidate
-      onKeyDown={(event) => {
-        // Enter alone begins a new line in the command.
-        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
-      }}
-      onSubmit={(event) => {
-        if (json === null) {
-          form.onSubmit(send, () => setFolded(false))(event);
-          return;
-        }
-        event.preventDefault();
-        const values = taken(json);
-        if (values) send(values);
-      }}
-    >
-      <Stack gap="md">
-        {hidden.length > 0 && (
-          <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
-            The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the command,
-            the launcher, the data sets and the environment do; else fill them in again under Environment.
-          </Alert>
-        )}
-        <SegmentedControl
-          aria-label="How to fill it in"
-          className={classes.mode}
-          data={[
-            { value: "form", label: "Form" },
-            { value: "json", label: "JSON", disabled: !readable },
-          ]}
-          value={json === null ? "form" : "json"}
-          onChange={show}
-        />
-        {json === null ? (
-          <>
-            <DropCode
-              digest={digestOf(form.values)}
-              onSent={take}
-              onRemove={() => {
-                const { code: _, ...more } = form.values.more;
-                form.setFieldValue("more", more);
-              }}
-            />
-            <FiveFields form={form} />
-            <OptionalFields form={form} folded={folded} onFold={setFolded} />
-          </>
-        ) : (
-          <Textarea
-            label="The job as JSON"
-            description="As POST /api/v1/jobs takes it"
-            autosize
-            minRows={12}
-            maxRows={30}
-            classNames={{ input: "mono" }}
-            value={json}
-            onChange={(event) => setJson(event.currentTarget.value)}
-          />
-        )}
-        {general && (
-          <Alert color="red" variant="light" icon={<Icon name="alert" />} title="Not submitted" role="alert">
-            {general}
-          </Alert>
-        )}
-        <Group>
-          <Button type="submit" loading={submit.isPending}>
-            Submit
-          </Button>
-          {json === null && readable && (
-            <>
-              <Outlook body={toBody(form.values)} onError={(error) => setGeneral(showErrors(error))} />
-              <CopyButton text={asCurl(toBody(form.values), window.location.origin)} label="Copy as curl" />
-            </>
+    <div className={classes.both}>
+      <form
+        className={`card ${classes.form}`}
+        noValidate
+        onKeyDown={(event) => {
+          // Enter alone begins a new line in the command.
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
+        }}
+        onSubmit={(event) => {
+          if (json === null) {
+            form.onSubmit(send, () => setFolded(false))(event);
+            return;
+          }
+          event.preventDefault();
+          const values = taken(json);
+          if (values) send(values);
+        }}
+      >
+        <Stack gap="md">
+          {hidden.length > 0 && (
+            <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
+              The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the
+              command, the launcher, the data sets and the environment do; else fill them in again under
+              Environment.
+            </Alert>
           )}
-        </Group>
-      </Stack>
-    </form>
+          <SegmentedControl
+            aria-label="How to fill it in"
+            className={classes.mode}
+            data={[
+              { value: "form", label: "Form" },
+              { value: "json", label: "JSON", disabled: !readable },
+            ]}
+            value={json === null ? "form" : "json"}
+            onChange={show}
+          />
+          {json === null ? (
+            <>
+              <DropCode
+                digest={digestOf(form.values)}
+                onSent={take}
+                onRemove={() => {
+                  const { code: _, ...more } = form.values.more;
+                  form.setFieldValue("more", more);
+                }}
+              />
+              <FiveFields form={form} />
+              <OptionalFields form={form} folded={folded} onFold={setFolded} />
+            </>
+          ) : (
+            <Textarea
+              label="The job as JSON"
+              description="As POST /api/v1/jobs takes it"
+              autosize
+              minRows={12}
+              maxRows={30}
+              classNames={{ input: "mono" }}
+              value={json}
+              onChange={(event) => setJson(event.currentTarget.value)}
+            />
+          )}
+          {general && (
+            <Alert
+              color="red"
+              variant="light"
+              icon={<Icon name="alert" />}
+              title="Not submitted"
+              role="alert"
+            >
+              {general}
+            </Alert>
+          )}
+          <Group>
+            <Button type="submit" loading={submit.isPending}>
+              Submit
+            </Button>
+            {json === null && readable && (
+              <>
+                <Outlook body={toBody(form.values)} onError={(error) => setGeneral(showErrors(error))} />
+                <CopyButton text={asCurl(toBody(form.values), window.location.origin)} label="Copy as curl" />
+              </>
+            )}
+          </Group>
+        </Stack>
+      </form>
+      {json === null && (
+        <AdvicePanel
+          job={readable ? toBody(form.values) : null}
+          onTake={(option) => {
+            form.setValues(advised(option));
+            form.clearErrors();
+          }}
+          onJobFaults={(faults) => place(Object.entries(faults)).rest}
+        />
+      )}
+    </div>
   );
 }

@@ -1,0 +1,116 @@
+import { Alert, Button, Text } from "@mantine/core";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { advise, type JobBody } from "../../api/commands";
+import { hostsQuery } from "../../api/queries";
+import type { AdviceOption, AdviceSpec } from "../../api/types";
+import { Panel } from "../../components/Panel";
+import { gpuTypes } from "../../gpus/types";
+import { Icon } from "../../shell/Icon";
+import classes from "./Advice.module.css";
+import { AdviceAnswer } from "./AdviceAnswer";
+import { AdviceFields } from "./AdviceFields";
+import { faultsIn, NO_QUESTION, placesOf, type Refusal, specOf, textOf } from "./advice";
+
+interface Props {
+  /** null: something in the form can't be read. */
+  job: JobBody | null;
+  onTake: (option: AdviceOption) => void;
+  /** Shows what is wrong with keys of the job at their fields; gives back what belongs to none. */
+  onJobFaults: (faults: Record<string, string>) => string;
+}
+
+interface Asked {
+  spec: AdviceSpec;
+  /** Of the question and the job. */
+  text: string;
+}
+
+/** With how many GPUs and which batch size the job in the form meets an objective, before it is submitted. */
+export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
+  const [question, setQuestion] = useState(NO_QUESTION);
+  const [faults, setFaults] = useState<ReturnType<typeof faultsIn>>({});
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const hosts = useQuery(hostsQuery);
+  const ask = useMutation({
+    mutationFn: ({ spec }: Asked) => advise(spec),
+    onError: (error) => {
+      const found = placesOf(error);
+      setFaults(found.own);
+      const rest = Object.keys(found.job).length > 0 ? onJobFaults(found.job) : "";
+      setRefusal({ ...found, rest: [found.rest, rest].filter(Boolean).join("; ") });
+    },
+  });
+  const current = job !== null && ask.variables?.text === textOf(question, job);
+
+  function send() {
+    const found = faultsIn(question);
+    setFaults(found);
+    setRefusal(null);
+    if (job !== null && Object.keys(found).length === 0)
+      ask.mutate({ spec: specOf(question, job), text: textOf(question, job) });
+  }
+
+  return (
+    <Panel title="Advice">
+      <form
+        className={classes.form}
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
+        <Text size="sm" c="dimmed">
+          With how many GPUs and which batch size the job meets an objective, by finished jobs of its family.
+          Nothing is submitted.
+        </Text>
+        <AdviceFields
+          question={question}
+          faults={faults}
+          job={job}
+          types={gpuTypes(hosts.data ?? [])}
+          onChange={(change) => {
+            setFaults({});
+            setQuestion({ ...question, ...change });
+          }}
+        />
+        <div>
+          <Button type="submit" variant="default" loading={ask.isPending} disabled={job === null}>
+            What would suit it?
+          </Button>
+        </div>
+      </form>
+      {current && refusal?.rest && <Refused refusal={refusal} />}
+      {current && ask.data && ask.variables && (
+        <AdviceAnswer advice={ask.data} spec={ask.variables.spec} job={job} onTake={onTake} />
+      )}
+    </Panel>
+  );
+}
+
+function Refused({ refusal }: { refusal: Refusal }) {
+  if (!refusal.noHistory)
+    return (
+      <Alert color="red" variant="light" mt="md" icon={<Icon name="alert" />} title="No advice" role="alert">
+        {refusal.rest}
+      </Alert>
+    );
+  return (
+    <Alert
+      variant="light"
+      mt="md"
+      icon={<Icon name="clock" />}
+      title="There is no history yet"
+      role="status"
+      className={classes.words}
+    >
+      <p>{refusal.rest[0]?.toUpperCase() + refusal.rest.slice(1)}.</p>
+      <p>
+        Or submit it as it is: each job of the family that ends counts. To find a good configuration by a few
+        short trials, without history, put the job into a file, with <code>gpus</code> and{" "}
+        <code>batch_sizes</code> to search among, and run <code>schedulearn search FILE</code>.
+      </p>
+    </Alert>
+  );
+}

@@ -1,0 +1,203 @@
+import type { JobBody } from "../../api/commands";
+import type { Advice, AdviceOption, AdviceSpec, Estimate } from "../../api/types";
+import { plainNumber, plural } from "../../format/number";
+import { duration } from "../../format/time";
+import type { Values } from "../../jobs/values";
+
+/** What advice is asked for beside the job, as it is typed. */
+export interface Question {
+  /** When it should be done: as the job's own deadline says, within a span, or by a time. */
+  done: "job" | "within" | "by";
+  within: string | number;
+  /** Seconds of one of it. */
+  unit: string;
+  by: string;
+  metric: string;
+  goal: "max" | "min";
+  target: string | number;
+  batches: string;
+  gpus: string;
+}
+
+export const NO_QUESTION: Question = {
+  done: "job",
+  within: "",
+  unit: "60",
+  by: "",
+  metric: "",
+  goal: "max",
+  target: "",
+  batches: "",
+  gpus: "",
+};
+
+export const USUAL_METRIC = "accuracy";
+
+/** The numbers in "32, 64"; null: it has something else in it. */
+export function numbersIn(text: string): number[] | null {
+  const parts = text.split(/[\s,]+/).filter((part) => part !== "");
+  return parts.every((part) => /^\d{1,15}$/.test(part)) ? parts.map(Number) : null;
+}
+
+/** Half of the job's batch size, itself and its double; none where the job names none: those that were tried. */
+export function batchesAround(batch: number | null | undefined): number[] {
+  return batch ? [...new Set([Math.max(1, Math.floor(batch / 2)), batch, 2 * batch])] : [];
+}
+
+/** Powers of two up to the most GPUs of a type, and that: what the service compares where nothing is asked. */
+export function usualGpus(most: number): number[] {
+  const powers = Array.from({ length: 13 }, (_, power) => 2 ** power).filter((count) => count < most);
+  return most > 0 ? [...powers, most] : [];
+}
+
+/** Messages of fields that can't be sent as they are. */
+export function faultsIn(question: Question): Partial<Record<keyof Question, string>> {
+  const faults: Partial<Record<keyof Question, string>> = {};
+  for (const name of ["batches", "gpus"] as const)
+    if (numbersIn(question[name]) === null) faults[name] = "Whole numbers, with commas between them";
+  if (question.done === "within" && question.within === "") faults.within = "How long it may take";
+  if (question.done === "by" && Number.isNaN(Date.parse(question.by))) faults.by = "When it should be done";
+  return faults;
+}
+
+/** What is sent. */
+export function specOf(question: Question, job: JobBody): AdviceSpec {
+  const batches = numbersIn(question.batches) ?? [];
+  return {
+    job,
+    ...(question.done === "within" && {
+      max_response_time: Number(question.within) * Number(question.unit),
+    }),
+    ...(question.done === "by" && { deadline: new Date(question.by).toISOString() }),
+    metric: { name: question.metric.trim() || USUAL_METRIC, goal: question.goal },
+    ...(question.target !== "" && { target: Number(question.target) }),
+    batch_sizes: batches.length > 0 ? batches : batchesAround(job.batch_size),
+    gpus: numbersIn(question.gpus) ?? [],
+  };
+}
+
+/** Keys that an answer does not depend on: it chooses some of them, the others are for people. */
+const BESIDE = [
+  "name", "labels", "user", "required_gpus", "batch_size", "gpu_type", "elastic", "min_gpus", "max_gpus", "resize",
+] as const; // biome-ignore format: a list
+
+/** Of two questions with the same text the answer is the same. */
+export function textOf(question: Question, job: JobBody): string {
+  const about: Record<string, unknown> = { ...job };
+  for (const key of BESIDE) delete about[key];
+  return JSON.stringify([question, about]);
+}
+
+/** Whether anything is asked of the job, by this question. */
+export const hasObjective = (spec: AdviceSpec) =>
+  spec.max_response_time != null ||
+  spec.deadline != null ||
+  spec.target != null ||
+  (spec.job as JobBody).deadline != null;
+
+/** Why a configuration misses the objective; empty: it meets it. */
+export function missed(option: AdviceOption, spec: AdviceSpec): string {
+  if (option.meets) return "";
+  const name = spec.metric?.name ?? USUAL_METRIC;
+  const found: string[] = [];
+  const { target } = spec;
+  if (target != null && option.metric === null) found.push(`${name} not known`);
+  else if (target != null && option.metric !== null) {
+    const least = spec.metric?.goal !== "min";
+    const good = least ? option.metric.value >= target : option.metric.value <= target;
+    if (!good) found.push(`${name} too ${least ? "low" : "high"}`);
+  }
+  const longest = spec.max_response_time;
+  if (found.length === 0 || (longest != null && option.response_time.high > longest)) found.push("too late");
+  return found.join(", ");
+}
+
+/** "2 GPUs of A100, batch 64". */
+export function nameOf({ required_gpus, gpu_type, batch_size }: AdviceOption): string {
+  const batch = batch_size === null ? "" : `, batch ${plainNumber(batch_size)}`;
+  return `${plural(required_gpus, "GPU")} of ${gpu_type}${batch}`;
+}
+
+/** A span of time that may be short. */
+export const span = (seconds: number) =>
+  seconds < 10 ? `${Number(Math.max(0, seconds).toFixed(1))} s` : duration(seconds);
+
+export const bounds = ({ low, high }: Estimate, show: (value: number) => string) =>
+  `${show(low)} to ${show(high)}`;
+
+/** By which models, and how good these were. */
+export function basisOf(advice: Advice, metric: string): string {
+  const by = [["time", advice.time_models[0]] as const, [metric, advice.metric_models[0]] as const]
+    .filter(([, model]) => model !== undefined)
+    .map(
+      ([of, model]) => `${of} by ${model?.model} (R² ${model?.r2.toFixed(2)} on jobs that it had not seen)`,
+    );
+  return `From ${plural(advice.samples, "finished job")} of its family; ${by.join(", ")}. Nine of ten jobs lay within the spans.`;
+}
+
+/** The form with a configuration in it. The job is rigid then: advice is about a size that stays. */
+export function taken(option: AdviceOption): Partial<Values> {
+  return {
+    required_gpus: option.required_gpus,
+    gpu_type: option.gpu_type,
+    ...(option.batch_size !== null && { batch_size: option.batch_size }),
+    elastic: false,
+    min_gpus: "",
+    max_gpus: "",
+    resize: "",
+  };
+}
+
+export function isTaken(option: AdviceOption, job: JobBody): boolean {
+  return (
+    !job.elastic &&
+    job.required_gpus === option.required_gpus &&
+    job.gpu_type === option.gpu_type &&
+    (option.batch_size === null || job.batch_size === option.batch_size)
+  );
+}
+
+/** The panel's field of each key of the request. */
+const PLACES: Record<string, keyof Question> = {
+  max_response_time: "within",
+  deadline: "by",
+  metric: "metric",
+  target: "target",
+  batch_sizes: "batches",
+  gpus: "gpus",
+};
+
+export interface Refusal {
+  /** Messages for the panel's own fields. */
+  own: Partial<Record<keyof Question, string>>;
+  /** Messages for the keys of the job. */
+  job: Record<string, string>;
+  /** What belongs to no field. */
+  rest: string;
+  /** Too few jobs of the family have ended. */
+  noHistory: boolean;
+}
+
+/** As the service says it; without `fields` where it did not answer. */
+interface Told {
+  message: string;
+  code?: string;
+  fields?: Readonly<Record<string, string>>;
+}
+
+/** Where each message of a refusal belongs. */
+export function placesOf(error: Told): Refusal {
+  const found: Refusal = { own: {}, job: {}, rest: "", noHistory: false };
+  if (error.code === "no_history") return { ...found, rest: error.message, noHistory: true };
+  const rest: string[] = [];
+  for (const [where, told] of Object.entries(error.fields ?? {})) {
+    const message = told.startsWith(`${where}: `) ? told.slice(where.length + 2) : told;
+    const [first = "", key] = where.split(".");
+    const place = PLACES[first];
+    if (place) found.own[place] ??= message;
+    else if (first === "job" && key) found.job[key] ??= message;
+    else rest.push(message);
+  }
+  const placed = Object.keys(found.own).length + Object.keys(found.job).length > 0;
+  return { ...found, rest: rest.join("; ") || (placed ? "" : error.message) };
+}

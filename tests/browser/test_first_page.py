@@ -24,11 +24,11 @@ def test_submit_by_the_form_and_watch_it(service: Service, page: Page) -> None:
     page.get_by_role("textbox", name="GPUs").fill("2")
     page.get_by_role("button", name="Submit").click()
     # The service says what is missing, and the page says it at the field.
-    expect(page.get_by_label("Type")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Type", exact=True)).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("Image")).to_have_attribute("aria-invalid", "true")
     watch.forget("status of 422")
 
-    page.get_by_label("Type").fill("shell")
+    page.get_by_label("Type", exact=True).fill("shell")
     page.get_by_label("Image").fill(IMAGE)
     page.get_by_role("button", name="More fields").click()
     page.get_by_label("Launcher").select_option("none")

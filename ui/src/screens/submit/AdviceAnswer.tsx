@@ -7,7 +7,7 @@ import { Fact } from "../../components/Panel";
 import { count, money, plainNumber } from "../../format/number";
 import { Icon } from "../../shell/Icon";
 import classes from "./Advice.module.css";
-import { basisOf, bounds, hasObjective, isTaken, missed, nameOf, span, USUAL_METRIC } from "./advice";
+import { basisOf, bounds, hasObjective, isTaken, missed, nameOf, sizeOf, span, USUAL_METRIC } from "./advice";
 
 const SHOWN = 8;
 
@@ -88,7 +88,8 @@ function Options({ advice, spec, job, onTake, metric, asked }: Props & { metric:
         {options.slice(0, all ? undefined : SHOWN).map((option) => (
           <tr key={nameOf(option)} data-chosen={nameOf(option) === nameOf(chosen)} className={classes.row}>
             <td>
-              {nameOf(option)}
+              <span className={classes.whole}>{sizeOf(option)}</span>
+              <span className={classes.type}>{option.gpu_type}</span>
               {nameOf(option) === nameOf(chosen) && <span className={classes.chosen}>chosen</span>}
             </td>
             <td>
@@ -97,7 +98,7 @@ function Options({ advice, spec, job, onTake, metric, asked }: Props & { metric:
             {measured && (
               <td>{option.metric ? <Spanned estimate={option.metric} show={plainNumber} /> : "–"}</td>
             )}
-            {priced && <td>{money(option.cost, advice.currency)}</td>}
+            {priced && <td className={classes.whole}>{money(option.cost, advice.currency)}</td>}
             {asked && <td>{missed(option, spec) || "met"}</td>}
             <td>
               {isTaken(option, job) ? (

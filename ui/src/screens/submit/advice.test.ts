@@ -69,6 +69,7 @@ test("a question is sent as the API takes it", () => {
     batch_sizes: [32, 64, 128],
     gpus: [1, 2],
   });
+  expect(specOf(NO_QUESTION, { ...JOB, name: "" }).job).not.toHaveProperty("name");
   const by = { ...NO_QUESTION, done: "by", by: "2030-01-01T12:00", batches: "8" } as const;
   expect(specOf(by, { ...JOB, batch_size: 64 })).toMatchObject({
     deadline: new Date("2030-01-01T12:00").toISOString(),

@@ -63,8 +63,9 @@ export function faultsIn(question: Question): Partial<Record<keyof Question, str
 /** What is sent. */
 export function specOf(question: Question, job: JobBody): AdviceSpec {
   const batches = numbersIn(question.batches) ?? [];
+  const { name, ...unnamed } = job;
   return {
-    job,
+    job: name ? job : unnamed, // it may get its name later
     ...(question.done === "within" && {
       max_response_time: Number(question.within) * Number(question.unit),
     }),
@@ -112,11 +113,15 @@ export function missed(option: AdviceOption, spec: AdviceSpec): string {
   return found.join(", ");
 }
 
+const batchOf = ({ batch_size }: AdviceOption) =>
+  batch_size === null ? "" : `, batch ${plainNumber(batch_size)}`;
+
+/** "2 GPUs, batch 64". */
+export const sizeOf = (option: AdviceOption) => `${plural(option.required_gpus, "GPU")}${batchOf(option)}`;
+
 /** "2 GPUs of A100, batch 64". */
-export function nameOf({ required_gpus, gpu_type, batch_size }: AdviceOption): string {
-  const batch = batch_size === null ? "" : `, batch ${plainNumber(batch_size)}`;
-  return `${plural(required_gpus, "GPU")} of ${gpu_type}${batch}`;
-}
+export const nameOf = (option: AdviceOption) =>
+  `${plural(option.required_gpus, "GPU")} of ${option.gpu_type}${batchOf(option)}`;
 
 /** A span of time that may be short. */
 export const span = (seconds: number) =>

@@ -121,7 +121,7 @@ def test_minutes_are_stored_once_and_averaged_by_steps(database: Database) -> No
                                                   host_id="h"))  # fmt: skip
     for cpus in (1.0, 9.0):  # the second one comes too late
         database.write(lambda db, cpus=cpus: minutes.add_minute(
-            db, 7, {"t": (cpus, None, None, None, None, None)}, {"h": (cpus, None, None)}
+            db, 7, {"t": (cpus, None, None, None, None, None)}, {"h": (cpus, *[None] * 6)}
         ))  # fmt: skip
     database.write(lambda db: minutes.add_minute(db, 5000, {"t": (3.0, None, None, None, None, None)}, {}))
     with database.read() as db:

@@ -35,9 +35,9 @@ RECORDED = ROOT / "bench/data/factorial.csv"
 SCRIPT = Path(__file__).parent / "train.py"
 WIDTHS, BESIDE = (192, 512), (0, 1, 2)
 FULL: Mapping[str, Sequence[int]] = {
-    "required_gpus": (1, 2), "batch_size": (64, 128, 256, 512, 1024, 2048), "epochs": (4, 8, 16, 32),
+    "required_gpus": (1, 2), "batch_size": (16, 32, 64, 128, 256, 512), "epochs": (3, 6, 12, 24),
 }  # fmt: skip
-CORNERS: Mapping[str, Sequence[int]] = {"required_gpus": (1, 2), "batch_size": (64, 1024), "epochs": (4, 32)}
+CORNERS: Mapping[str, Sequence[int]] = {"required_gpus": (1, 2), "batch_size": (16, 512), "epochs": (3, 24)}
 REPLICATIONS = 3  # of the 2^k: two levels of width, workers, batch size and epochs, no jobs beside it
 BUDGETS = {"response time": 0.986, "accuracy": 0.971}
 COURIER = "Courier: 0.640 linear, 0.833 queueing, 0.889 boosting of the response time"

@@ -38,7 +38,7 @@ from schedulearn.scheduler.store.models import Job, Profile
 MOST_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
 SCORED = 40  # predictions of a family by which the next ones are widened
-AT_ONCE = 500  # ids in one query
+_AT_ONCE = 500  # ids in one query
 
 
 class LengthPrediction(SQLModel, table=True):
@@ -85,8 +85,8 @@ class Calibration(NamedTuple):
 def given_of(conn: Connection, job_ids: Sequence[str]) -> dict[str, Given]:
     """What jobs are given."""
     found: dict[str, Given] = {}
-    for begin in range(0, len(job_ids), AT_ONCE):
-        some = job_ids[begin : begin + AT_ONCE]
+    for begin in range(0, len(job_ids), _AT_ONCE):
+        some = job_ids[begin : begin + _AT_ONCE]
         rows = conn.execute(select(col(Job.id), *_GIVEN).outerjoin(*_REPORTED).where(col(Job.id).in_(some)))
         found |= {row[0]: _given(row[1:]) for row in rows}
     return found
@@ -178,17 +178,18 @@ def renew_version(conn: Connection, family: str, now: float) -> bool:
 
 def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]:
     """Those of them that have none yet, and have not run for long."""
-    known = exists().where(col(LengthPrediction.job_id) == col(Job.id))
+    return come_lately(conn, job_ids, now, exists().where(col(LengthPrediction.job_id) == col(Job.id)))
+
+
+def come_lately(conn: Connection, job_ids: Sequence[str], now: float, known: ColumnElement[bool]) -> list[str]:
+    """Those of them that are not `known`, and of which what is said now is said before one can know: a model may have
+    learned from a job that has ended."""
+    early = and_(col(Job.finished_at).is_(None), or_(col(Job.started_at).is_(None), col(Job.started_at) > now - LATE_S))
     found: list[str] = []
-    for begin in range(0, len(job_ids), AT_ONCE):
-        some = col(Job.id).in_(job_ids[begin : begin + AT_ONCE])
-        found += conn.execute(select(col(Job.id)).where(some, has_come_lately(now), not_(known))).scalars()
+    for begin in range(0, len(job_ids), _AT_ONCE):
+        some = col(Job.id).in_(job_ids[begin : begin + _AT_ONCE])
+        found += conn.execute(select(col(Job.id)).where(some, early, not_(known))).scalars()
     return found
-
-
-def has_come_lately(now: float) -> ColumnElement[bool]:
-    """What is said of a job then is said before one can know: a model may have learned from one that has ended."""
-    return and_(col(Job.finished_at).is_(None), or_(col(Job.started_at).is_(None), col(Job.started_at) > now - LATE_S))
 
 
 def remember(conn: Connection, family: str, found: Mapping[str, Prediction], now: float) -> None:

@@ -19,7 +19,6 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
-    not_,
     select,
     update,
 )
@@ -32,7 +31,7 @@ from schedulearn.scheduler.core.predictions.metrics import LARGEST, LEAST_REACHE
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
-from schedulearn.scheduler.store.experiments.lengths import AT_ONCE, MOST_KEPT, SCORED, given_of, has_come_lately
+from schedulearn.scheduler.store.experiments.lengths import MOST_KEPT, SCORED, come_lately, given_of
 from schedulearn.scheduler.store.models import Job, Metric
 
 MOST_METRICS = 8
@@ -127,12 +126,7 @@ def scores_of(conn: Connection, family: str, metric: str) -> list[float]:
 
 def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> list[str]:
     """Those of them that have none yet, and have not run for long."""
-    known = exists().where(col(PredictedMetric.job_id) == col(Job.id))
-    found: list[str] = []
-    for begin in range(0, len(job_ids), AT_ONCE):
-        some = col(Job.id).in_(job_ids[begin : begin + AT_ONCE])
-        found += conn.execute(select(col(Job.id)).where(some, has_come_lately(now), not_(known))).scalars()
-    return found
+    return come_lately(conn, job_ids, now, exists().where(col(PredictedMetric.job_id) == col(Job.id)))
 
 
 def remember(conn: Connection, family: str, found: Mapping[str, Mapping[str, MetricPrediction]], now: float) -> None:

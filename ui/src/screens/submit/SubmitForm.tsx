@@ -2,12 +2,12 @@ import { Alert, Button, Group, SegmentedControl, Stack, Textarea } from "@mantin
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useNavigate } from "react-router";
 import { ApiError } from "../../api/client";
 import { submitJob } from "../../api/commands";
-import { idempotencyKey } from "../../api/idempotencyKey";
 import { keys } from "../../api/keys";
+import { useKeyOf } from "../../api/useKeyOf";
 import { DropCode, type SentCode } from "../../code/DropCode";
 import { asCurl } from "../../jobs/copies";
 import { digestOf, EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "../../jobs/values";
@@ -38,7 +38,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   // null: the form is shown, else the JSON as it is typed.
   const [json, setJson] = useState<string | null>(null);
   const [general, setGeneral] = useState("");
-  const sent = useRef({ text: "", key: "" });
+  const keyOf = useKeyOf();
   const navigate = useNavigate();
   const queries = useQueryClient();
 
@@ -92,13 +92,10 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
 
   function send(values: Values) {
     const body = toBody(values);
-    const text = JSON.stringify(body);
-    // Pressed again after a broken connection it is the same submission, after a change another one.
-    if (sent.current.text !== text) sent.current = { text, key: idempotencyKey() };
     setGeneral("");
     submit.mutate({
       body,
-      key: sent.current.key,
+      key: keyOf(body),
       envFrom: hiddenIn(body.env).length > 0 ? from : undefined,
     });
   }

@@ -2,6 +2,7 @@ import type { JobBody } from "../../api/commands";
 import type { Advice, AdviceOption, AdviceSpec, Estimate } from "../../api/types";
 import { plainNumber, plural } from "../../format/number";
 import { duration } from "../../format/time";
+import { wholeNumbers } from "../../format/wholeNumbers";
 import type { Values } from "../../jobs/values";
 
 /** What advice is asked for beside the job, as it is typed. */
@@ -35,8 +36,8 @@ export const USUAL_METRIC = "accuracy";
 
 /** The numbers in "32, 64"; null: it has something else in it. */
 export function numbersIn(text: string): number[] | null {
-  const parts = text.split(/[\s,]+/).filter((part) => part !== "");
-  return parts.every((part) => /^\d{1,15}$/.test(part)) ? parts.map(Number) : null;
+  const { numbers, wrong } = wholeNumbers(text);
+  return wrong === undefined ? numbers : null;
 }
 
 /** Half of the job's batch size, itself and its double; none where the job names none: those that were tried. */

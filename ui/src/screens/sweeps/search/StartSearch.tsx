@@ -1,10 +1,10 @@
 import { Button, NativeSelect, NumberInput, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useNavigate } from "react-router";
-import { idempotencyKey } from "../../../api/idempotencyKey";
 import { keys } from "../../../api/keys";
 import { findJobsQuery } from "../../../api/queries";
+import { useKeyOf } from "../../../api/useKeyOf";
 import { FormDialog } from "../../../components/FormDialog";
 import { Icon } from "../../../shell/Icon";
 import { startSearch } from "../../../sweeps/queries";
@@ -32,17 +32,14 @@ export function StartSearch() {
 function SearchDialog({ onClose }: { onClose: () => void }) {
   const [asked, setAsked] = useState(NOTHING);
   const [from, setFrom] = useState("");
-  const sent = useRef({ text: "", key: "" });
+  const keyOf = useKeyOf();
   const { data: jobs } = useQuery(findJobsQuery(""));
   const navigate = useNavigate();
   const queries = useQueryClient();
   const start = useMutation({
     mutationFn: async (what: Asked) => {
       const body = toSearch(what);
-      const text = JSON.stringify(body);
-      // Pressed again after a broken connection it is the same search, after a change another one.
-      if (sent.current.text !== text) sent.current = { text, key: idempotencyKey() };
-      return startSearch({ body, key: sent.current.key });
+      return startSearch({ body, key: keyOf(body) });
     },
     onSuccess: ({ id }) => {
       queries.invalidateQueries({ queryKey: [keys.sweeps] });

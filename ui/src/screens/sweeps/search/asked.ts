@@ -1,4 +1,5 @@
 import type { Job, SearchSpec } from "../../../api/types";
+import { wholeNumbers } from "../../../format/wholeNumbers";
 import { hiddenIn, specOf } from "../../../jobs/values";
 
 /** The form as it is typed. */
@@ -85,8 +86,7 @@ const wordsIn = (text: string) =>
     .filter((word) => word !== "");
 
 function numbersIn(text: string, what: string): number[] {
-  const numbers = text.split(/[\s,]+/).filter((word) => word !== "");
-  const wrong = numbers.find((word) => !/^\d+$/.test(word));
+  const { numbers, wrong } = wholeNumbers(text);
   if (wrong !== undefined) throw new Error(`${what}: ${wrong} is no whole number.`);
-  return numbers.map(Number);
+  return numbers;
 }

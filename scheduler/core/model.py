@@ -122,12 +122,27 @@ class JobView:
     user: str = ""
     """Whose it is. Quotas and fair shares are laid over policies: they need not look at it."""
     resize_seconds: float | None = None
-    """What a restart on other GPUs costs it in training time, as measured; None if unknown."""
+    """What it costs in training time to be resized, as measured; None if unknown. By a restart, or `in_place`."""
+    in_place: bool = False
+    """Whether it is resized without a restart as long as it stays on its one host."""
+    startup_seconds: float | None = None
+    """How long it took from its start to its first step; None if unknown."""
 
     @property
     def restart_cost(self) -> float:
-        """The same, with what is usual where nothing was measured."""
-        return RESTART_S if self.resize_seconds is None else self.resize_seconds
+        """What it costs to be resized where it is: as measured, else what is to be expected."""
+        if self.resize_seconds is not None:
+            return self.resize_seconds
+        return IN_PLACE_S if self.in_place else self._start_cost
+
+    @property
+    def move_cost(self) -> float:
+        """What it costs to leave its host: a restart in any case."""
+        return self._start_cost if self.in_place else self.restart_cost
+
+    @property
+    def _start_cost(self) -> float:
+        return RESTART_S if self.startup_seconds is None else self.startup_seconds
 
     @property
     def order(self) -> tuple[float, int, str]:

@@ -21,6 +21,8 @@ class JobProfile:
     """GPU type -> root mean square of the fit's relative error."""
     resize_seconds: float | None = None
     """How long it stood still when it was resized; None if it was not yet."""
+    startup_seconds: float | None = None
+    """How long it took to its first step when it started; None if that is not known."""
 
     def cap(self, max_gpus: int, min_gpus: int) -> int:
         """What may be tried now: twice what was profiled, within the job's own bounds."""

@@ -61,7 +61,7 @@ def make_profile(
     bounds = BatchBounds(*report.batch_limits)
     goodput = Goodput(models, phi, bounds, min_efficiency=SAFE_EFFICIENCY)  # as the worker chooses its batch
     most = max(measured.num_gpus for of_type in by_type.values() for measured in of_type)
-    return JobProfile(goodput, most, errors, resize_seconds)
+    return JobProfile(goodput, most, errors, resize_seconds, report.startup_seconds)
 
 
 def blended(own: Sequence[MeasuredPasses], relatives: Sequence[MeasuredPasses]) -> list[MeasuredPasses]:

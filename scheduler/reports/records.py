@@ -67,6 +67,8 @@ class LastReport(NamedTuple):
     """Samples of this epoch that were done, of `epoch_samples`."""
     epoch_samples: int
     steps: int
+    startup_seconds: float | None
+    """From the start of the job to its first step; None: not known."""
 
     @property
     def batch_limits(self) -> BatchLimits:

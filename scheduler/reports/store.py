@@ -24,6 +24,7 @@ from schedulearn.scheduler.store.models import Gpu, Job, Metric, PassMeasurement
 MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
 MAX_POINTS = 240  # of a metric
+LEAST_STARTUP_S = 0.5  # clocks and reports are no finer
 MAX_NAMES = 32  # metrics of a job
 NOISE = "noise_scale"  # the metric by which its course is kept
 STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
@@ -131,6 +132,8 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     # Reports of an attempt that was replaced still tell about speed, but not about where the job stands.
     if known is None or report.attempt >= known.attempt:
         _store_profile(conn, job_id, report, known is None, now)
+        if known is None and report.attempt == 1 and job.started_at is not None:
+            _store_startup(conn, job_id, startup_seconds(job.started_at, report, now))
         points = list(report.metrics)
         if report.noise_scale is not None and report.progress is not None:
             points.append(MetricIn(name=NOISE, step=report.progress.steps, value=report.noise_scale, at=now))
@@ -193,6 +196,16 @@ def _store_profile(conn: Connection, job_id: str, report: ReportIn, new: bool, n
         conn.execute(insert(Profile).values(job_id=job_id, **values))
     else:
         conn.execute(update(Profile).where(col(Profile.job_id) == job_id).values(**values))
+
+
+def startup_seconds(started_at: float, report: ReportIn, now: float) -> float:
+    """By the first report: from the start of the job until then, less the time of the passes that it tells of."""
+    trained = sum(seen.passes * seen.iter_time for seen in report.observations)
+    return max(LEAST_STARTUP_S, now - started_at - trained)
+
+
+def _store_startup(conn: Connection, job_id: str, seconds: float) -> None:
+    conn.execute(update(Profile).where(col(Profile.job_id) == job_id).values(startup_seconds=seconds))
 
 
 def _gpu_type(conn: Connection, job_id: str) -> str:

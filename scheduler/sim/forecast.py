@@ -100,7 +100,7 @@ def forecast(
             cut = "events"
         return bool(cut)
 
-    measured = [job.resize_seconds for job in snapshot.jobs if job.resize_seconds is not None]
+    restarts = [job.restart_cost for job in snapshot.jobs if job.elastic]
     jobs = [_trace_job(view, facts[view.id], snapshot.now) for view in snapshot.jobs]
     lengths = [job.application.total_steps for job in jobs if job.application.times is None]
     usual = sum(lengths) / len(lengths) if lengths else 0.0
@@ -109,7 +109,7 @@ def forecast(
         gap=usual / 10 if len(jobs) > MANY else 0.0,
         family_memory=False,
         lengths="declared",  # those that are known here
-        stall_up=sum(measured) / len(measured) if measured else RESTART_S,
+        stall_up=sum(restarts) / len(restarts) if restarts else RESTART_S,
     )
     if switching is not None:
         rule = switching.rule

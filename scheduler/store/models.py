@@ -363,6 +363,7 @@ class Profile(SQLModel, table=True):
     """Samples of this epoch that are done, of `epoch_samples`."""
     epoch_samples: int = 0
     steps: int = 0
+    startup_seconds: float | None = None  # None: not known
 
 
 class PassMeasurement(SQLModel, table=True):

@@ -15,6 +15,7 @@ from schedulearn.scheduler.hosts.checkpoints import Checkpoints, Copies
 from schedulearn.scheduler.reports import profiles as profiles_module
 from schedulearn.scheduler.reports.fitting import blended, make_profile
 from schedulearn.scheduler.reports.records import LastReport, MeasuredPasses
+from schedulearn.scheduler.reports.relatives import load_history
 from schedulearn.scheduler.reports.store import store_report, thinned
 
 
@@ -22,7 +23,7 @@ def last_report(noise_scale: float | None = 300.0) -> LastReport:
     return LastReport(
         attempt=1, reported_at=1.0, init_batch=64, max_batch=1024, min_local=1, max_local=None, accumulate=True,
         atomic_batch=64, accumulation=0, why="", noise_scale=noise_scale, epoch=0, epochs=None, position=0,
-        epoch_samples=0, steps=0,
+        epoch_samples=0, steps=0, startup_seconds=None,
     )  # fmt: skip
 
 
@@ -90,10 +91,30 @@ def test_a_report_reaches_the_next_decision_of_an_elastic_job(tmp_path: Path) ->
         wait_for(lambda: seen[-1].jobs and seen[-1].jobs[0].goodput is not None, what="a decision that knows it")
         view = seen[-1].jobs[0]
         assert view.resize_seconds == 4.5
+        assert view.startup_seconds is not None
         assert view.max_gpus == 8, "first come, first served does not resize, so nothing is to be capped"
         assert view.goodput(1, 2) > view.goodput(1, 1) > 0
     with FakeCluster(tmp_path, runtime=c.runtime) as again:  # a service that starts anew knows it too
         wait_for(lambda: again.cluster.profiles.get(job), what="the profile of before")
+
+
+def test_how_long_a_job_takes_to_its_first_step_is_its_first_report_less_what_it_trained(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [job] = c.submit()
+        started = c.wait(job, "running").started_at
+        assert started is not None
+        first = report(1)
+        trained = sum(seen.passes * seen.iter_time for seen in first.observations)
+        assert trained > 0
+        for at in (7.0, 60.0):  # later reports don't change it
+            c.cluster.db.write(lambda db, at=at: store_report(db, job, first, started + trained + at))  # type: ignore[misc]
+        with c.cluster.db.read() as conn:
+            assert load_history(conn, job).report.startup_seconds == pytest.approx(7.0)
+        [later] = c.submit()
+        started = c.wait(later, "running").started_at
+        c.cluster.db.write(lambda db: store_report(db, later, report(1, attempt=2), started + 99.0))
+        with c.cluster.db.read() as conn:
+            assert load_history(conn, later).report.startup_seconds is None, "of a restart nobody knows when it began"
 
 
 def test_checkpoints_are_kept_for_a_while_after_the_end(tmp_path: Path) -> None:

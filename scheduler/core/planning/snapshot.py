@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, Gpu, Host, Job, JobProgress, Task, run_seconds
-from schedulearn.scheduler.core.model import IN_PLACE_S, HostView, JobView, Snapshot
+from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE, leaving
 from schedulearn.scheduler.core.planning.placement import GpuMemory
 from schedulearn.scheduler.core.planning.predecessors import held_back
@@ -260,7 +260,9 @@ class _Viewed:
             profiled_gpus=profile.max_profiled if profile else None,
             gpu_type=job.gpu_type,
             user=job.user,
-            resize_seconds=self._resize_seconds(),
+            resize_seconds=profile.resize_seconds if profile else None,
+            startup_seconds=profile.startup_seconds if profile else None,
+            in_place=job.resize == IN_PLACE,
         )
 
     def _held_seconds(self) -> float | None:
@@ -271,10 +273,6 @@ class _Viewed:
             return None
         decided = math.inf if self.job.resized_at is None else max(0.0, self.now - self.job.resized_at)
         return min(self.held.since, decided)
-
-    def _resize_seconds(self) -> float | None:
-        measured = self.profile.resize_seconds if self.profile else None
-        return IN_PLACE_S if measured is None and self.job.resize == IN_PLACE else measured
 
 
 def parts(gpus: Sequence[Gpu]) -> dict[str, str]:

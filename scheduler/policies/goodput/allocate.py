@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 from math import ceil
 
@@ -13,7 +13,7 @@ from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options, goodput_of
-from schedulearn.scheduler.policies.goodput.packing import pack
+from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
     OLD_GPU_S,
     SLACK,
@@ -25,11 +25,15 @@ from schedulearn.scheduler.policies.goodput.prices import (
     remaining_work,
     worth_of_work,
 )
+from schedulearn.scheduler.policies.goodput.restarts import (
+    WAITING,
+    discount_restarts,
+    restart_share,
+    weighted_times,
+)
 from schedulearn.scheduler.policies.goodput.spare_gpus import give_spare_gpus
 
-WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
 PINNED = 1e9  # at least: to stop a job that must stay as it is costs more than whatever it keeps others from
-ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
 LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 # The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
@@ -52,18 +56,7 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
         for row, (job, column) in enumerate(zip(jobs, choice, strict=True))
         if column != options.wait
     }
-    allocations = pack(wants, jobs, snapshot.hosts, keeping)
-    rows = np.arange(len(jobs))
-    speedup = dict(zip((job.id for job in jobs), options.speedup[rows, choice], strict=True))
-    if takers := [job for job in jobs if objective.takes_spare_gpus(job) and job.id not in keeping]:
-        speedup |= give_spare_gpus(
-            allocations,
-            takers,
-            snapshot.hosts,
-            lambda job: goodput_of(job, objective),
-            dict(zip(speedup, choosing.weights.tolist(), strict=True)),
-            lambda some, speedups: restart_share(objective, some, speedups),
-        )
+    allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping)
     return Plan(
         allocations,
         desired_hosts=_desired_hosts(choosing, snapshot, allocations, choice),
@@ -71,6 +64,49 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
         review_at=_review_at(objective, snapshot, allocations),
     )
+
+
+def _placed(
+    choosing: Choosing, snapshot: Snapshot, wants: Mapping[str, Want], choice: Ints, keeping: Set[str]
+) -> tuple[dict[str, Allocation], dict[str, float]]:
+    """(the allocation of each job that gets one, the speedup of each job). Sizes are chosen before places are, so that
+    jobs may have to leave their hosts for each other. If some do, the same is tried with these as they are, and the
+    better one of both is used: often another job can have the GPUs at once, and nobody has to move."""
+    objective, options = choosing.objective, choosing.options
+    jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
+    weights = dict(zip((job.id for job in jobs), choosing.weights.tolist(), strict=True))
+    takers = [job for job in jobs if objective.takes_spare_gpus(job) and job.id not in keeping]
+
+    def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:
+        allocations = pack(wants, jobs, snapshot.hosts, keeping, clears=clears)
+        speedup = dict(zip(weights, options.speedup[np.arange(len(jobs)), choice].tolist(), strict=True))
+        if takers:
+            speedup |= give_spare_gpus(
+                allocations,
+                takers,
+                snapshot.hosts,
+                lambda job: goodput_of(job, objective),
+                weights,
+                lambda some, speedups, moves: restart_share(objective, some, speedups, moves=moves),
+            )
+        return allocations, speedup
+
+    found = place(wants, clears=True)
+    leaves = {
+        job.id: options.want(row, options.stay)
+        for row, job in enumerate(jobs)
+        if job.allocation and stays[row] and found[0].get(job.id, {}).keys() != job.allocation.keys()
+        # The others have been weighed with their restart when sizes were chosen.
+        if job.in_place or (job.id in wants and wants[job.id].stays)
+    }
+    if not leaves:
+        return found
+    other = place({**wants, **leaves}, clears=False)
+    differ = [job for job in jobs if found[0].get(job.id) != other[0].get(job.id)]
+    if not differ:
+        return found
+    times = weighted_times(objective, differ, (found[0], other[0]), weights, snapshot.hosts)
+    return found if times[0] < times[1] else other
 
 
 def _utility(hosts: Sequence[HostView], allocations: Mapping[str, Allocation], speedup: Mapping[str, float]) -> float:
@@ -88,7 +124,7 @@ class Choosing:
     def __init__(self, objective: Objective, options: Options, now: float) -> None:
         self.objective, self.options, self.now = objective, options, now
         self.weights = _weights(objective, options, now)
-        self._value = value = _discount_restarts(objective, options)
+        self._value = value = discount_restarts(objective, options)
         self._allowed = allowed = value > 0
         self._base = np.where(allowed, self.weights[:, None] / np.where(allowed, value, 1.0), np.inf)
         self._size = options.charged if objective.foresees else options.size.astype(float)
@@ -145,28 +181,6 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
     first = 1 - 1e-9 * np.arange(len(jobs))  # of equals, whoever came first
     weights = weights / weights.mean() * urgency * (1 + waited / AGEING_S) * first
     return np.asarray(weights / weights.mean())
-
-
-def _discount_restarts(objective: Objective, options: Options) -> Floats:
-    """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
-    allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
-    value = options.speedup.copy()
-    value[:, options.wait] = 1.0
-    sizes = value[:, : options.stay]
-    sizes *= restart_share(objective, options.jobs, sizes)
-    keep = np.array([objective.keeps(job) for job in options.jobs]) & (value[:, options.stay] > 0)
-    sizes[keep] = 0.0
-    return value
-
-
-def restart_share(objective: Objective, jobs: Sequence[JobView], speedup: Floats) -> Floats:
-    """What is left of each `speedup` (J, any) if a running job must restart for it."""
-    restart = np.array([job.restart_cost for job in jobs])[:, None]
-    lasted = np.array([objective.base_s + objective.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
-    to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
-    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
-    runs = np.array([bool(job.allocation) for job in jobs])[:, None]
-    return np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
 
 
 def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:

@@ -33,14 +33,19 @@ def stays_possible(jobs: Sequence[JobView], hosts: Sequence[HostView]) -> set[st
 
 
 def pack(
-    wants: Mapping[str, Want], jobs: Sequence[JobView], hosts: Sequence[HostView], keeping: Set[str] = frozenset()
+    wants: Mapping[str, Want],
+    jobs: Sequence[JobView],
+    hosts: Sequence[HostView],
+    keeping: Set[str] = frozenset(),
+    *,
+    clears: bool = True,
 ) -> dict[str, Allocation]:
     """Puts each job on as few hosts as it needs.
 
     Who stays keeps its place, those of `keeping` in any case. Jobs larger than a host take whole free ones, their own
-    first; if too few are free, hosts of small jobs are cleared, the emptiest first. Others go on their own host if it
-    has room, else where they fit most tightly. A job that finds no host free enough, or that is not in `wants`, gets
-    what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
+    first; if too few are free, and it `clears`, hosts of small jobs are, the emptiest first. Others go on their own
+    host if it has room, else where they fit most tightly. A job that finds no host free enough, or that is not in
+    `wants`, gets what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
     """
     order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
     packer = _Packer(hosts)
@@ -54,7 +59,7 @@ def pack(
     staying = [job for job in order.values() if job.id in wants and wants[job.id].stays]
     may_move = {job.id for job in staying if job.elastic and len(job.allocation) == 1 and job.id not in keeping}
     evicted: list[str] = []
-    for gpu_type in sorted({wants[job.id].gpu_type for job in large}):
+    for gpu_type in sorted({wants[job.id].gpu_type for job in large} if clears else ()):
         whole = sum(wants[job.id].gpus // packer.width[gpu_type] for job in large if wants[job.id].gpu_type == gpu_type)
         evicted += packer.clear(gpu_type, whole, may_move)
     for job in large:

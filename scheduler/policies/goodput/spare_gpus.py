@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 _MORE = 1 + 1e-6  # a gain below this is none
-RestartShare = Callable[[Sequence[JobView], Floats], Floats]
-"""What is left of each speedup (jobs, any) if a running job must restart for it."""
+RestartShare = Callable[[Sequence[JobView], Floats, bool], Floats]
+"""What is left of each speedup (jobs, any) if a running job must be resized for it, or must move (True)."""
 
 
 class _Grant(NamedTuple):
@@ -57,9 +57,10 @@ def give_spare_gpus(
     type_of = {host.id: host.gpu_type for host in hosts if host.id in free}
     types = sorted(set(type_of.values()))
     speedups = _speedups(found, types, widest, function_of)
-    restarted = speedups * share(found, speedups.reshape(len(found), -1)).reshape(speedups.shape)
+    flat = speedups.reshape(len(found), -1)
+    resized, moved = ((flat * share(found, flat, moves)).reshape(speedups.shape) for moves in (False, True))
     spare = _Spare(free, type_of)
-    candidates = _Candidates(found, types, allocations, type_of, weights, speedups, restarted)
+    candidates = _Candidates(found, types, allocations, type_of, weights, speedups, resized, moved)
     candidates.look_at_all(spare)
     changed: dict[str, float] = {}
     while (grant := candidates.best(spare)) is not None:
@@ -130,10 +131,11 @@ class _Candidates:
         type_of: Mapping[str, str],
         weights: Mapping[str, float],
         speedups: Floats,
-        restarted: Floats,
+        resized: Floats,
+        moved: Floats,
     ) -> None:
         self._types, self._type_of = list(types), type_of
-        self._speedups, self._restarted = speedups, restarted
+        self._speedups, self._resized, self._moved = speedups, resized, moved
         self._weight = np.array([weights[job.id] for job in jobs])
         self._hosts = [next(iter(allocations[job.id])) for job in jobs]
         self._gpus = np.array([allocations[job.id][host] for job, host in zip(jobs, self._hosts, strict=True)])
@@ -186,7 +188,9 @@ class _Candidates:
         return float(self._speedups[row, self._types.index(self._type_of[grant.host]), grant.gpus - 1])
 
     def _worth(self, row: int, host: str, gpus: int) -> float:
-        table = self._speedups if self._held[row] == _Held(host, gpus) else self._restarted
+        held = self._held[row]
+        table = self._moved if held is None or held.host != host else self._resized
+        table = self._speedups if held == _Held(host, gpus) else table
         return float(table[row, self._types.index(self._type_of[host]), gpus - 1])
 
     def _look_at_own(self, row: int, free: int) -> None:
@@ -216,7 +220,7 @@ class _Candidates:
     def _by_moving(self, rows: Ints, at: int, room: int) -> tuple[Floats, Ints]:
         """(what each of `rows` would save on a host with `room` free GPUs, and how many of them it would take)."""
         before, gpus, most = self._before[rows, None], self._gpus[rows, None], self._most[rows, None]
-        after = self._restarted[rows, at, :room]
+        after = self._moved[rows, at, :room]
         if after.size == 0:
             return np.zeros(len(after)), np.zeros(len(after), dtype=np.int64)
         sizes = np.arange(1, after.shape[1] + 1)

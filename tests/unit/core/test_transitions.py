@@ -9,7 +9,7 @@ from builders import job as view_of
 from schedulearn.scheduler.control.apply_plan import able_to_resize, promised
 from schedulearn.scheduler.control.waiting_reasons import with_what_is_kept
 from schedulearn.scheduler.core.cluster_state import ClusterState, Job, Task
-from schedulearn.scheduler.core.model import IN_PLACE_S, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.model import IN_PLACE_S, RESTART_S, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.core.states import HostState
@@ -114,7 +114,7 @@ def test_no_decision_is_made_on_a_new_job_before_its_familys_profile_is_there() 
 
 def test_a_job_that_is_resized_in_place_is_known_to_restart_faster() -> None:
     found = look(cluster([row("a", resize="in-place"), row("b")], [on("a", 0), on("b", 1)]))
-    assert [job.resize_seconds for job in found.jobs] == [IN_PLACE_S, None]
+    assert [(job.in_place, job.restart_cost) for job in found.jobs] == [(True, IN_PLACE_S), (False, RESTART_S)]
 
 
 def grows(job_id: str, before: int, **fields: Any) -> JobView:

@@ -13,7 +13,7 @@ from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput.options import build_options
-from schedulearn.scheduler.policies.goodput.packing import Want, pack, rebind
+from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
 from schedulearn.scheduler.policies.registry import make_policy
@@ -151,14 +151,6 @@ def test_jobs_on_a_drained_host_move_and_rigid_ones_stay() -> None:
     plan = make_policy("goodput").allocate(snapshot([moved, rigid], hosts))
     assert set(plan.allocations["e"]) == {"h2"}
     assert plan.allocations["r"] == {"h1": 2}
-
-
-def test_a_large_job_clears_the_emptiest_host_and_nobody_else_moves() -> None:
-    small = [elastic("a", allocation={"h0": 1}), elastic("b", allocation={"h1": 2})]
-    big = elastic("big")
-    wants = {"a": Want(1, "gpu", True), "b": Want(2, "gpu", True), "big": Want(4, "gpu")}
-    placed = pack(wants, [*small, big], [host("h0"), host("h1")])
-    assert placed == {"b": {"h1": 2}, "big": {"h0": 4}, "a": {"h1": 1}}
 
 
 def test_the_weights_of_lengths_go_by_rank_and_equals_share() -> None:

@@ -1,0 +1,80 @@
+"""What the restart of a running job costs it: of what it gains by another size, and where it makes room. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schedulearn.metrics.model.goodput import goodput_table
+from schedulearn.scheduler.core.model import Allocation, HostView, JobView
+from schedulearn.scheduler.policies.goodput.knapsack import Floats
+from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.options import LEAST_SPEEDUP, Options, goodput_of
+
+WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
+ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
+
+
+def discount_restarts(objective: Objective, options: Options) -> Floats:
+    """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
+    allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
+    value = options.speedup.copy()
+    value[:, options.wait] = 1.0
+    sizes = value[:, : options.stay]
+    sizes *= restart_share(objective, options.jobs, sizes)
+    keep = np.array([objective.keeps(job) for job in options.jobs]) & (value[:, options.stay] > 0)
+    sizes[keep] = 0.0
+    return value
+
+
+def restart_share(objective: Objective, jobs: Sequence[JobView], speedup: Floats, *, moves: bool = False) -> Floats:
+    """What is left of each `speedup` (J, any) if a running job must restart for it. `moves`: on another host, where
+    nothing is done in place."""
+    restart = np.array([job.move_cost if moves else job.restart_cost for job in jobs])[:, None]
+    lasted = np.array([objective.base_s + objective.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
+    to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
+    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
+    runs = np.array([bool(job.allocation) for job in jobs])[:, None]
+    return np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
+
+
+def weighted_times(
+    objective: Objective,
+    jobs: Sequence[JobView],
+    plans: Sequence[Mapping[str, Allocation]],
+    weights: Mapping[str, float],
+    hosts: Sequence[HostView],
+) -> list[float]:
+    """Of each plan: what a unit of work costs `jobs` in weighted time, all together, where it puts them, with what they
+    lose by restarts. A job that gets nothing counts as WAITING."""
+    type_of = {host.id: host.gpu_type for host in hosts}
+    types = sorted(set(type_of.values()))
+    shapes = [[_shape(plan.get(job.id, {}), type_of) for job in jobs] for plan in plans]
+    columns = dict.fromkeys([(1, 1, kind) for kind in types] + [each for of_plan in shapes for each in of_plan if each])
+    column = {shape: at for at, shape in enumerate(columns)}
+    functions = [goodput_of(job, objective) for job in jobs]
+    nodes, gpus, kinds = (list(each) for each in zip(*columns, strict=True))
+    table = goodput_table(functions, np.array(nodes), np.array(gpus), kinds if len(types) > 1 else None)
+    table[[function is None for function in functions]] = gpus
+    alone = table[:, : len(types)]
+    slowest = np.where(alone > 0, alone, np.inf).min(axis=1)
+    weight = np.array([weights[job.id] for job in jobs])
+    totals = []
+    for plan, of_plan in zip(plans, shapes, strict=True):
+        at = np.array([column[shape] if shape else 0 for shape in of_plan])
+        speedup = (table[np.arange(len(jobs)), at] / slowest)[:, None]
+        resized, moved = (speedup * restart_share(objective, jobs, speedup, moves=moves) for moves in (False, True))
+        same = np.array([plan.get(job.id, {}) == job.allocation for job in jobs])[:, None]
+        stays = np.array([plan.get(job.id, {}).keys() == job.allocation.keys() for job in jobs])[:, None]
+        stays &= np.array([len(job.allocation) <= 1 for job in jobs])[:, None]
+        value = np.where(same, speedup, np.where(stays, resized, moved))[:, 0]
+        none = np.array([shape is None for shape in of_plan])
+        totals.append(float((weight * np.where(none, WAITING, 1 / np.maximum(value, LEAST_SPEEDUP))).sum()))
+    return totals
+
+
+def _shape(allocation: Allocation, type_of: Mapping[str, str]) -> tuple[int, int, str] | None:
+    """Hosts, GPUs and their type; None: none."""
+    kinds = [type_of[host] for host in allocation if host in type_of]
+    return (len(allocation), sum(allocation.values()), min(kinds)) if kinds else None

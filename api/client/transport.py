@@ -91,7 +91,10 @@ class Transport:
     def _text(self, path: str, **options: Any) -> str:
         return as_text(self._request("GET", below_api(path), **options), self.url)
 
-    def _request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+    def _request(
+        self, method: str, path: str, *, key: str | None = None, again: bool = False, **options: Any
+    ) -> httpx.Response:
+        """`again`: to send it twice does what once does, as for GET and whatever has a `key`."""
         import httpx
 
         headers = {**options.pop("headers", {}), **({"idempotency-key": key} if key else {})}
@@ -99,7 +102,7 @@ class Transport:
             try:
                 return self._http.request(method, path, headers=headers, **options)
             except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                if method != "GET" and not key:
+                if method != "GET" and not key and not again:
                     raise
                 return self._http.request(method, path, headers=headers, **options)  # it hung up: once more is safe
         except httpx.TransportError as error:

@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from apis import Api, known_by, serve_api, token_for
 from clusters import wait_for
@@ -175,6 +176,24 @@ def test_a_large_file_goes_on_within_itself_however_often_it_is_cut(api: Api, tm
     assert wire.cut >= 2
     [stored] = content_files(api)
     assert stored.read_bytes() == (source / "large.bin").read_bytes()
+
+
+def test_a_connection_that_is_cut_before_its_answer_ends_no_push(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To name the same content twice makes one version, so that it is safe."""
+    request, cut = client._http.request, []
+
+    def cutting(method: str, path: str, **options: Any) -> httpx.Response:
+        answer = request(method, path, **options)
+        if path.endswith("/versions") and len(cut) < 2 and (not cut or answer.json()["version"]):
+            cut.append(path)  # the service did it, and nobody heard: at the first request, and at the last
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        return answer
+
+    monkeypatch.setattr(client._http, "request", cutting)
+    assert client.push_data("faces", folder(tmp_path / "faces", one=b"1"))["reference"] == "faces@1"
+    assert len(cut) == 2
 
 
 def test_what_was_sent_in_part_survives_the_service(tmp_path: Path) -> None:

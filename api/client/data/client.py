@@ -85,7 +85,7 @@ class DataClient(Transport):
         sending = _Sending(found.bytes, on_progress)
         tries, least = 0, None
         while True:
-            answer = self._object("POST", f"data/{part(name)}/versions", json=body, timeout=_ANSWER_S)
+            answer = self._object("POST", f"data/{part(name)}/versions", json=body, timeout=_ANSWER_S, again=True)
             if answer["version"] is not None:
                 version: Json = answer["version"]
                 return version

@@ -1,6 +1,6 @@
-"""Courier's full factorial (288 runs) and 2^k (48), trained by experiments, and what the advisor predicts of them.
+"""Courier's full factorial (216 runs) and 2^k (48), trained by experiments, and what the advisor predicts of them.
 
-python -m bench factorial                          trains all 336, writes build/factorial.csv and evaluates it
+python -m bench factorial                          trains all 264, writes build/factorial.csv and evaluates it
 python -m bench factorial=0.1                      a tenth of the runs, drawn at random: to try it out
 python -m bench.courier.factorial --read FILE      evaluates what was measured before, such as bench/data/factorial.csv
 
@@ -35,7 +35,7 @@ RECORDED = ROOT / "bench/data/factorial.csv"
 SCRIPT = Path(__file__).parent / "train.py"
 WIDTHS, BESIDE = (192, 512), (0, 1, 2)
 FULL: Mapping[str, Sequence[int]] = {
-    "required_gpus": (1, 2), "batch_size": (16, 32, 64, 128, 256, 512), "epochs": (3, 6, 12, 24),
+    "required_gpus": (1, 2), "batch_size": (16, 32, 64, 128, 256, 512), "epochs": (6, 12, 24),
 }  # fmt: skip
 CORNERS: Mapping[str, Sequence[int]] = {"required_gpus": (1, 2), "batch_size": (16, 512), "epochs": (3, 24)}
 REPLICATIONS = 3  # of the 2^k: two levels of width, workers, batch size and epochs, no jobs beside it

@@ -17,7 +17,7 @@ from bench.seeds.measures import Run, change, held_over_makespan, makespan, mean
 
 HOSTS = (2, 2, 2)
 APART_S = 10.0
-SCALE = 0.3
+SCALE = 0.5
 """Shorter, and the start of a process, 3 s of a core, is what is measured."""
 JOBS = (5, 10, 15, 20)
 OTHERS_JOBS = 10
@@ -56,21 +56,31 @@ class Round(NamedTuple):
 def plan(
     frameworks: Sequence[str] = (), counts: Sequence[int] = (), columns: Sequence[str] = COLUMNS, *, quick: bool = False
 ) -> list[Round]:
-    """Unless told otherwise: the first framework with each number of jobs, the others with one, so that all takes half
-    an hour; and one round without devices."""
+    """The rounds of the table `fifo-rr`: PyTorch unless told otherwise, with each number of jobs; and one of each
+    framework without devices."""
     if quick:
         return [
             Round(columns[0], framework, count) for framework in frameworks or ["pytorch"] for count in counts or [2]
         ]
+    numbers = counts or JOBS
     rounds = []
-    for framework in frameworks or FRAMEWORKS:
-        numbers = counts or (JOBS if frameworks or framework == "pytorch" else [OTHERS_JOBS])
+    for framework in frameworks or ["pytorch"]:
         for column in columns:
             if column == "device":
                 rounds += [Round(column, framework, count) for count in numbers]
-            elif framework == "pytorch" or frameworks:
+            else:
                 rounds.append(Round(column, framework, OTHERS_JOBS if OTHERS_JOBS in numbers else max(numbers)))
     return rounds
+
+
+def others_plan(
+    frameworks: Sequence[str] = (), counts: Sequence[int] = (), columns: Sequence[str] = COLUMNS, *, quick: bool = False
+) -> list[Round]:
+    """The rounds of the table `fifo-rr-others`: what is not PyTorch, with one number of jobs."""
+    others = frameworks or [framework for framework in FRAMEWORKS if framework != "pytorch"]
+    if quick:
+        return plan(others[:1], counts, columns, quick=True)
+    return plan(others, counts or [OTHERS_JOBS], [column for column in columns if column == "device"] or columns)
 
 
 def main(rounds: Sequence[Round], *, scale: float = SCALE, epochs: int = EPOCHS) -> dict[tuple[Round, str], Figures]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bench.seeds import seeds
-from bench.seeds.fifo_rr import JOBS, OTHERS_JOBS, Round, plan
+from bench.seeds.fifo_rr import JOBS, OTHERS_JOBS, Round, others_plan, plan
 from bench.seeds.measures import (
     GpuSpan,
     Run,
@@ -92,7 +92,10 @@ def test_the_plan_of_fifo_against_round_robin() -> None:
     rounds = plan()
     assert [each.jobs for each in rounds if each[:2] == ("device", "pytorch")] == list(JOBS)
     assert Round("processor", "pytorch", OTHERS_JOBS) in rounds
-    assert {each.framework for each in rounds} == {"pytorch", "keras", "tensorflow", "mxnet"}
+    assert {each.framework for each in rounds} == {"pytorch"}
+    others = [Round("device", framework, OTHERS_JOBS) for framework in ("keras", "tensorflow", "mxnet")]
+    assert others_plan() == others
+    assert others_plan(["mxnet"], [5]) == [Round("device", "mxnet", 5)]
     assert plan(["mxnet"], [5], ["device"]) == [Round("device", "mxnet", 5)]
     assert plan(["mxnet"], [5], ["processor"]) == [Round("processor", "mxnet", 5)]
 

@@ -91,7 +91,8 @@ class Sweeps:
         values = {
             "id": new_job_id(), "name": spec.name, "user": first.user, "spec": given, "runs": len(runs),
             "max_parallel": spec.max_parallel, "max_failures": spec.max_failures, "status": SweepStatus.RUNNING,
-            "reason": SweepReason.STARTED, "message": f"Started with {len(runs)} runs.", "created_at": now,
+            "reason": SweepReason.STARTED, "created_at": now,
+            "message": f"Started with {len(runs)} run{'s' * (len(runs) != 1)}.",
             "idempotency_key": idempotency_key, "request_hash": digest, "design": design, "open": is_open,
         }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Each metric in what it is for, against every other policy, on random traces: paired, with intervals.
 
     python -m bench.policies.columns [--traces 20] [--first 0] [--jobs 80] [--processes N] [--policies LIST]
+        [--lengths unknown|predicted|declared]
 
 Traces are made by their number: equal hosts or two or three types, arrivals one by one or five at once, and loads from
 0.3 to 2 times what the cluster can do. `python -m bench columns` plays the first six. A ratio below 1: better.
@@ -64,12 +65,14 @@ def gpu_hours(job: TraceJob) -> float:
     return sum(part * application.total_steps / rate for part, rate in zip(parts, rates, strict=True)) / 3600
 
 
-def play(numbers: Sequence[int], jobs: int, policies: str, processes: int) -> dict[str, list[Summary]]:
+def play(
+    numbers: Sequence[int], jobs: int, policies: str, processes: int, lengths: str = "unknown"
+) -> dict[str, list[Summary]]:
     """Policy -> what came, by trace."""
     settings = [setting(number, jobs) for number in numbers]
     contenders = parse_policies(policies)
     cases = [
-        Case(contender, each.trace, 0, each.hosts, replace(Conditions(), speeds=each.speeds))
+        Case(contender, each.trace, 0, each.hosts, replace(Conditions(), speeds=each.speeds, lengths=lengths))
         for contender in contenders
         for each in settings
     ]
@@ -105,6 +108,7 @@ def command() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--jobs", type=int, default=80, help="of each trace")
     parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--lengths", choices=("unknown", "predicted", "declared"), default="unknown")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.traces)
@@ -113,7 +117,7 @@ def command() -> None:
         gpus = sum(host.gpus for host in each.hosts)
         types = ",".join(sorted(each.speeds)) or "equal"
         print(f"  {number}: {each.trace}, {gpus} GPUs ({types}), {each.load:.2f} times capacity", flush=True)
-    judge(play(numbers, given.jobs, given.policies, given.processes))
+    judge(play(numbers, given.jobs, given.policies, given.processes, given.lengths))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help setup at-once run demo test test-hosts test-training test-schema test-faults test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
+.PHONY: help setup at-once run demo test test-hosts test-training test-schema test-faults test-properties test-page screenshots gpu-check check lint unit lock audit sbom ui images wheel clean bench
 
 help:
 	@echo "make run     set up and serve the API and the page on http://127.0.0.1:8000"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-hosts  the tests over three real engines, about 9 minutes; they need root"
 	@echo "make test-training  real training, resized and killed, in each framework; 20 minutes, and 15 more the first time"
 	@echo "make test-schema  more than 20,000 requests by the description of the API, without a token and in each role; 10 minutes"
+	@echo "make test-properties  properties on 2,000 new random examples each; make test has the same 100 each time"
 	@echo "make test-faults  60 runs with faults over real engines, kills at every side effect, two soaks of half an hour"
 	@echo "make test-page  five minutes of live updates in one page, whose memory must not grow"
 	@echo "make screenshots  pictures of every screen of the page, into docs/screens"
@@ -67,6 +68,9 @@ test-schema: setup $(VENV)/.dev
 
 test-faults: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_FAULTS=1 scripts/test.sh $(BIN) tests/faults/real $(ARGS)
+
+test-properties: setup $(VENV)/.dev
+	@SCHEDULEARN_TEST_EXAMPLES=2000 $(BIN)/pytest -n 2 -m hypothesis $(ARGS)
 
 test-page: setup $(VENV)/.dev
 	@SCHEDULEARN_TEST_PAGE=1 scripts/test.sh $(BIN) -n 0 tests/browser/test_memory.py $(ARGS)

@@ -26,8 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that runs us in the background ignores Ctrl-C for us and for all that we start, whose Ctrl-C we test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("default", deadline=None)
-settings.load_profile("default")
+# The same examples each time, so that a run says something of the change and not of its luck; new ones are
+# `make test-properties`, and what those find becomes an @example.
+settings.register_profile("default", deadline=None, derandomize=True)
+settings.register_profile(
+    "new-examples", deadline=None, max_examples=int(os.environ.get("SCHEDULEARN_TEST_EXAMPLES", "100"))
+)
+settings.load_profile("new-examples" if "SCHEDULEARN_TEST_EXAMPLES" in os.environ else "default")
 
 
 def _running_engine() -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
 from functools import cache
+from itertools import accumulate
 from math import ceil
 
 import numpy as np
@@ -198,17 +200,24 @@ def _desired_hosts(choosing: Choosing, snapshot: Snapshot, allocations: Mapping[
     open_hosts = [host for host in snapshot.hosts if host.open and host.gpus]
     parked = [host for host in snapshot.hosts if host.parked_gpus]
     width = max(1.0, options.total / max(1, len(open_hosts)))
+    with_parked = list(accumulate((host.parked_gpus for host in parked), initial=options.total))
+
+    def hosts_of(gpus: int) -> int:
+        """That many hosts have `gpus` together: those that are on by their mean size, then parked ones as they wake."""
+        if gpus <= options.total:
+            return ceil(gpus / width)
+        return len(open_hosts) + min(bisect_left(with_parked, gpus), len(parked))
+
     # A job that is larger than all that is on wakes what it needs.
     needs = [job.min_gpus if job.elastic else job.required_gpus for job in options.jobs if job.id not in allocations]
-    could = options.total + sum(host.parked_gpus for host in parked)
-    least = max([ceil(need / width) for need in needs if options.total < need <= could], default=1)
+    least = max([hosts_of(need) for need in needs if options.total < need <= with_parked[-1]], default=1)
     if objective.hosts_by_need:
         used = len({host for allocation in allocations.values() for host in allocation})
         if parked and open_hosts:
             more = [sum(host.parked_gpus for host in parked if host.gpu_type == kind) for kind in options.types]
             picked = choosing.within(options.capacity + np.array(more))
             sizes = options.size[np.arange(len(picked)), picked]
-            used = max(used, ceil(int(sizes[picked != options.wait].sum()) / width))
+            used = max(used, hosts_of(int(sizes[picked != options.wait].sum())))
         return max(least, used)
 
     @cache

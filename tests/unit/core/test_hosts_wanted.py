@@ -135,6 +135,7 @@ def test_a_rule_that_says_no_number_is_refused(fields: dict[str, float]) -> None
     on=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     off=st.lists(st.integers(1, 4), max_size=4),
 )
+@example(name="goodput", needs=[5], on=[1], off=[1, 1, 2])  # a host more or less than their mean size says
 @example(name="edf", needs=[3, 2, 1], on=[1], off=[1, 2, 1])  # the last one waits for the second, not for a host
 def test_every_rigid_job_that_fits_the_cluster_gets_its_hosts_under_every_policy(
     name: str, needs: list[int], on: list[int], off: list[int]

@@ -25,6 +25,9 @@ RESTART_S = 20.0
 starts, and the script imports and loads its checkpoint again. `python -m bench sdk` measures it."""
 IN_PLACE_S = 1.0
 """The same for a job that is resized in place."""
+RESTART_STARTS = 2.0
+"""A restart takes so many times as long as the job's first start did: the old processes save and end, and the new ones
+load. Measured were 1.5 to 2.5."""
 
 
 class Basis(StrEnum):
@@ -141,8 +144,13 @@ class JobView:
         return self._start_cost if self.in_place else self.restart_cost
 
     @property
+    def join_seconds(self) -> float:
+        """How long GPUs that it grows by in place are held before they train: it goes on while their workers start."""
+        return (self.startup_seconds or 0.0) if self.in_place else 0.0
+
+    @property
     def _start_cost(self) -> float:
-        return RESTART_S if self.startup_seconds is None else self.startup_seconds
+        return RESTART_S if self.startup_seconds is None else RESTART_STARTS * self.startup_seconds
 
     @property
     def order(self) -> tuple[float, int, str]:

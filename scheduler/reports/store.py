@@ -131,9 +131,7 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     changed = known is None or _differs(known, report)
     # Reports of an attempt that was replaced still tell about speed, but not about where the job stands.
     if known is None or report.attempt >= known.attempt:
-        _store_profile(conn, job_id, report, known is None, now)
-        if known is None and report.attempt == 1 and job.started_at is not None:
-            _store_startup(conn, job_id, startup_seconds(job.started_at, report, now))
+        _store_profile(conn, job_id, report, known is None, job.started_at, now)
         points = list(report.metrics)
         if report.noise_scale is not None and report.progress is not None:
             points.append(MetricIn(name=NOISE, step=report.progress.steps, value=report.noise_scale, at=now))
@@ -182,7 +180,9 @@ def _differs(known: LastReport, report: ReportIn) -> bool:
     return report.batch.limits != known.batch_limits or report.noise_scale != known.noise_scale
 
 
-def _store_profile(conn: Connection, job_id: str, report: ReportIn, new: bool, now: float) -> None:
+def _store_profile(
+    conn: Connection, job_id: str, report: ReportIn, new: bool, started_at: float | None, now: float
+) -> None:
     batch = report.batch
     values: dict[str, object] = {
         "attempt": report.attempt, "reported_at": now, **batch.limits._asdict(),
@@ -192,6 +192,8 @@ def _store_profile(conn: Connection, job_id: str, report: ReportIn, new: bool, n
         values["noise_scale"] = report.noise_scale  # what was known is not forgotten at the start of an attempt
     if report.progress is not None or new:
         values.update((report.progress or ProgressIn(epoch=0)).model_dump())
+    if new and report.attempt == 1 and started_at is not None:
+        values["startup_seconds"] = startup_seconds(started_at, report, now)
     if new:
         conn.execute(insert(Profile).values(job_id=job_id, **values))
     else:
@@ -202,10 +204,6 @@ def startup_seconds(started_at: float, report: ReportIn, now: float) -> float:
     """By the first report: from the start of the job until then, less the time of the passes that it tells of."""
     trained = sum(seen.passes * seen.iter_time for seen in report.observations)
     return max(LEAST_STARTUP_S, now - started_at - trained)
-
-
-def _store_startup(conn: Connection, job_id: str, seconds: float) -> None:
-    conn.execute(update(Profile).where(col(Profile.job_id) == job_id).values(startup_seconds=seconds))
 
 
 def _gpu_type(conn: Connection, job_id: str) -> str:

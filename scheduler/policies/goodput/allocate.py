@@ -78,9 +78,10 @@ def _placed(
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     weights = dict(zip((job.id for job in jobs), choosing.weights.tolist(), strict=True))
     takers = [job for job in jobs if objective.takes_spare_gpus(job) and job.id not in keeping]
+    growing = {job.id for job in jobs if job.in_place and job.elastic and objective.takes_spare_gpus(job)}
 
     def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:
-        allocations = pack(wants, jobs, snapshot.hosts, keeping, clears=clears)
+        allocations = pack(wants, jobs, snapshot.hosts, keeping, clears=clears, growing=growing)
         speedup = dict(zip(weights, options.speedup[np.arange(len(jobs)), choice].tolist(), strict=True))
         if takers:
             speedup |= give_spare_gpus(
@@ -89,7 +90,7 @@ def _placed(
                 snapshot.hosts,
                 lambda job: goodput_of(job, objective),
                 weights,
-                lambda some, speedups, moves: restart_share(objective, some, speedups, moves=moves),
+                lambda some, speedups, now, moves: restart_share(objective, some, speedups, now, moves=moves),
             )
         return allocations, speedup
 
@@ -187,7 +188,7 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
 
 def _review_at(objective: Objective, snapshot: Snapshot, allocations: Mapping[str, Allocation]) -> float | None:
     """When the first job has run long enough to be resized, if somebody waits for that: a job, or an idle GPU."""
-    soon = [objective.min_run - (job.held_seconds or 0.0) for job in snapshot.jobs if objective.keeps(job)]
+    soon = [objective.least_run(job) - (job.held_seconds or 0.0) for job in snapshot.jobs if objective.keeps(job)]
     if not soon:
         return None
     idle = sum(host.gpus for host in snapshot.hosts if host.open) > sum(sum(a.values()) for a in allocations.values())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import JobView, Metric
 
+IN_PLACE_RUN = 5.0
 COST_PRICE = 0.5
 """Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 
@@ -63,4 +64,11 @@ class Objective:
 
     def keeps(self, job: JobView) -> bool:
         """Whether a running job is to stay as it is, since it has not run long enough on what it holds."""
-        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.min_run
+        return bool(job.allocation) and job.held_seconds is not None and job.held_seconds < self.least_run(job)
+
+    def least_run(self, job: JobView) -> float:
+        """Seconds that a job keeps what it holds: `min_run`, or less where it is resized in place, which costs little:
+        until new workers have joined, and some times as long as that cost."""
+        if not job.in_place:
+            return self.min_run
+        return min(self.min_run, job.join_seconds + IN_PLACE_RUN * job.restart_cost)

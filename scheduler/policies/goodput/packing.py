@@ -39,16 +39,18 @@ def pack(
     keeping: Set[str] = frozenset(),
     *,
     clears: bool = True,
+    growing: Set[str] = frozenset(),
 ) -> dict[str, Allocation]:
     """Puts each job on as few hosts as it needs.
 
     Who stays keeps its place, those of `keeping` in any case. Jobs larger than a host take whole free ones, their own
     first; if too few are free, and it `clears`, hosts of small jobs are, the emptiest first. Others go on their own
-    host if it has room, else where they fit most tightly. A job that finds no host free enough, or that is not in
+    host if it has room, else where they fit most tightly, beside none of `growing` if that goes: those gain by the GPUs
+    of their own host without a restart. A job that finds no host free enough, or that is not in
     `wants`, gets what one has, down to its `min_gpus` (an elastic job), or spreads over several; else it is left out.
     """
     order = {job.id: job for job in sorted(jobs, key=lambda job: job.order)}
-    packer = _Packer(hosts)
+    packer = _Packer(hosts, growing)
     for job_id, want in wants.items():
         if want.stays:
             packer.put(job_id, order[job_id].allocation)
@@ -110,7 +112,9 @@ def rebind(plan: Mapping[str, Allocation], jobs: Sequence[JobView], hosts: Seque
 
 
 class _Packer:
-    def __init__(self, hosts: Sequence[HostView]) -> None:
+    def __init__(self, hosts: Sequence[HostView], growing: Set[str] = frozenset()) -> None:
+        self.growing = growing
+        self.hinders: set[str] = set()  # hosts of such jobs
         self.hosts = {host.id: host for host in hosts}
         self.free = {host.id: host.gpus if host.open else 0 for host in hosts}
         self.placed: dict[str, Allocation] = {}
@@ -125,6 +129,8 @@ class _Packer:
 
     def put(self, job_id: str, allocation: Allocation) -> None:
         self.placed[job_id] = dict(allocation)
+        if job_id in self.growing:
+            self.hinders.update(allocation)
         for host, gpus in allocation.items():
             if host in self.free and self.hosts[host].open:
                 self.free[host] -= gpus
@@ -183,7 +189,8 @@ class _Packer:
             return {}
         # Where it can start at once, rather than where others are yet to leave.
         late = {host: self.free[host] - self.hosts[host].leaving < want.gpus for host in fitting}
-        return {min(fitting, key=lambda host: (late[host], self.free[host], host)): want.gpus}
+        best = min(fitting, key=lambda host: (late[host], host in self.hinders, self.free[host], host))
+        return {best: want.gpus}
 
     def remains(self, want: Want, least: int) -> dict[str, int]:
         """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few

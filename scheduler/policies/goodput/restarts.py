@@ -22,16 +22,22 @@ def discount_restarts(objective: Objective, options: Options) -> Floats:
     value = options.speedup.copy()
     value[:, options.wait] = 1.0
     sizes = value[:, : options.stay]
-    sizes *= restart_share(objective, options.jobs, sizes)
+    sizes *= restart_share(objective, options.jobs, sizes, value[:, options.stay])
     keep = np.array([objective.keeps(job) for job in options.jobs]) & (value[:, options.stay] > 0)
     sizes[keep] = 0.0
     return value
 
 
-def restart_share(objective: Objective, jobs: Sequence[JobView], speedup: Floats, *, moves: bool = False) -> Floats:
-    """What is left of each `speedup` (J, any) if a running job must restart for it. `moves`: on another host, where
-    nothing is done in place."""
+def restart_share(
+    objective: Objective, jobs: Sequence[JobView], speedup: Floats, now: Floats, *, moves: bool = False
+) -> Floats:
+    """What is left of each `speedup` (J, any) if a running job must restart for it; `now` (J,): its present one.
+    `moves`: on another host, where nothing is done in place. A job that grows in place goes on as it is until its new
+    workers have joined."""
     restart = np.array([job.move_cost if moves else job.restart_cost for job in jobs])[:, None]
+    if not moves:
+        joins = np.array([job.join_seconds for job in jobs])[:, None]
+        restart = restart + joins * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
     lasted = np.array([objective.base_s + objective.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
     to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
     lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
@@ -51,7 +57,9 @@ def weighted_times(
     type_of = {host.id: host.gpu_type for host in hosts}
     types = sorted(set(type_of.values()))
     shapes = [[_shape(plan.get(job.id, {}), type_of) for job in jobs] for plan in plans]
-    columns = dict.fromkeys([(1, 1, kind) for kind in types] + [each for of_plan in shapes for each in of_plan if each])
+    present = [_shape(job.allocation, type_of) for job in jobs]
+    columns = dict.fromkeys([(1, 1, kind) for kind in types])
+    columns |= dict.fromkeys(shape for of_plan in (*shapes, present) for shape in of_plan if shape)
     column = {shape: at for at, shape in enumerate(columns)}
     functions = [goodput_of(job, objective) for job in jobs]
     nodes, gpus, kinds = (list(each) for each in zip(*columns, strict=True))
@@ -59,12 +67,19 @@ def weighted_times(
     table[[function is None for function in functions]] = gpus
     alone = table[:, : len(types)]
     slowest = np.where(alone > 0, alone, np.inf).min(axis=1)
+
+    def speedups(of_plan: Sequence[tuple[int, int, str] | None]) -> Floats:
+        at = np.array([column[shape] if shape else 0 for shape in of_plan])
+        return np.asarray(table[np.arange(len(jobs)), at] / slowest)
+
+    now = speedups(present)
     weight = np.array([weights[job.id] for job in jobs])
     totals = []
     for plan, of_plan in zip(plans, shapes, strict=True):
-        at = np.array([column[shape] if shape else 0 for shape in of_plan])
-        speedup = (table[np.arange(len(jobs)), at] / slowest)[:, None]
-        resized, moved = (speedup * restart_share(objective, jobs, speedup, moves=moves) for moves in (False, True))
+        speedup = speedups(of_plan)[:, None]
+        resized, moved = (
+            speedup * restart_share(objective, jobs, speedup, now, moves=moves) for moves in (False, True)
+        )
         same = np.array([plan.get(job.id, {}) == job.allocation for job in jobs])[:, None]
         stays = np.array([plan.get(job.id, {}).keys() == job.allocation.keys() for job in jobs])[:, None]
         stays &= np.array([len(job.allocation) <= 1 for job in jobs])[:, None]

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 _MORE = 1 + 1e-6  # a gain below this is none
-RestartShare = Callable[[Sequence[JobView], Floats, bool], Floats]
-"""What is left of each speedup (jobs, any) if a running job must be resized for it, or must move (True)."""
+RestartShare = Callable[[Sequence[JobView], Floats, Floats, bool], Floats]
+"""What is left of each speedup (jobs, any) if a running job must be resized for it, or must move (True). The third: the
+present speedup of each job."""
 
 
 class _Grant(NamedTuple):
@@ -57,8 +58,8 @@ def give_spare_gpus(
     type_of = {host.id: host.gpu_type for host in hosts if host.id in free}
     types = sorted(set(type_of.values()))
     speedups = _speedups(found, types, widest, function_of)
-    flat = speedups.reshape(len(found), -1)
-    resized, moved = ((flat * share(found, flat, moves)).reshape(speedups.shape) for moves in (False, True))
+    flat, now = speedups.reshape(len(found), -1), _present(found, types, type_of, speedups)
+    resized, moved = ((flat * share(found, flat, now, moves)).reshape(speedups.shape) for moves in (False, True))
     spare = _Spare(free, type_of)
     candidates = _Candidates(found, types, allocations, type_of, weights, speedups, resized, moved)
     candidates.look_at_all(spare)
@@ -86,6 +87,17 @@ def _speedups(
     unit = np.where(ones > 0, ones, np.inf).min(axis=1, keepdims=True)
     table /= np.where(np.isfinite(unit), unit, 1.0)
     return table.reshape(len(jobs), len(types), widest)
+
+
+def _present(jobs: Sequence[JobView], types: Sequence[str], type_of: Mapping[str, str], speedups: Floats) -> Floats:
+    """(jobs,): the speedup of each where it is; 0 if that is not on one open host."""
+    now = np.zeros(len(jobs))
+    for row, job in enumerate(jobs):
+        if len(job.allocation) == 1:
+            [(host_id, gpus)] = job.allocation.items()
+            if host_id in type_of and gpus <= speedups.shape[2]:
+                now[row] = speedups[row, types.index(type_of[host_id]), gpus - 1]
+    return now
 
 
 class _Spare:

@@ -117,6 +117,28 @@ def test_who_has_just_begun_is_looked_at_again_when_it_has_run_long_enough() -> 
     assert make_policy("goodput").allocate(snapshot(full)).review_at is None, "nobody waits, and no GPU idles"
 
 
+def test_who_is_resized_in_place_is_resized_sooner() -> None:
+    """Once new workers have joined, and then five times as long as it costs."""
+    begun = elastic("a", allocation={"h1": 2}, held_seconds=7.9, run_seconds=60.0, in_place=True, startup_seconds=3.0)
+    kept = make_policy("goodput").allocate(snapshot([begun], now=1000.0))
+    assert (sizes(kept), kept.review_at) == ({"a": 2}, 1001.0)
+    assert sizes(make_policy("goodput").allocate(snapshot([replace(begun, held_seconds=8.0)]))) == {"a": 4}
+    restarted = replace(begun, held_seconds=29.9, in_place=False)
+    assert sizes(make_policy("goodput").allocate(snapshot([restarted]))) == {"a": 2}
+
+
+def test_a_job_does_not_grow_in_place_that_ends_before_the_new_workers_have_joined() -> None:
+    """It has 4 s left, and they join after 6."""
+    begun = elastic(
+        "a", 1.0, allocation={"h1": 1}, max_gpus=2, held_seconds=60.0, run_seconds=60.0, in_place=True,
+        startup_seconds=6.0, remaining=4.0,
+    )  # fmt: skip
+    for metric in ("default", "speed"):
+        assert sizes(make_policy("goodput", metric).allocate(snapshot([begun]))) == {"a": 1}
+        longer = replace(begun, remaining=40.0)
+        assert sizes(make_policy("goodput", metric).allocate(snapshot([longer]))) == {"a": 2}
+
+
 def test_who_is_on_a_host_that_closes_does_not_stay_for_having_just_begun() -> None:
     hosts = [host("h1", 0, open=False), host("h2")]
     begun = elastic("a", allocation={"h1": 2}, held_seconds=1.0)

@@ -8,6 +8,7 @@ from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import JobView, Metric
 
 IN_PLACE_RUN = 5.0
+"""So many times as long as a resize in place costs, a job keeps what it then has."""
 COST_PRICE = 0.5
 """Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 

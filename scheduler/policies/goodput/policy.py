@@ -10,7 +10,7 @@ would be the cheapest again. Each type of GPU has its price there. `default` kno
 makes the choice exact within each type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
-begun with its allocation keeps it for `min_run` seconds.
+begun with its allocation keeps it for `min_run` seconds, or less where it is resized in place.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Cluster:
             on_attempt_end=self.job_logs.attempt_ended,
             quotas=self.service.quotas.now,
             unused_since=self.terminals.unused_since,
-            record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization).record,
+            record_results=RunResults(self.db, chosen.gpu_prices, self.monitor.mean_utilization, self.resources).record,
             memory_of=self.resources.memory,
             timing=self._timing,
         )

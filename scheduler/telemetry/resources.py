@@ -158,6 +158,11 @@ class ResourceWatch:
                 return None
             return HostReading(series.rates, series.last)
 
+    def host_cpus(self, host_id: str) -> int | None:
+        """All cores of a host; None: it was not looked at in the last seconds."""
+        reading = self.host(host_id)
+        return reading.counters.cpus if reading is not None else None
+
     def memory(self, task_id: str) -> MemorySeen | None:
         """The most memory that a task was seen with of late, and what it may have; None: it was not measured."""
         with self._lock:

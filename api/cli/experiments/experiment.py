@@ -30,7 +30,7 @@ from schedulearn.api.cli.experiments.common import (
 from schedulearn.api.client.client import ClientError, Json
 
 _WANTED = "one object, with name, job and factors"
-_SHOWN = ("response_time", "run_time", "epoch_time", "gpu_utilization", "energy", "cost")
+_SHOWN = ("response_time", "run_time", "epoch_time", "gpu_utilization", "cpus", "energy", "cost")
 
 
 @click.group(cls=StartedByFile)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.advisor.advice import price_of
+from schedulearn.scheduler.control.experiments.machine_use import MEMORY_S, Looks, machine_use
 from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import results as store
@@ -15,7 +16,6 @@ from schedulearn.scheduler.store.experiments.results import Ended, Recorded
 
 _BATCH = 100  # runs that one turn records
 _MOST_METRICS = 100
-_MEMORY_S = 540.0  # what is younger is read from memory, second by second
 _SECONDS = 3600.0
 
 Utilization = Callable[[str, float, float], float | None]
@@ -23,11 +23,12 @@ Utilization = Callable[[str, float, float], float | None]
 
 
 class RunResults:
-    def __init__(self, db: Database, prices: Mapping[str, float], utilization: Utilization) -> None:
+    def __init__(self, db: Database, prices: Mapping[str, float], utilization: Utilization, looks: Looks) -> None:
         """`prices`: of an hour of a GPU, by its type."""
         self._db = db
         self._prices = prices
         self._utilization = utilization
+        self._looks = looks
 
     def record(self, now: float) -> None:
         """What is not recorded in this turn is in the next one; every turn may be the first after a start."""
@@ -59,6 +60,7 @@ class RunResults:
             found["energy"] = energy
         if (used := self._mean_utilization(conn, run, now)) is not None:
             found["gpu_utilization"] = used
+        found |= machine_use(conn, run, self._looks, now)
         if (cost := self._cost(conn, run)) is not None:
             found["cost"] = cost
         return {name: round(value, 6) for name, value in found.items()}
@@ -68,7 +70,7 @@ class RunResults:
         for task in run.tasks:
             begin, end = task.started_at, task.ended_at
             for uuid in task.gpu_uuids:
-                mean = self._utilization(uuid, begin, end) if now - begin < _MEMORY_S else None
+                mean = self._utilization(uuid, begin, end) if now - begin < MEMORY_S else None
                 mean = store.mean_utilization(conn, uuid, begin, end) if mean is None else mean
                 if mean is not None:
                     means.append(mean)

@@ -34,11 +34,14 @@ class Recorded(NamedTuple):
 class TaskUse(NamedTuple):
     """What one container held, and what its GPUs drew."""
 
+    task_id: str
+    host_id: str
     gpu_uuids: Sequence[str]
     held_at: float
     started_at: float
     ended_at: float
     energy_joules: float
+    memory_peak: int | None
 
 
 class Ended(NamedTuple):
@@ -78,7 +81,9 @@ def unrecorded(conn: Connection, limit: int) -> list[Ended]:
     tasks: dict[str, list[TaskUse]] = {}
     for task in conn.execute(select(Task).where(col(Task.job_id).in_(ids))) if ids else ():
         begin, end = task.started_at or task.created_at, task.finished_at or task.created_at
-        use = TaskUse(task.gpu_uuids, task.created_at, begin, end, task.energy_joules)
+        use = TaskUse(
+            task.id, task.host_id, task.gpu_uuids, task.created_at, begin, end, task.energy_joules, task.memory_peak
+        )
         tasks.setdefault(task.job_id, []).append(use)
     metrics: dict[str, dict[str, float]] = {}
     logged = select(col(Metric.job_id), col(Metric.name), col(Metric.last)).where(col(Metric.job_id).in_(ids))

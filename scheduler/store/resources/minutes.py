@@ -117,6 +117,26 @@ def host_minutes(db: Connection, host_id: str, since: int, until: int) -> tuple[
     return _minutes(db, HostMinute, col(HostMinute.host_id) == host_id, HOST_METRICS, since, until)
 
 
+def mean_task_cpus(db: Connection, task_id: str, since: float, until: float) -> float | None:
+    """Of the whole minutes of this time; None: it was not measured."""
+    seq = select(col(Task.seq)).where(col(Task.id) == task_id).scalar_subquery()
+    return _mean_cpus(db, TaskMinute, col(TaskMinute.task_seq) == seq, since, until)
+
+
+def mean_host_cpus(db: Connection, host_id: str, since: float, until: float) -> float | None:
+    """As `mean_task_cpus`."""
+    return _mean_cpus(db, HostMinute, col(HostMinute.host_id) == host_id, since, until)
+
+
+def _mean_cpus(
+    db: Connection, table: type[TaskMinute] | type[HostMinute], which: Any, since: float, until: float
+) -> float | None:
+    minute = col(table.minute)
+    query = select(func.avg(col(table.cpus))).where(which, minute >= int(since // 60) + 1, minute < int(until // 60))
+    found: float | None = db.execute(query).scalar()
+    return found
+
+
 def forget_host(db: Connection, host_id: str) -> None:
     db.execute(delete(HostMinute).where(col(HostMinute.host_id) == host_id))
 

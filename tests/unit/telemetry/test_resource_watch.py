@@ -15,10 +15,12 @@ from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.metrics.probe.machine import MachineCounters
+from schedulearn.scheduler.control.experiments.machine_use import machine_use
 from schedulearn.scheduler.core.task import ObservedTask, TaskState
 from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.resources.contract import TaskCounters
 from schedulearn.scheduler.store.db import Database, sqlite_url
+from schedulearn.scheduler.store.experiments.results import Ended, TaskUse
 from schedulearn.scheduler.store.hosts import delete_host
 from schedulearn.scheduler.store.models import Host, Job, Task
 from schedulearn.scheduler.store.resources import minutes as store
@@ -297,3 +299,39 @@ def test_a_host_that_hangs_is_not_asked_again_and_keeps_no_other_waiting(
     finally:
         hanging.answer.set()
         watch.close()
+
+
+def ended(**fields: Any) -> Ended:
+    """A run of three minutes, of which its one task ran two."""
+    task = TaskUse(TASK, "h", [], BEGAN, BEGAN, BEGAN + 120, 0.0, fields.pop("memory_peak", None))
+    return Ended("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, 0.0, None, None, [task], {})
+
+
+@pytest.mark.parametrize("later", [0, 600])
+def test_a_run_of_a_sweep_keeps_what_it_took_of_its_host_from_memory_or_from_minutes(stage: Stage, later: int) -> None:
+    stage.run(started_at=BEGAN)
+    for number in range(13):
+        stage.take(cpu=15.0 * number, memory=500 + 10 * number)
+        stage.engine.of_machine = MachineCounters(4, 30.0 * number, 1, 2, 3, 4, 5, 6, 7, 8)
+        stage.look(BEGAN + 10 * number)
+    for minute in (1000, 1001):
+        stage.watch.keep(minute, stage.now)
+    if later:  # the service has started anew
+        stage.now += later
+        stage.watch = ResourceWatch(
+            stage.db,
+            lambda: {"h": WatchedHost(stage.engine)},
+            keep_days=1.0,
+            clock=lambda: stage.now,
+            monotonic=lambda: stage.now,
+        )
+        stage.look(stage.now)
+    with stage.db.read() as conn:
+        # One and a half cores in two of three minutes; three of four cores of the host.
+        found = machine_use(conn, ended(memory_peak=620), stage.watch, stage.now)
+        assert found == pytest.approx({"cpus": 1.0, "memory": 620.0, "host_utilization": 75.0})
+
+
+def test_a_run_that_nobody_saw_keeps_nothing_of_it(stage: Stage) -> None:
+    with stage.db.read() as conn:
+        assert machine_use(conn, ended(), stage.watch, stage.now) == {}

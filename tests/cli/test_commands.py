@@ -137,6 +137,8 @@ def test_ls_and_cancel_by_label_and_cancel_only_ends_your_own(service: Service) 
     assert second["id"] == labelled[1]
     ended = service.run("cancel", "--label", "sweep=lr").out.splitlines()
     assert {line.split()[0] for line in ended} == set(labelled)
+    for job_id in labelled:
+        service.wait(job_id, "cancelled")
     assert f"{me} has no unfinished job with sweep=lr" in service.run("cancel", "--label", "sweep=lr", code=1).err
     service.run("cancel", "--label", "sweep=lr", "--user", "somebody-else")
     assert service.wait(other, "cancelled")

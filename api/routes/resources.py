@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from schedulearn.api.answers.resources import ResourceSeries, ResourcesOut, TaskResourcesOut
 from schedulearn.api.state import Cluster, cluster_of
 from schedulearn.scheduler.core.cluster_state import Task
+from schedulearn.scheduler.core.outcomes.task_outcomes import highest_memory
 from schedulearn.scheduler.core.task import parse_task_id
 from schedulearn.scheduler.store.people.visibility import visible_jobs
 from schedulearn.scheduler.store.resources import minutes as store
@@ -91,8 +92,6 @@ def of_tasks(
 
 
 def _series(cluster: Cluster, task: Task, bounds: tuple[float | None, int | None], points: Points) -> ResourceSeries:
-    seen = cluster.resources.memory(task.id)
-    peaks = [peak for peak in (task.memory_peak, seen.peak if seen is not None else None) if peak is not None]
     reading = cluster.resources.task(task.id)
     cpus, memory = bounds
     return ResourceSeries(
@@ -102,7 +101,7 @@ def _series(cluster: Cluster, task: Task, bounds: tuple[float | None, int | None
         rank=task.rank,
         cpus_limit=cpus,
         memory_limit=reading.counters.memory_limit if memory is None and reading is not None else memory,
-        memory_peak=max(peaks, default=None),
+        memory_peak=highest_memory(task.memory_peak, cluster.resources.memory(task.id)),
         disk_limit=None,
         points=points,
     )

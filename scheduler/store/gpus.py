@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
@@ -162,6 +162,11 @@ def drop_minutes(db: Connection, before: int) -> None:
     # By GPU, since that is what the table is sorted by: no scan of all of it.
     for uuid in db.execute(select(col(Gpu.uuid))).scalars().all():
         db.execute(delete(GpuMinute).where(col(GpuMinute.gpu_uuid) == uuid, col(GpuMinute.minute) < before))
+
+
+def whole_minutes(minute: Any, since: float, until: float) -> ColumnElement[bool]:
+    """Whether the minute of a row lies wholly in this time, in seconds since the epoch."""
+    return and_(minute >= int(since // 60) + 1, minute < int(until // 60))
 
 
 def minutes(db: Connection, uuid: str, since: int, until: int) -> tuple[int, list[Row[Any]]]:

@@ -185,6 +185,20 @@ class ResourceWatch:
             rows = machine.ring.rows(since, until) if machine is not None else []
         return [_point(row) for row in rows]
 
+    def mean_task_cpus(self, task_id: str, since: float, until: float) -> float | None:
+        """Cores that were busy for it, as far as memory reaches; None: it was not looked at."""
+        with self._lock:
+            series = self._tasks.get(task_id)
+            rows = series.ring.rows(since, until) if series is not None else []
+        return mean([row[1] for row in rows])
+
+    def mean_host_cpus(self, host_id: str, since: float, until: float) -> float | None:
+        """As `mean_task_cpus`."""
+        with self._lock:
+            machine = self._machines.get(host_id)
+            rows = machine.ring.rows(since, until) if machine is not None else []
+        return mean([row[1] for row in rows])
+
     def hear_machine(self, host_id: str, found: MachineCounters) -> None:
         """A host's probe tells of it: left out where we see the host ourselves, with the disk of our data."""
         with self._lock:

@@ -159,17 +159,13 @@ def test_prometheus_gets_counters_and_gauges(api: Api) -> None:
     assert any(line.startswith('schedulearn_host_cpu_seconds_total{host="local"}') for line in lines)
 
 
-def iso(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
 def test_a_run_of_an_experiment_keeps_what_it_took(api: Api) -> None:
     job = {key: value for key, value in FIVE_KEYS.items() if key != "name"} | {"required_gpus": 1, "launcher": "none"}
     body = {"name": "one", "job": job, "factors": {"batch_size": [32]}}
     experiment = api.http.post("/api/v1/experiments", json=body).json()["id"]
-    run = wait_for(lambda: get(api, f"experiments/{experiment}")["table"][0]["job"], what="the run's job")
-    api.wait(run, "running")
-    task = f"schedulearn-{run}-1-0"
+    job_id = wait_for(lambda: get(api, f"experiments/{experiment}")["table"][0]["job"], what="the run's job")
+    api.wait(job_id, "running")
+    task = f"schedulearn-{job_id}-1-0"
     api.runtime.resources.take(task, cpu_seconds=5.0, memory_bytes=300 * MIB)
     wait_for(lambda: [each for each in get(api, "resources") if each["memory_bytes"] == 300 * MIB])
     api.runtime.finish(task)
@@ -178,3 +174,7 @@ def test_a_run_of_an_experiment_keeps_what_it_took(api: Api) -> None:
     assert results["memory"] == 300 * MIB
     assert results["cpus"] > 0
     assert results["host_utilization"] == 0.0, "the host of this test is idle"
+
+
+def iso(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from sqlalchemy.engine import Connection
 
 from schedulearn.scheduler.advisor.advice import price_of
-from schedulearn.scheduler.control.experiments.machine_use import MEMORY_S, Looks, machine_use
+from schedulearn.scheduler.control.experiments.machine_use import Looks, Mean, machine_use, mean_while
 from schedulearn.scheduler.store.accounting.usage import gpu_types
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import results as store
@@ -18,13 +19,10 @@ _BATCH = 100  # runs that one turn records
 _MOST_METRICS = 100
 _SECONDS = 3600.0
 
-Utilization = Callable[[str, float, float], float | None]
-"""GPU, from, until -> mean in per cent from what is in memory; None: it was not measured."""
-
 
 class RunResults:
-    def __init__(self, db: Database, prices: Mapping[str, float], utilization: Utilization, looks: Looks) -> None:
-        """`prices`: of an hour of a GPU, by its type."""
+    def __init__(self, db: Database, prices: Mapping[str, float], utilization: Mean, looks: Looks) -> None:
+        """`prices`: of an hour of a GPU, by its type. `utilization`: of a GPU, in per cent, from what is in memory."""
         self._db = db
         self._prices = prices
         self._utilization = utilization
@@ -66,14 +64,13 @@ class RunResults:
         return {name: round(value, 6) for name, value in found.items()}
 
     def _mean_utilization(self, conn: Connection, run: Ended, now: float) -> float | None:
-        means = []
-        for task in run.tasks:
-            begin, end = task.started_at, task.ended_at
-            for uuid in task.gpu_uuids:
-                mean = self._utilization(uuid, begin, end) if now - begin < MEMORY_S else None
-                mean = store.mean_utilization(conn, uuid, begin, end) if mean is None else mean
-                if mean is not None:
-                    means.append(mean)
+        stored = partial(store.mean_utilization, conn)
+        means = [
+            mean
+            for task in run.tasks
+            for uuid in task.gpu_uuids
+            if (mean := mean_while(task, uuid, self._utilization, stored, now)) is not None
+        ]
         return statistics.fmean(means) if means else None
 
     def _cost(self, conn: Connection, run: Ended) -> float | None:

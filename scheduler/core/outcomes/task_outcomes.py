@@ -32,6 +32,11 @@ class MemorySeen(NamedTuple):
     limit: int | None
 
 
+def highest_memory(noted: int | None, seen: MemorySeen | None) -> int | None:
+    """The most memory of a task: as it was noted, or seen since."""
+    return max((peak for peak in (noted, seen.peak if seen is not None else None) if peak is not None), default=None)
+
+
 def nobody_looks(host_id: str) -> float | None:
     return None
 

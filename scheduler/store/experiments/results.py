@@ -11,6 +11,7 @@ from sqlmodel import col
 
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 from schedulearn.scheduler.core.sweeps import UNFINISHED
+from schedulearn.scheduler.store.gpus import whole_minutes
 from schedulearn.scheduler.store.models import Gpu, GpuMinute, Job, Metric, Profile, Task
 from schedulearn.scheduler.store.sweeps import Sweep, SweepRun
 
@@ -107,8 +108,7 @@ def mean_utilization(conn: Connection, uuid: str, since: float, until: float) ->
     query = select(func.avg(col(GpuMinute.utilization))).where(
         col(GpuMinute.gpu_uuid).in_(measured),
         col(GpuMinute.gpu_uuid) == uuid,
-        col(GpuMinute.minute) >= int(since // 60) + 1,
-        col(GpuMinute.minute) < int(until // 60),
+        whole_minutes(col(GpuMinute.minute), since, until),
     )
     found: float | None = conn.execute(query).scalar()
     return found

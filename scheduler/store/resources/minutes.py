@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlmodel import Field, SQLModel, col
 
 from schedulearn.scheduler.store.columns import insert_missing
-from schedulearn.scheduler.store.gpus import MAX_POINTS
+from schedulearn.scheduler.store.gpus import MAX_POINTS, whole_minutes
 from schedulearn.scheduler.store.models import Host, Task
 
 
@@ -131,8 +131,7 @@ def mean_host_cpus(db: Connection, host_id: str, since: float, until: float) -> 
 def _mean_cpus(
     db: Connection, table: type[TaskMinute] | type[HostMinute], which: Any, since: float, until: float
 ) -> float | None:
-    minute = col(table.minute)
-    query = select(func.avg(col(table.cpus))).where(which, minute >= int(since // 60) + 1, minute < int(until // 60))
+    query = select(func.avg(col(table.cpus))).where(which, whole_minutes(col(table.minute), since, until))
     found: float | None = db.execute(query).scalar()
     return found
 

@@ -301,9 +301,9 @@ def test_a_host_that_hangs_is_not_asked_again_and_keeps_no_other_waiting(
         watch.close()
 
 
-def ended(**fields: Any) -> Ended:
+def ended(memory_peak: int | None = None) -> Ended:
     """A run of three minutes, of which its one task ran two."""
-    task = TaskUse(TASK, "h", [], BEGAN, BEGAN, BEGAN + 120, 0.0, fields.pop("memory_peak", None))
+    task = TaskUse(TASK, "h", [], BEGAN, BEGAN, BEGAN + 120, 0.0, memory_peak)
     return Ended("s", 1, "a", True, BEGAN, BEGAN, BEGAN + 180, 180.0, 0.0, None, None, [task], {})
 
 
@@ -317,6 +317,7 @@ def test_a_run_of_a_sweep_keeps_what_it_took_of_its_host_from_memory_or_from_min
     for minute in (1000, 1001):
         stage.watch.keep(minute, stage.now)
     if later:  # the service has started anew
+        stage.watch.close()
         stage.now += later
         stage.watch = ResourceWatch(
             stage.db,

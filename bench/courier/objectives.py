@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.courier.factorial import OUTPUT, RECORDED, digits_service, experiment
-from bench.courier.table import Run, read
+from bench.courier.table import Run, means, read
 from bench.measured_service import verdict
 from schedulearn.scheduler.advisor.advice import Estimate, Objective, Option, choose, option_of
 from schedulearn.scheduler.advisor.models import METRIC_MODELS, TIME_MODELS, Predictor
@@ -48,8 +48,8 @@ def main(real: float = 0) -> bool:
     if not file.exists():
         print("  nothing was recorded: run `python -m bench factorial` first")
         return False
-    grid = [run for run in read(file) if run.design == "full"]
-    print(f"  {len(grid)} recorded runs of {file.name}")
+    grid = means([run for run in read(file) if run.design == "full"])
+    print(f"  {len(grid)} recorded points of {file.name}")
     return evaluate(grid) and (not real or really(grid, int(real)))
 
 

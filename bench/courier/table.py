@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,20 @@ class Run(NamedTuple):
             self.family, "simulated", self.gpus, self.batch_size, self.epochs, self.input_size, float(self.beside)
         )
         return Sample(given, self.response_time, self.accuracy)
+
+
+def means(runs: Sequence[Run]) -> list[Run]:
+    """Each point once, with the means over its runs."""
+    points: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        points.setdefault((run.design, *run.point), []).append(run)
+    return [
+        several[0]._replace(
+            response_time=statistics.fmean(run.response_time for run in several),
+            accuracy=statistics.fmean(run.accuracy for run in several),
+        )
+        for several in points.values()
+    ]
 
 
 def write(file: Path, runs: Sequence[Run]) -> None:

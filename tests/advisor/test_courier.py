@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.courier import factorial, objectives, train
-from bench.courier.table import Run, read, write
+from bench.courier.table import Run, means, read, write
 from bench.training import search_once
 
 
@@ -41,7 +41,9 @@ def test_the_chosen_models_are_ahead_on_a_fifth_that_none_has_seen(capsys: pytes
     runs = declared()
     assert factorial.evaluate(runs), capsys.readouterr().out
     said = capsys.readouterr().out
-    assert "43 of 216 runs held out" in said
+    assert "43 of 216 points held out" in said
+    assert "R2 of accuracy" in said
+    assert "ahead of linear, queueing, boosting" in said
 
 
 def test_objectives_are_met_more_often_than_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +93,32 @@ def test_it_is_trained_by_jobs_of_a_service_and_by_several_workers() -> None:
     assert sorted(run.gpus for run in runs) == [1, 2]
     assert all(run.accuracy > 0.11 and run.response_time > 0 for run in runs)
     assert abs(runs[0].accuracy - runs[1].accuracy) < 0.1, "workers share the batch: they learn as one does"
+
+
+def test_workers_have_a_core_each_and_take_turns_at_two() -> None:
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("one processor: there is nothing to choose between")
+    found = []
+    try:
+        for core in range(3):
+            train.bind(core)
+            found.append(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, before)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert [len(each) for each in found] == [1, 1, 1]
+    assert found[0] == found[2] != found[1]
+
+
+def test_the_mean_over_the_runs_of_a_point_counts() -> None:
+    one, other = declared()[:2]
+    again = one._replace(response_time=one.response_time + 2, accuracy=one.accuracy - 0.2)
+    [mean, alone] = means([one, other, again])
+    assert mean.response_time == pytest.approx(one.response_time + 1)
+    assert mean.accuracy == pytest.approx(one.accuracy - 0.1)
+    assert alone == other
+    assert len(means([one, one._replace(design="2k")])) == 2, "designs are apart"
 
 
 def test_a_search_over_real_training_is_compared_with_all_configurations(

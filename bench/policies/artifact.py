@@ -3,6 +3,10 @@ ours in it. Nothing of it is kept here: whoever runs this gives the path of a ch
 
 It needs pandas. Its genetic algorithm and autograd are left out: our policies need neither. The fit of step times has
 its own objective and search, with the gradient written out: seven times as fast, and it predicts the same to 1e-5.
+
+In the artifact a job that comes is unknown, also where forty of its kind have ended. With `families`, jobs of one
+application share what was measured, their lengths are predicted by those that have ended, and policy and workers go by
+this project's fit, all as in this service. What is true, what a restart costs and when it is decided stay as they are.
 """
 
 from __future__ import annotations
@@ -12,38 +16,176 @@ import random
 import sys
 import types
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.residuals import Residuals, residuals_of
+from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.policy import HostView, JobView, Snapshot, make_policy
 from schedulearn.scheduler.sim.conditions import POLLUX
 
+if TYPE_CHECKING:
+    from schedulearn.metrics.model.goodput import GoodputFunction
+
 Floats = npt.NDArray[np.float64]
+FAMILY_SHAPES = 40  # that a family remembers, as in our own simulator
 
 
 def play(
-    artifact: Path, workload: Path, algorithm: str, metric: str, shifts: Sequence[float], copy: int
+    artifact: Path,
+    workload: Path,
+    algorithm: str,
+    metric: str,
+    shifts: Sequence[float],
+    copy: int,
+    *,
+    families: bool = False,
 ) -> dict[str, float]:
-    """Job -> seconds from submission to end, on 16 hosts of 4 GPUs, decided every 60 s. `shifts`: of each arrival."""
+    """Job -> seconds from submission to end, on 16 hosts of 4 GPUs, decided every 60 s. `shifts`: of each arrival.
+    `families`: whether jobs of one application share what was learned."""
     simulator, pandas = _load(artifact)
     rows = pandas.read_csv(workload)
     rows["time"] = [max(0.0, time + shift) for time, shift in zip(rows["time"], shifts, strict=True)]
-    policy = _adapter(simulator.PolluxPolicy)(algorithm, metric, copy)
-    cluster = simulator.Cluster(rows, policy, 16, num_gpus=4)
+    known: dict[str, Family] = defaultdict(Family)
+    job_class = simulator.Job
+    simulator.Job = remembering(job_class, known) if families else job_class
+    try:
+        policy = _adapter(simulator.PolluxPolicy)(algorithm, metric, copy)
+        cluster = simulator.Cluster(rows, policy, 16, num_gpus=4)
+    finally:
+        simulator.Job = job_class
+    if families:
+        policy.knowing = lambda name: _knowledge(cluster, known, name)
     while not cluster.all_complete():
         cluster.step(60)
     return {name: float(seconds) for name, seconds in cluster.get_jcts().items()}
+
+
+@dataclass
+class Family:
+    """What jobs of one application have learned together."""
+
+    profile: dict[tuple[int, int, int], tuple[float, float]] = field(default_factory=dict)
+    """(hosts, GPUs, samples of a GPU) -> seconds of a step, and of these of synchronising; newest last."""
+    first_noise: Any = None
+    """Gradient statistics of a job in its first epoch: what the next one is taken to begin with."""
+    fitted: tuple[StepTimeModel, Residuals] | None = None
+    fitted_to: int = 0
+    """How many measurements had been made when `fitted` was."""
+    measured: int = 0
+
+    def fit(self) -> tuple[StepTimeModel, Residuals]:
+        """This project's, of what the family measured."""
+        if self.fitted is None or self.fitted_to != self.measured:
+            rows = [(*shape, step - sync, step) for shape, (step, sync) in self.profile.items()]
+            times = StepTimes(*np.array(rows, dtype=float).T)
+            model = fit(times, None if self.fitted is None else self.fitted[0])
+            self.fitted, self.fitted_to = (model, residuals_of(model, times)), self.measured
+        return self.fitted
+
+
+class Knowledge(NamedTuple):
+    """Of one job, by its family."""
+
+    goodput: Goodput
+    remaining: float | None
+    """Seconds of one GPU that it still takes; None: no job of its family has ended."""
+
+
+class Remembering:
+    """What a job of the artifact does differently if it shares its profile with its family."""
+
+    families: Mapping[str, Family]
+    application: Any
+    epoch: int
+    _noise: Any = None
+
+    @property
+    def family(self) -> Family:
+        return self.families[self.application.name]
+
+    @property
+    def profile(self) -> dict[tuple[int, int, int], tuple[float, float]]:
+        return self.family.profile
+
+    @profile.setter
+    def profile(self, own: object) -> None:
+        """The empty one that a new job begins with."""
+
+    @property
+    def perf_params(self) -> tuple[float, ...] | None:
+        """In the artifact's order."""
+        if not self.profile:
+            return None
+        of = self.family.fit()[0]
+        return of.alpha_grad, of.beta_grad, of.alpha_node, of.beta_node, of.alpha_local, of.beta_local, of.gamma
+
+    @perf_params.setter
+    def perf_params(self, own: object) -> None:
+        """None: what a new job begins with."""
+
+    @property
+    def grad_params(self) -> Any:
+        return self._noise or self.family.first_noise
+
+    @grad_params.setter
+    def grad_params(self, found: Any) -> None:
+        self._noise = found
+        if found is not None and self.epoch == 0:
+            self.family.first_noise = found
+
+    def update_params(
+        self, num_nodes: int, num_replicas: int, local_bsz: int, step_time: float, sync_time: float, *noise: float
+    ) -> None:
+        self.grad_params = noise
+        family, shape = self.family, (num_nodes, num_replicas, local_bsz)
+        if shape in family.profile:
+            return
+        if len(family.profile) >= FAMILY_SHAPES:
+            del family.profile[next(iter(family.profile))]
+        family.profile[shape] = step_time, sync_time
+        family.measured += 1
+
+
+def remembering(base: type, families: Mapping[str, Family]) -> type:
+    """The artifact's class of jobs, with the profile of the job's family in place of its own."""
+    return type("RememberingJob", (Remembering, base), {"families": families})
+
+
+def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowledge | None:
+    """None: no job of the family was measured."""
+    job = next(each for each in cluster.jobs if each.name == name)
+    application, family = job.application, families[job.application.name]
+    if not family.profile:
+        return None
+    sqr, var = job.grad_params
+    init = application.init_batch_size
+    # As the artifact bounds it: where the mean gradient was too noisy to be seen, only noise is left.
+    phi = init * var / max(sqr, 1e-9 * var) if var > 0 else 0.0
+    local = int(application.min_local_bsz), int(application.max_local_bsz)
+    model, residuals = family.fit()
+    bounds = BatchBounds(int(init), int(application.max_batch_size), *local, alone_passes=POLLUX.alone_passes)
+    goodput = Goodput({"t4": model}, float(phi), bounds, residuals={"t4": residuals})
+    done = [each.progress for each in cluster.jobs if each.completion_time and each.application is application]
+    if not done:
+        return Knowledge(goodput, None)
+    total = sum(done) / len(done)
+    return Knowledge(goodput, max(total - job.progress, 0.05 * total) * init / float(goodput(1, 1)))
 
 
 def _adapter(base: type) -> Callable[[str, str, int], Any]:
     """The artifact tells apart its policies by their class."""
 
     class Adapter(base):  # type: ignore[misc]
+        knowing: Callable[[str], Knowledge | None] = staticmethod(lambda name: None)
+
         def __init__(self, algorithm: str, metric: str, copy: int) -> None:
             self.policy = make_policy(algorithm, metric)
             self.names = [f"host-{index:02}" for index in range(16)]
@@ -73,7 +215,11 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
             return found, len(nodes)
 
         def _view(self, name: str, info: Any, held: Sequence[int]) -> JobView:
-            measured = hasattr(info.speedup_fn, "_goodput_fn")
+            goodput: GoodputFunction | None = None
+            if (known := self.knowing(name)) is not None:
+                goodput = known.goodput
+            elif hasattr(info.speedup_fn, "_goodput_fn"):
+                goodput = lambda nodes, gpus, gpu_type=None: info.speedup_fn(nodes, gpus)  # noqa: E731
             return JobView(
                 name,
                 info.creation_timestamp,
@@ -85,8 +231,9 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
                 run_seconds=info.age,
                 restarts=info.num_restarts,
                 allocation=dict(Counter(self.names[n] for n in held)),
-                goodput=(lambda nodes, gpus, gpu_type=None: info.speedup_fn(nodes, gpus)) if measured else None,
+                goodput=goodput,
                 resize_seconds=POLLUX.stall_up,
+                remaining=None if known is None else known.remaining,
             )
 
     return Adapter

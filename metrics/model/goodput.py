@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Mapping, Sequence
 import numpy as np
 
 from schedulearn.metrics.model.noise_scale import efficiency
+from schedulearn.metrics.model.residuals import Residuals
 from schedulearn.metrics.model.step_time import SMALLEST, StepTimeModel
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Goodput:
     use_efficiency: bool = True
     min_efficiency: float = 0.0
     """No batch is chosen at which a sample is worth less than so much of one at M0, unless the GPUs need it."""
+    residuals: Mapping[str, Residuals] = field(default_factory=dict)
+    """GPU type -> by what sizes that were measured deviate from `models`. They change no choice of a batch."""
     _rows: dict[object, Floats] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Rows of tables that were asked for before: a job's goodput changes less often than decisions are made."""
 
@@ -111,14 +114,20 @@ class Goodput:
         model, factor = self._model(gpu_type)
         samples = np.asarray(num_gpus) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
         speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
+        if (measured := self._residuals(gpu_type)) is not None:
+            speed = speed * measured.factor(np.asarray(num_nodes), np.asarray(num_gpus))
         return np.asarray(speed * self._efficiency(samples))
 
     def best(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> BatchChoice:
         """The best batch of each allocation between max(M0, K m_min) and M_max, with as little accumulation as lets
         it fit. Arrays of equal shape."""
         nodes, gpus = np.broadcast_arrays(np.asarray(num_nodes), np.asarray(num_gpus))
-        found = _Search([self], nodes.reshape(-1), gpus.reshape(-1), gpu_type).run()
-        return BatchChoice(*(array[0].reshape(gpus.shape) for array in found))
+        flat_nodes, flat_gpus = nodes.reshape(-1), gpus.reshape(-1)
+        goodput, atomic, steps, speed = _Search([self], flat_nodes, flat_gpus, gpu_type).run()
+        if (measured := self._residuals(gpu_type)) is not None:
+            factor = measured.factor(flat_nodes, flat_gpus)
+            goodput, speed = goodput * factor, speed * factor
+        return BatchChoice(*(array[0].reshape(gpus.shape) for array in (goodput, atomic, steps, speed)))
 
     def keep_or_change(
         self, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int, gpu_type: str | None = None,
@@ -158,6 +167,13 @@ class Goodput:
         first = next(iter(self.models))
         known, wanted = self.type_speed.get(first), self.type_speed.get(gpu_type)
         return self.models[first], wanted / known if known and wanted else 1.0
+
+    def _residuals(self, gpu_type: str | None) -> Residuals | None:
+        """Of the model that `_model` gives for a type."""
+        if not self.residuals:
+            return None
+        of = gpu_type if gpu_type is not None and gpu_type in self.models else next(iter(self.models))
+        return self.residuals.get(of)
 
     def without_efficiency(self) -> Goodput:
         """The same job judged by its throughput alone."""
@@ -208,7 +224,7 @@ def _table(
     jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]
 ) -> Floats:
     shapes, column = _distinct(nodes.tobytes(), gpus.tobytes())
-    base = _Search(jobs, shapes[0], shapes[1], None).run()[0][:, column]
+    base = _goodputs(jobs, shapes[0], shapes[1], None)[:, column]
     table = np.empty_like(base)
     for kind in dict.fromkeys(kinds):
         mine = np.array([other == kind for other in kinds])
@@ -216,9 +232,18 @@ def _table(
         table[:, mine] = base[:, mine] * factor[:, None]
         known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
         if known:
-            better = _Search([jobs[i] for i in known], nodes[mine], gpus[mine], kind).run()[0]
-            table[np.ix_(np.array(known), mine)] = better
+            table[np.ix_(np.array(known), mine)] = _goodputs([jobs[i] for i in known], nodes[mine], gpus[mine], kind)
     return table
+
+
+def _goodputs(
+    jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kind: str | None
+) -> Floats:
+    found = _Search(jobs, nodes, gpus, kind).run()[0]
+    for row, job in zip(found, jobs):
+        if (measured := job._residuals(kind)) is not None:
+            row *= measured.factor(nodes, gpus)
+    return found
 
 
 @lru_cache(maxsize=100)
@@ -234,8 +259,9 @@ class _Search:
     with as little accumulation as lets it fit. Arrays have the axes (job, allocation, candidate)."""
 
     def __init__(
-        self, jobs: Sequence[Goodput], nodes: Floats, gpus: Floats, gpu_type: str | None, phis: Floats | None = None
-    ) -> None:
+        self, jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], gpu_type: str | None,
+        phis: Floats | None = None,
+    ) -> None:  # fmt: skip
         """`phis`: of one job, the noise scales at which to look; the first axis is then theirs."""
         params = np.array([_parameters(job, gpu_type) for job in jobs]).T[:, :, None, None]
         self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma, self.factor = params[:8]

@@ -146,10 +146,10 @@ def fit(times: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
     weights = np.ones(len(seen))
     model = _fit_weighted(seen, weights, before)
     for _ in range(2):
-        outliers = _outliers(seen, model)
-        if not outliers.any() or outliers.mean() > 0.25:
+        odd = outliers(seen, model)
+        if not odd.any() or odd.mean() > 0.25:
             break
-        weights = np.where(outliers, 0.0, 1.0)
+        weights = np.where(odd, 0.0, 1.0)
         model = _fit_weighted(seen, weights, model)
     return model
 
@@ -181,7 +181,7 @@ def _thinned(times: StepTimes) -> StepTimes:
     )
 
 
-def _outliers(seen: StepTimes, model: StepTimeModel) -> npt.NDArray[np.bool_]:
+def outliers(seen: StepTimes, model: StepTimeModel) -> npt.NDArray[np.bool_]:
     """Whether each measurement is off by far more than the others usually are, and by more than half."""
     error = np.maximum(
         np.abs(np.log(model.grad_time(seen.atomic_batch) / seen.grad_time)),

@@ -45,6 +45,7 @@ def make_profile(
 ) -> JobProfile:
     """`passes`: at least one. `noise`: the noise scale to go by, if the report tells none."""
     from schedulearn.metrics.model.goodput import SAFE_EFFICIENCY, BatchBounds, Goodput
+    from schedulearn.metrics.model.residuals import Residuals, residuals_of
     from schedulearn.metrics.model.step_time import StepTimeModel, fit, rms_relative_error
 
     by_type: dict[str, list[MeasuredPasses]] = {}
@@ -52,14 +53,17 @@ def make_profile(
         by_type.setdefault(measured.gpu_type, []).append(measured)
     models: dict[str, StepTimeModel] = {}
     errors: dict[str, float] = {}
+    residuals: dict[str, Residuals] = {}
     for gpu_type, of_type in sorted(by_type.items(), key=lambda item: -item[1][-1].at):
         times = _step_times(of_type)
         models[gpu_type] = fit(times)
         errors[gpu_type] = rms_relative_error(models[gpu_type], times)
+        residuals[gpu_type] = residuals_of(models[gpu_type], times)
     # Without a noise scale no batch but the smallest is known to be worth its samples.
     phi = next((known for known in (noise, report.noise_scale) if known is not None), 0.0)
     bounds = BatchBounds(*report.batch_limits)
-    goodput = Goodput(models, phi, bounds, min_efficiency=SAFE_EFFICIENCY)  # as the worker chooses its batch
+    # The least efficiency is that by which the worker chooses its batch.
+    goodput = Goodput(models, phi, bounds, min_efficiency=SAFE_EFFICIENCY, residuals=residuals)
     most = max(measured.num_gpus for of_type in by_type.values() for measured in of_type)
     return JobProfile(goodput, most, errors, resize_seconds, report.startup_seconds)
 

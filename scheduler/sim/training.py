@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
+from schedulearn.metrics.model.residuals import Residuals, residuals_of
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
@@ -63,34 +64,42 @@ class Memory:
     limit: int = 40
     largest: int = 0
     """GPUs of the largest shape seen."""
-    _models: dict[str, StepTimeModel] | None = None
-    _before: dict[str, StepTimeModel] = field(default_factory=dict)
+    _fits: dict[str, Fit] | None = None
+    _before: dict[str, Fit] = field(default_factory=dict)
 
     def learn(self, shape: Shape, times: Pass) -> None:
         if self.shapes.get(shape) != times:
-            self._models = None
+            self._fits = None
         self.shapes.pop(shape, None)
         self.shapes[shape] = times
         if len(self.shapes) > self.limit:
             del self.shapes[next(iter(self.shapes))]
         self.largest = max(gpus for _, _, gpus, _ in self.shapes)
 
-    def models(self) -> dict[str, StepTimeModel]:
-        """GPU type -> model fitted to what was seen on it; the type seen first comes first."""
-        if self._models is None:
+    def fits(self) -> dict[str, Fit]:
+        """GPU type -> what was made of what was seen on it; the type seen first comes first."""
+        if self._fits is None:
             by_type: dict[str, list[tuple[Shape, Pass]]] = {}
             for shape, times in self.shapes.items():
                 by_type.setdefault(shape[0], []).append((shape, times))
-            self._models = {t: _fit(tuple(sorted(seen)), self._before.get(t)) for t, seen in by_type.items()}
-            self._before = self._models
-        return self._models
+            before = {gpu_type: fitted.model for gpu_type, fitted in self._before.items()}
+            self._fits = {t: _fit(tuple(sorted(seen)), before.get(t)) for t, seen in by_type.items()}
+            self._before = self._fits
+        return self._fits
+
+
+class Fit(NamedTuple):
+    model: StepTimeModel
+    residuals: Residuals
 
 
 @lru_cache(maxsize=20000)
-def _fit(seen: tuple[tuple[Shape, Pass], ...], before: StepTimeModel | None) -> StepTimeModel:
+def _fit(seen: tuple[tuple[Shape, Pass], ...], before: StepTimeModel | None) -> Fit:
     rows = ((nodes, gpus, *measured) for (_, nodes, gpus, _), measured in seen)
     columns = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    return fit(StepTimes(*columns), before)
+    times = StepTimes(*columns)
+    model = fit(times, before)
+    return Fit(model, residuals_of(model, times))
 
 
 @dataclass
@@ -304,11 +313,14 @@ class Training:
             return self.known
         if self.application.times is None or not self.profile.shapes:
             return None
-        models = self.profile.models()
+        fits = self.profile.fits()
         phi = self.application.phi(self.part) if self.phi is None else self.phi
-        key = (phi, *models.items())
+        key = (phi, *fits.items())
         if self._goodput is None or self._goodput[0] != key:
-            self._goodput = (key, Goodput(models, phi, self.application.bounds, self.conditions.speeds))
+            models = {gpu_type: fitted.model for gpu_type, fitted in fits.items()}
+            residuals = {gpu_type: fitted.residuals for gpu_type, fitted in fits.items()}
+            known = Goodput(models, phi, self.application.bounds, self.conditions.speeds, residuals=residuals)
+            self._goodput = (key, known)
         return self._goodput[1]
 
     def choose_batch(self) -> None:

@@ -9,7 +9,7 @@ them too: they are worked out once and kept.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -50,7 +50,8 @@ class Parameters(NamedTuple):
     min_efficiency: float
 
 
-_BOUNDS = slice(10, 16)  # of Parameters
+PHI = 8  # where it is in Parameters
+_BOUNDS = slice(10, 16)
 _LEAST_EFFICIENCY = 16
 
 
@@ -78,8 +79,8 @@ class _Made(NamedTuple):
         return _Made(*(np.concatenate(both) for both in zip(self, other)))
 
 
-def search(parameters: Sequence[Parameters], job: Ints, nodes: Ints, gpus: Ints) -> Found:
-    """Of pairs (n,): `job` says whose of `parameters`; the other two are its allocation."""
+def search(parameters: Sequence[Parameters] | Floats, job: Ints, nodes: Ints, gpus: Ints) -> Found:
+    """Of pairs (n,): `job` says whose of `parameters` (any, 17); the other two are its allocation."""
     table = np.array(parameters, dtype=float)
     parts = [
         _search(table[job[at : at + _AT_ONCE]], nodes[at : at + _AT_ONCE], gpus[at : at + _AT_ONCE])
@@ -111,7 +112,7 @@ def _best(table: Floats, nodes: Ints, k: Floats, kept: _Kept | None) -> Found:
         first = speed.best_of(coarse)
         again = speed.best_of(kept.fine(rows, first.pick))
     else:
-        candidates = _Candidates(table[:, _BOUNDS], k, table[:, 8], table[:, _LEAST_EFFICIENCY])
+        candidates = _Candidates(table[:, _BOUNDS], k, table[:, PHI], table[:, _LEAST_EFFICIENCY])
         coarse = candidates.made(candidates.coarse())
         first = speed.best_of(coarse)
         at = np.arange(len(k)), first.pick
@@ -163,9 +164,9 @@ class _Candidates:
     """Which batches are looked at. `bounds` (n, 6) as in Parameters, `k` GPUs (n,)."""
 
     def __init__(self, bounds: Floats, k: Floats, phi: Floats | None = None, least: Floats | None = None) -> None:
-        self.init, self.min_local, self.max_local, self.may_accumulate, self.alone_steps, max_batch = (
-            bounds.T[:, :, None]
-        )
+        self.init, self.min_local, self.max_local, self.may_accumulate, self.alone_steps, max_batch = bounds.T[
+            :, :, None
+        ]
         self.k = k[:, None]
         self.low = np.maximum(self.init, self.k * self.min_local)
         self.most = max_batch
@@ -192,7 +193,7 @@ class _Candidates:
         return self._within(np.concatenate([fine, near * self.full], axis=1))
 
     def _within(self, batch: Floats) -> Floats:
-        return np.minimum(np.maximum(batch, self.low), self.high)
+        return np.asarray(np.minimum(np.maximum(batch, self.low), self.high))
 
     def made(self, batch: Floats) -> _Made:
         k = self.k
@@ -215,7 +216,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._row: Dict[bytes, int] = {}
+        self._row: dict[bytes, int] = {}
         self._bounds = np.empty((0, 7))
         self._coarse = _Made(*(np.empty((0, _COARSE), kind) for kind in (float, float, float, bool)))
         self._fine_at = np.empty((0, _COARSE), dtype=np.int64)
@@ -225,7 +226,7 @@ class _Kept:
     def full(self) -> bool:
         return len(self._bounds) + len(self._fine.atomic) > _MOST_KEPT
 
-    def coarse(self, bounds: Floats) -> Tuple[Ints, _Made]:
+    def coarse(self, bounds: Floats) -> tuple[Ints, _Made]:
         """(a row for each of the pairs, its candidates)."""
         whose = _whose(bounds)
         with self._lock:
@@ -235,7 +236,7 @@ class _Kept:
             rows = np.array([self._row[each] for each in whose], dtype=np.int64)
             return rows, self._coarse.of(rows)
 
-    def _learn(self, bounds: Floats, names: List[bytes]) -> None:
+    def _learn(self, bounds: Floats, names: list[bytes]) -> None:
         candidates = _Candidates(bounds[:, :6], bounds[:, 6])
         self._row.update(zip(names, range(len(self._bounds), len(self._bounds) + len(names))))
         self._bounds = np.concatenate([self._bounds, bounds])
@@ -257,7 +258,7 @@ class _Kept:
             return self._fine.of(at)
 
 
-def _whose(bounds: Floats) -> List[bytes]:
+def _whose(bounds: Floats) -> list[bytes]:
     """A name for each row."""
     joined = np.ascontiguousarray(bounds).tobytes()
     width = bounds.shape[1] * bounds.itemsize

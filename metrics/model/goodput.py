@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Mapping, Sequence
 
 import numpy as np
 
-from schedulearn.metrics.model.batch_search import Parameters, search
+from schedulearn.metrics.model.batch_search import PHI, Parameters, search
 from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.step_time import StepTimeModel
 
@@ -134,7 +134,8 @@ class Goodput:
     ) -> list[tuple[int, int]]:  # fmt: skip
         """The same for each of several noise scales, in little more time than for one."""
         noise = np.asarray(phis, dtype=float)
-        jobs = [_parameters(self, gpu_type)._replace(phi=phi) for phi in noise.tolist()]
+        jobs = np.tile(np.array(_parameters(self, gpu_type), dtype=float), (len(noise), 1))
+        jobs[:, PHI] = noise
         here = (np.full(len(jobs), number) for number in (num_nodes, num_gpus))
         goodput, atomic, steps, _ = search(jobs, np.arange(len(jobs)), *here)
         now = np.zeros_like(goodput)

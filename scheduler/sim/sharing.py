@@ -27,5 +27,3 @@ def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], condition
             pace *= 1 - conditions.interference
         found[training.job.id] = pace
     return found
-
-

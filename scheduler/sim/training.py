@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -100,6 +99,9 @@ class Training:
     application: Application = field(init=False)
     profile: Memory = field(init=False)
     """Its own, or that of its family, which holds all that it measured itself."""
+    _part: tuple[float, int] = (-1.0, 0)
+    """For which progress it was looked up, and which it is then."""
+    _last_part: int = 0
     _speed: float = 1.0
     _rates: list[float] | None = None
     """With the present placement and batch, in each part of the training."""
@@ -109,6 +111,7 @@ class Training:
     def __post_init__(self) -> None:
         self.application = self.job.application
         self.profile = self.own if self.family is None else self.family
+        self._last_part = self.application.last_part
 
     def resume(self, state: Running, gpu_type: str, now: float, submitted_at: float) -> None:
         """Goes on where it is when the simulation begins; `submitted_at` on the simulation's clock."""
@@ -123,7 +126,9 @@ class Training:
 
     @property
     def part(self) -> int:
-        return self.application.part_at(self.progress)
+        if self._part[0] != self.progress:
+            self._part = self.progress, self.application.part_at(self.progress)
+        return self._part[1]
 
     def advance(self, now: float) -> bool:
         """Lets time pass until `now`; nothing about the allocation changes within. Returns whether it trained."""
@@ -169,7 +174,7 @@ class Training:
             return None
         begin = max(now, self.stalled_until)
         goal, kind, part = self.application.total_steps, EventKind.END, self.part
-        if self.application.times is not None and self.known is None and part < self.application.last_part:
+        if self.application.times is not None and self.known is None and part < self._last_part:
             goal, kind = self.application.end_of(part), EventKind.SEGMENT
         at = begin + max(0.0, goal - self.progress) / (self.rate * self.pace)
         measured = max(begin, self._steady_enough_since() + self.conditions.learn_after)

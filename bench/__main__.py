@@ -1,7 +1,7 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
 SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search`, how many seeds; of
-`factorial`, which share of the runs; of `search_once`, which share of the epochs; of `objectives`, how many jobs
-really run.
+`factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
+jobs and hosts; of `objectives`, how many jobs really run.
 `--artifact PATH`: for `outside`. `seeds [TABLE...]` takes hours, so it runs only where it is named; what follows it is
 its own (`seeds --help`)."""
 
@@ -17,7 +17,7 @@ MODULES = {
     "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "columns": "policies", "run": "service", "deadlines": "policies",
+    "outside": "policies", "columns": "policies", "philly": "policies", "run": "service", "deadlines": "policies",
     "first_job": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
     "objectives": "courier",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Mapping, Sequence
 
 import numpy as np
 
+from schedulearn.metrics.model.batch_search import PHI, Parameters, search
 from schedulearn.metrics.model.noise_scale import efficiency
 from schedulearn.metrics.model.residuals import Residuals
-from schedulearn.metrics.model.step_time import SMALLEST, StepTimeModel
+from schedulearn.metrics.model.step_time import StepTimeModel
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
             ...
 
 
-_COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
-_COARSE_GRID, _FINE_GRID = np.linspace(0.0, 1.0, _COARSE), np.linspace(-1.0, 1.0, _FINE)
-_AT_ONCE = 48  # jobs whose tables are made together: with more, an array is more than a core keeps near
 _MOST_ROWS = 4  # of tables that each job's goodput keeps
 KEEP_FACTOR = 1.05  # the batch is changed only for more than so much
 SAFE_EFFICIENCY = 0.9  # of a batch that a live job may grow to: its epochs become longer by no more than a ninth
@@ -122,12 +120,13 @@ class Goodput:
         """The best batch of each allocation between max(M0, K m_min) and M_max, with as little accumulation as lets
         it fit. Arrays of equal shape."""
         nodes, gpus = np.broadcast_arrays(np.asarray(num_nodes), np.asarray(num_gpus))
-        flat_nodes, flat_gpus = nodes.reshape(-1), gpus.reshape(-1)
-        goodput, atomic, steps, speed = _Search([self], flat_nodes, flat_gpus, gpu_type).run()
+        mine = np.zeros(gpus.size, dtype=np.int64)
+        found = search([_parameters(self, gpu_type)], mine, nodes.reshape(-1), gpus.reshape(-1))
+        goodput, atomic, steps, throughput = (each.reshape(gpus.shape) for each in found)
         if (measured := self._residuals(gpu_type)) is not None:
-            factor = measured.factor(flat_nodes, flat_gpus)
-            goodput, speed = goodput * factor, speed * factor
-        return BatchChoice(*(array[0].reshape(gpus.shape) for array in (goodput, atomic, steps, speed)))
+            factor = measured.factor(nodes, gpus)
+            goodput, throughput = goodput * factor, throughput * factor
+        return BatchChoice(goodput, atomic.astype(np.int64), steps.astype(np.int64), throughput)
 
     def keep_or_change(
         self, num_nodes: int, num_gpus: int, atomic_batch: int, accumulation: int, gpu_type: str | None = None,
@@ -143,8 +142,10 @@ class Goodput:
     ) -> list[tuple[int, int]]:  # fmt: skip
         """The same for each of several noise scales, in little more time than for one."""
         noise = np.asarray(phis, dtype=float)
-        search = _Search([self], np.array([num_nodes]), np.array([num_gpus]), gpu_type, noise)
-        goodput, atomic, steps, _ = (found[:, 0] for found in search.run())
+        jobs = np.tile(np.array(_parameters(self, gpu_type), dtype=float), (len(noise), 1))
+        jobs[:, PHI] = noise
+        here = (np.full(len(jobs), number) for number in (num_nodes, num_gpus))
+        goodput, atomic, steps, _ = search(jobs, np.arange(len(jobs)), *here)
         now = np.zeros_like(goodput)
         if atomic_batch >= 1:
             model, factor = self._model(gpu_type)
@@ -152,7 +153,7 @@ class Goodput:
             speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
             now = speed * (efficiency(noise, self.bounds.init_batch, samples) if self.use_efficiency else 1.0)
         changes = (goodput > keep_factor * now).tolist()
-        found = zip(changes, atomic.tolist(), steps.tolist())
+        found = zip(changes, atomic.astype(np.int64).tolist(), steps.astype(np.int64).tolist())
         return [(local, more) if change else (atomic_batch, accumulation) for change, local, more in found]
 
     def _remember(self, asked: object, row: Floats) -> None:
@@ -188,158 +189,90 @@ def goodput_table(
     num_nodes: npt.ArrayLike,
     num_gpus: npt.ArrayLike,
     gpu_types: Sequence[str | None] | None = None,
+    most: npt.ArrayLike | None = None,
 ) -> Floats:
     """The best goodput of many jobs at once: shape (len(functions), n) for n allocations, 0 in the rows of None.
 
     `gpu_types`: of each allocation; None: whatever each job was profiled on. Functions of this module are looked at
     together, and types that a job was not profiled on are scaled from the one that it was: a fraction of the time of
-    calling each.
+    calling each. `most`: of each job, the GPUs beyond which nobody looks: 0 there.
     """
     nodes, gpus = np.asarray(num_nodes, dtype=np.int64), np.asarray(num_gpus, dtype=np.int64)
     kinds = tuple(gpu_types) if gpu_types is not None else (None,) * len(gpus)
+    asked = _asked(nodes.tobytes(), gpus.tobytes(), kinds)
+    limits = np.full(len(functions), asked.sizes[-1] if len(gpus) else 0)
+    if most is not None:
+        limits = np.minimum(limits, np.asarray(most, dtype=np.int64))
+    widths = np.searchsorted(asked.sizes, limits, side="right").tolist()  # in columns: many limits are the same there
     table = np.zeros((len(functions), len(gpus)))
-    asked = (nodes.tobytes(), gpus.tobytes(), kinds)
-    unknown = []
-    for row, function in enumerate(functions):
+    unknown: dict[tuple[int, int], list[int]] = {}  # jobs that share a goodput are looked at once
+    for row, (function, width) in enumerate(zip(functions, widths)):
         if isinstance(function, Goodput):
-            found = function._rows.get(asked)
+            found = function._rows.get((asked, width))
             if found is None:
-                unknown.append((row, function))
+                unknown.setdefault((id(function), width), []).append(row)
             else:
                 table[row] = found
         elif function is not None:
-            for kind in dict.fromkeys(kinds):
-                mine = np.array([other == kind for other in kinds])
+            for kind, mine in asked.of_kind.items():
                 table[row, mine] = function(nodes[mine], gpus[mine], kind)
-    for begin in range(0, len(unknown), _AT_ONCE):
-        some = unknown[begin : begin + _AT_ONCE]
-        rows = _table([function for _, function in some], nodes, gpus, kinds)
-        for (row, function), values in zip(some, rows):
-            table[row] = values
-            function._remember(asked, values)
+            table[row, gpus > limits[row]] = 0.0
+    if unknown:
+        first = [rows[0] for rows in unknown.values()]
+        jobs = [function for row in first if isinstance(function := functions[row], Goodput)]
+        for rows, job, values in zip(unknown.values(), jobs, _table(jobs, limits[first], asked)):
+            table[rows] = values
+            job._remember((asked, widths[rows[0]]), values)
     return table
 
 
-def _table(
-    jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]
-) -> Floats:
-    shapes, column = _distinct(nodes.tobytes(), gpus.tobytes())
-    base = _goodputs(jobs, shapes[0], shapes[1], None)[:, column]
+class _Asked:
+    """Allocations that a table is about. Decisions ask for the same ones again and again."""
+
+    def __init__(self, nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]) -> None:
+        self.nodes, self.gpus, self.sizes = nodes, gpus, np.sort(gpus)
+        self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
+        shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
+        self.shapes, self.column = shapes, column.reshape(-1)
+        """Without repetition (2, any), and which of these each is."""
+
+
+@lru_cache(maxsize=100)
+def _asked(nodes: bytes, gpus: bytes, kinds: tuple[str | None, ...]) -> _Asked:
+    return _Asked(np.frombuffer(nodes, dtype=np.int64), np.frombuffer(gpus, dtype=np.int64), kinds)
+
+
+def _table(jobs: Sequence[Goodput], limits: npt.NDArray[np.int64], asked: _Asked) -> Floats:
+    base = _values(jobs, limits, asked.shapes[0], asked.shapes[1], None)[:, asked.column]
     table = np.empty_like(base)
-    for kind in dict.fromkeys(kinds):
-        mine = np.array([other == kind for other in kinds])
+    for kind, mine in asked.of_kind.items():
         factor = np.array([job._model(kind)[1] for job in jobs])
         table[:, mine] = base[:, mine] * factor[:, None]
         known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
         if known:
-            table[np.ix_(np.array(known), mine)] = _goodputs([jobs[i] for i in known], nodes[mine], gpus[mine], kind)
+            better = _values([jobs[i] for i in known], limits[known], asked.nodes[mine], asked.gpus[mine], kind)
+            table[np.ix_(np.array(known), mine)] = better
     return table
 
 
-def _goodputs(
-    jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kind: str | None
-) -> Floats:
-    found = _Search(jobs, nodes, gpus, kind).run()[0]
-    for row, job in zip(found, jobs):
-        if (measured := job._residuals(kind)) is not None:
+def _values(
+    jobs: Sequence[Goodput], limits: npt.NDArray[np.int64], nodes: npt.NDArray[np.int64],
+    gpus: npt.NDArray[np.int64], kind: str | None,
+) -> Floats:  # fmt: skip
+    values = np.zeros((len(jobs), len(gpus)))
+    job, at = np.nonzero(gpus <= limits[:, None])
+    values[job, at] = search([_parameters(each, kind) for each in jobs], job, nodes[at], gpus[at]).goodput
+    for row, each in zip(values, jobs):
+        if (measured := each._residuals(kind)) is not None:
             row *= measured.factor(nodes, gpus)
-    return found
+    return values
 
 
-@lru_cache(maxsize=100)
-def _distinct(nodes: bytes, gpus: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The allocations without repetition (2, any), and which of these each is. Decisions ask for the same ones."""
-    both = np.stack([np.frombuffer(each, dtype=np.int64) for each in (nodes, gpus)])
-    shapes, column = np.unique(both, axis=1, return_inverse=True)
-    return shapes, column.reshape(-1)
-
-
-class _Search:
-    """The best batches of J jobs on C allocations: on a coarse geometric grid first, then around the best of it, each
-    with as little accumulation as lets it fit. Arrays have the axes (job, allocation, candidate)."""
-
-    def __init__(
-        self, jobs: Sequence[Goodput], nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], gpu_type: str | None,
-        phis: Floats | None = None,
-    ) -> None:  # fmt: skip
-        """`phis`: of one job, the noise scales at which to look; the first axis is then theirs."""
-        params = np.array([_parameters(job, gpu_type) for job in jobs]).T[:, :, None, None]
-        self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma, self.factor = params[:8]
-        self.phi, self.use_efficiency, self.init, self.min_local, self.max_local = params[8:13]
-        self.may_accumulate, self.alone_steps, max_batch, min_efficiency = params[13:]
-        if phis is not None:
-            assert len(jobs) == 1
-            self.phi = phis[:, None, None]
-        self.some = np.asarray(gpus >= 1).reshape(1, -1)
-        self.k = np.maximum(np.asarray(gpus, dtype=float), 1).reshape(1, -1, 1)
-        further = np.maximum(self.k - 2, 0)
-        one_node = np.asarray(nodes).reshape(1, -1, 1) <= 1
-        self.sync = np.where(one_node, alpha_l + beta_l * further, alpha_n + beta_n * further) * (self.k > 1)
-        self.low = np.maximum(self.init, self.k * self.min_local)
-        # What so many GPUs can't do without is allowed, however little a sample is worth then.
-        least = np.where(min_efficiency > 0, min_efficiency, 1.0)
-        efficient = np.where(min_efficiency > 0, (self.phi + self.init) / least - self.phi, np.inf)
-        self.most = np.minimum(max_batch, np.maximum(self.low, efficient))
-        self.high = np.maximum(self.low, self.most)
-
-    def run(self) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
-        """(goodput, atomic batch, accumulation, throughput), each of shape (J, C)."""
-        grid = self.low * (self.high / self.low) ** _COARSE_GRID
-        # Beyond what fits in one pass, batches that fill every pass are local optima.
-        full = self.k * np.where(np.isfinite(self.max_local), self.max_local, self.high)
-        passes = np.rint(grid / full)
-        filled = np.minimum(np.maximum(passes * full, self.low), self.high)
-        best = self._best_of(np.where(passes >= 1, filled, grid))
-        step = (self.high / self.low) ** (1.0 / (_COARSE - 1))
-        centre = self.k * best[1][..., None] * (best[2][..., None] + 1)
-        fine = centre * step**_FINE_GRID
-        if np.any(full < self.high):
-            near = np.concatenate([np.floor(fine[..., ::3] / full), np.ceil(centre / full)], axis=2)
-            fine = np.concatenate([fine, near * full], axis=2)
-        fine = np.minimum(np.maximum(fine, self.low), self.high)
-        again = self._best_of(fine)
-        better = again[0] > best[0]
-        goodput, atomic, steps, speed = (np.where(better, new, old) for new, old in zip(again, best))
-        some = (goodput > 0) & self.some
-        return (
-            np.where(some, goodput, 0.0),
-            np.where(some, atomic, 0).astype(np.int64),
-            np.where(some, steps, 0).astype(np.int64),
-            np.where(some, speed, 0.0),
-        )
-
-    def _best_of(self, batch: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        k = self.k
-        local = batch / k
-        # Ours gives a single replica no accumulation for its own sake: it measures noise from successive gradients.
-        steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0)
-        steps = np.where((k == 1) & (batch > self.init + 1e-9), np.maximum(steps, self.alone_steps), steps)
-        steps = steps * self.may_accumulate
-        atomic = np.minimum(np.maximum(np.ceil(local / (steps + 1) - 1e-9), self.min_local), self.max_local)
-        passes = k * (steps + 1)
-        # Rounding up may pass the limit by a sample a replica; at the smallest batch it may not be helped.
-        atomic = np.where((passes * atomic > self.most) & (atomic > self.min_local), atomic - 1, atomic)
-        samples = passes * atomic
-        allowed = (samples <= self.most) & (samples + passes > np.minimum(self.low, self.most)) & (atomic >= 1)
-        grad = np.maximum(self.alpha + self.beta * atomic, SMALLEST)
-        # (grad^gamma + sync^gamma)^(1/gamma) by the larger of the two, so that small times raised high don't vanish
-        larger = np.maximum(grad, self.sync)
-        smaller = np.minimum(grad, self.sync)
-        both = larger * (1.0 + (smaller / larger) ** self.gamma) ** (1.0 / self.gamma)
-        speed = self.factor * samples / (steps * grad + both)
-        gain = np.where(self.use_efficiency > 0, (self.phi + self.init) / (self.phi + samples), 1.0)
-        value = np.where(allowed, speed * gain, 0.0)
-        pick = np.argmax(value, axis=2)
-        where = np.arange(pick.size).reshape(pick.shape) * value.shape[2] + pick
-        atomic, steps, speed = (np.broadcast_to(found, value.shape).take(where) for found in (atomic, steps, speed))
-        return value.take(where), atomic, steps, speed
-
-
-def _parameters(job: Goodput, gpu_type: str | None) -> tuple[float, ...]:
+def _parameters(job: Goodput, gpu_type: str | None) -> Parameters:
     # dataclasses.astuple copies deeply, which takes most of the time of a table
     model, factor = job._model(gpu_type)
     bounds = job.bounds
-    return (
+    return Parameters(
         model.alpha_grad, model.beta_grad, model.alpha_local, model.beta_local, model.alpha_node, model.beta_node,
         model.gamma, factor, job.phi, job.use_efficiency, bounds.init_batch, bounds.min_local,
         np.inf if bounds.max_local is None else bounds.max_local, bounds.accumulate, bounds.alone_passes - 1,

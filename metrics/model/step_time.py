@@ -209,22 +209,26 @@ def _descended(start: Floats, lower: Floats, upper: Floats, seen: StepTimes, wei
     that hangs on the last digit of the measurements, and takes five times as long."""
     free = lower < upper
     low, high = np.log(lower[free]), np.log(upper[free])
-    loss_of = _Loss(seen, weights)
+    loss_of, both = _Loss(seen, weights), np.ix_(free, free)
 
     def look(logs: Floats) -> tuple[float, Floats, Floats]:
         x = start.copy()
         x[free] = np.exp(logs)
         loss, slope, curvature = loss_of(x)
-        return loss, slope[free] * x[free], curvature[np.ix_(free, free)] * np.outer(x[free], x[free])
+        return loss, slope[free] * x[free], curvature[both] * np.outer(x[free], x[free])
 
     at, damping = np.log(start[free]), 1e-2
     loss, slope, curvature = look(at)
     for _ in range(_ROUNDS):
         moves = ~(((at <= low) & (slope > 0)) | ((at >= high) & (slope < 0)))
         own = np.maximum(curvature.diagonal(), 1e-9)
-        system = (curvature + damping * np.diag(own))[np.ix_(moves, moves)]
-        step = np.zeros_like(at)
-        step[moves] = np.clip(np.linalg.solve(system, -slope[moves]), -_STRIDE, _STRIDE)
+        system = curvature + damping * np.diag(own)
+        if moves.all():
+            step = np.clip(np.linalg.solve(system, -slope), -_STRIDE, _STRIDE)
+        else:
+            step = np.zeros_like(at)
+            solved = np.linalg.solve(system[np.ix_(moves, moves)], -slope[moves])
+            step[moves] = np.clip(solved, -_STRIDE, _STRIDE)
         to = np.clip(at + step, low, high)
         there = look(to)
         gained, moved = loss - there[0], float(np.abs(to - at).max(initial=0.0))

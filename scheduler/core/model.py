@@ -173,6 +173,8 @@ class Snapshot:
     jobs: tuple[JobView, ...]
     last_host: str | None = None
     """Where the last new job was placed, for policies that take turns; None at first."""
+    scales: bool = True
+    """Whether anybody heeds how many hosts a plan wants; else a policy need not work that out."""
 
     def machines(self) -> dict[str, str]:
         """host id -> the machine that it is, or is a part of."""

@@ -6,7 +6,6 @@ A policy is a pure function of a snapshot. To write one, see docs/policies.md: o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
@@ -66,14 +65,16 @@ def plan_faults(snapshot: Snapshot, plan: Plan) -> list[str]:
     faults: list[str] = []
     hosts = {host.id: host for host in snapshot.hosts}
     jobs = {job.id: job for job in snapshot.jobs}
-    used: Counter[str] = Counter()
+    used: dict[str, int] = {}
     for job_id, allocation in plan.allocations.items():
         job = jobs.get(job_id)
         if job is None:
             faults.append(f"job {job_id} is not in the snapshot")
             continue
         faults += _host_faults(job_id, allocation, hosts)
-        used.update({h: gpus for h, gpus in allocation.items() if h in hosts and _is_count(gpus)})
+        for host_id, gpus in allocation.items():
+            if host_id in hosts and _is_count(gpus):
+                used[host_id] = used.get(host_id, 0) + gpus
         if (fault := _size_fault(job, allocation)) is not None:
             faults.append(fault)
     for host_id, gpus in used.items():

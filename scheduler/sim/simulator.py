@@ -18,16 +18,11 @@ from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.lengths import length_errors, remaining
+from schedulearn.scheduler.sim.memory import Memory
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
+from schedulearn.scheduler.sim.sharing import paces
 from schedulearn.scheduler.sim.switching import HostSwitch
-from schedulearn.scheduler.sim.training import (
-    NO_TYPE,
-    EventKind,
-    JobEvent,
-    Memory,
-    Training,
-    paces,
-)
+from schedulearn.scheduler.sim.training import NO_TYPE, EventKind, JobEvent, Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
 SAME_TIME_S = 1e-6
@@ -98,7 +93,7 @@ class Simulation:
         self._next_tick = self.now
         self._decided_at = -math.inf
         self._fruitless = 0
-        self._shares = False
+        self._shares = self._uneven = False
         self._stopped = False
         self._serial = itertools.count()
         self._events: list[_Due] = []
@@ -296,11 +291,12 @@ class Simulation:
         if plan.desired_hosts is not None and (not self.desired or self.desired[-1][1] != plan.desired_hosts):
             self.desired.append((self._time(self.now), plan.desired_hosts))
         for job_id, training in self.active.items():
-            wanted = dict(plan.allocations.get(job_id, {}))
+            wanted = plan.allocations.get(job_id, {})
             suspended = job_id in plan.suspended
-            if wanted == dict(training.allocation) and suspended == training.suspended:
+            moves = wanted != training.allocation and dict(wanted) != training.allocation
+            if not moves and suspended == training.suspended:
                 continue
-            if wanted != dict(training.allocation):
+            if moves:
                 self._release(training)
                 stall = self._stall(training, wanted)
                 if wanted and not training.allocation:
@@ -314,10 +310,14 @@ class Simulation:
         self._set_paces()
 
     def _set_paces(self) -> None:
+        beside = self._shares or self.conditions.interference > 0
+        if not beside and not self._uneven:
+            return  # nobody is in anybody's way, nor was before
         found = paces(self.active.values(), self._gpus_of if self._shares else {}, self.conditions)
         for training in self.active.values():
             if training.set_pace(found.get(training.job.id, 1.0), self.now):
                 self._schedule(training)
+        self._uneven = beside
 
     def _switch_hosts(self, switch: HostSwitch, plan: Plan) -> None:
         rigid = {host for t in self.active.values() if not t.job.elastic for host in t.allocation}
@@ -353,7 +353,8 @@ class Simulation:
     def snapshot(self) -> Snapshot:
         jobs = tuple(self._view(training) for training in self.active.values())
         hosts = self.hosts if self.switch is None else self.switch.views(self.now, self._held_gpus())
-        return Snapshot(self._time(self.now), self.conditions.seed, hosts, jobs, self.last_host)
+        scales = self.switch is not None
+        return Snapshot(self._time(self.now), self.conditions.seed, hosts, jobs, self.last_host, scales)
 
     def _view(self, training: Training) -> JobView:
         job = training.job

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from schedulearn.metrics.model.goodput import BatchBounds, Goodput
-from schedulearn.metrics.model.residuals import Residuals, residuals_of
-from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
+from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.application import Application, Floats, Placement
+from schedulearn.scheduler.sim.batch_choice import NextBatches, next_batches
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.memory import SAME_BATCH, Fit, Memory, Pass, Shape
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 NO_TYPE = "gpu"
-Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica by steps of SAME_BATCH
-SAME_BATCH = 1.05
-
-
-class Pass(NamedTuple):
-    """Measured: samples a replica, and seconds of a pass without synchronising and with it."""
-
-    local: int
-    grad: float
-    whole: float
 
 
 class EventKind(StrEnum):
@@ -51,55 +39,6 @@ class JobEvent:
     kind: EventKind
     progress: float = 0.0
     """How far the job has got then, at least."""
-
-
-@dataclass
-class Memory:
-    """What is known about a kind of job: its own profile, or that of its whole family."""
-
-    shapes: dict[Shape, Pass] = field(default_factory=dict)
-    """What was measured, newest last; as many as `limit`."""
-    lengths: list[float] = field(default_factory=list)
-    """Total steps of jobs that ended."""
-    limit: int = 40
-    largest: int = 0
-    """GPUs of the largest shape seen."""
-    _fits: dict[str, Fit] | None = None
-    _before: dict[str, Fit] = field(default_factory=dict)
-
-    def learn(self, shape: Shape, times: Pass) -> None:
-        if self.shapes.get(shape) != times:
-            self._fits = None
-        self.shapes.pop(shape, None)
-        self.shapes[shape] = times
-        if len(self.shapes) > self.limit:
-            del self.shapes[next(iter(self.shapes))]
-        self.largest = max(gpus for _, _, gpus, _ in self.shapes)
-
-    def fits(self) -> dict[str, Fit]:
-        """GPU type -> what was made of what was seen on it; the type seen first comes first."""
-        if self._fits is None:
-            by_type: dict[str, list[tuple[Shape, Pass]]] = {}
-            for shape, times in self.shapes.items():
-                by_type.setdefault(shape[0], []).append((shape, times))
-            before = {gpu_type: fitted.model for gpu_type, fitted in self._before.items()}
-            self._fits = {t: _fit(tuple(sorted(seen)), before.get(t)) for t, seen in by_type.items()}
-            self._before = self._fits
-        return self._fits
-
-
-class Fit(NamedTuple):
-    model: StepTimeModel
-    residuals: Residuals
-
-
-@lru_cache(maxsize=20000)
-def _fit(seen: tuple[tuple[Shape, Pass], ...], before: StepTimeModel | None) -> Fit:
-    rows = ((nodes, gpus, *measured) for (_, nodes, gpus, _), measured in seen)
-    columns = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    times = StepTimes(*columns)
-    model = fit(times, before)
-    return Fit(model, residuals_of(model, times))
 
 
 @dataclass
@@ -153,7 +92,25 @@ class Training:
     """The most GPUs that it was measured on, with `known`."""
     stalls: float = 0.0
     """Seconds lost to stalls, in all."""
-    _goodput: tuple[object, Goodput] | None = None
+    gpus: int = 0
+    placement: Placement = ()
+    """Both of the allocation: they are asked for far more often than that changes."""
+    application: Application = field(init=False)
+    profile: Memory = field(init=False)
+    """Its own, or that of its family, which holds all that it measured itself."""
+    _part: tuple[float, int] = (-1.0, 0)
+    """For which progress it was looked up, and which it is then."""
+    _last_part: int = 0
+    _speed: float = 1.0
+    _rates: list[float] | None = None
+    """With the present placement and batch, in each part of the training."""
+    _choices: tuple[dict[str, Fit], tuple[int, int], NextBatches] | None = None
+    """What its worker would go on with here, with the models and the batch for which that is so."""
+
+    def __post_init__(self) -> None:
+        self.application = self.job.application
+        self.profile = self.own if self.family is None else self.family
+        self._last_part = self.application.last_part
 
     def resume(self, state: Running, gpu_type: str, now: float, submitted_at: float) -> None:
         """Goes on where it is when the simulation begins; `submitted_at` on the simulation's clock."""
@@ -167,25 +124,10 @@ class Training:
             self.held_since = now - state.held_seconds
 
     @property
-    def application(self) -> Application:
-        return self.job.application
-
-    @property
-    def gpus(self) -> int:
-        return sum(self.allocation.values())
-
-    @property
     def part(self) -> int:
-        return self.application.part_at(self.progress)
-
-    @property
-    def placement(self) -> Placement:
-        return tuple(sorted(self.allocation.values(), reverse=True))
-
-    @property
-    def profile(self) -> Memory:
-        """Its own, or that of its family, which holds all that it measured itself."""
-        return self.own if self.family is None else self.family
+        if self._part[0] != self.progress:
+            self._part = self.progress, self.application.part_at(self.progress)
+        return self._part[1]
 
     def advance(self, now: float) -> bool:
         """Lets time pass until `now`; nothing about the allocation changes within. Returns whether it trained."""
@@ -205,6 +147,10 @@ class Training:
             self.restarts += 1
         self.allocation = dict(allocation)
         self.gpu_type = gpu_type
+        self.gpus = sum(allocation.values())
+        self.placement = tuple(sorted(allocation.values(), reverse=True))
+        self._speed = self.conditions.speeds.get(gpu_type, 1.0)
+        self._rates = self._choices = None
         self.placed_at = self.held_since = now
         self.stalled_until = now + stall
         self.batch = (0, 0)
@@ -227,7 +173,7 @@ class Training:
             return None
         begin = max(now, self.stalled_until)
         goal, kind, part = self.application.total_steps, EventKind.END, self.part
-        if self.application.times is not None and self.known is None and part < self.application.last_part:
+        if self.application.times is not None and self.known is None and part < self._last_part:
             goal, kind = self.application.end_of(part), EventKind.SEGMENT
         at = begin + max(0.0, goal - self.progress) / (self.rate * self.pace)
         measured = max(begin, self._steady_enough_since() + self.conditions.learn_after)
@@ -264,8 +210,8 @@ class Training:
 
     @property
     def milestones(self) -> tuple[object, ...]:
-        """What its events change."""
-        return (self.part, self.profiled, self.batch, self.rate, self.phi_of, *self.own.shapes)
+        """What its events change; what was measured last is the last of the shapes."""
+        return (self.part, self.profiled, self.batch, self.rate, self.phi_of, next(reversed(self.own.shapes), None))
 
     def _steady_enough_since(self) -> float:
         """Since when it has trained in a way that is yet to be measured; infinite: all of it is known."""
@@ -285,9 +231,7 @@ class Training:
         return self.profiled if self.known is not None else self.profile.largest
 
     def shape(self) -> Shape:
-        # Batches within a few percent of each other tell the same.
-        local = round(SAME_BATCH ** round(math.log(max(1, self.batch[0])) / math.log(SAME_BATCH)))
-        return (self.gpu_type, len(self.allocation), self.gpus, max(1, local))
+        return (self.gpu_type, len(self.allocation), self.gpus, _alike(self.batch[0]))
 
     def learn(self) -> bool:
         """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
@@ -313,15 +257,11 @@ class Training:
             return self.known
         if self.application.times is None or not self.profile.shapes:
             return None
-        fits = self.profile.fits()
-        phi = self.application.phi(self.part) if self.phi is None else self.phi
-        key = (phi, *fits.items())
-        if self._goodput is None or self._goodput[0] != key:
-            models = {gpu_type: fitted.model for gpu_type, fitted in fits.items()}
-            residuals = {gpu_type: fitted.residuals for gpu_type, fitted in fits.items()}
-            known = Goodput(models, phi, self.application.bounds, self.conditions.speeds, residuals=residuals)
-            self._goodput = (key, known)
-        return self._goodput[1]
+        return self.profile.goodput(self._seen_phi, self.application.bounds, self.conditions.speeds)
+
+    @property
+    def _seen_phi(self) -> float:
+        return self.application.phi(self.part) if self.phi is None else self.phi
 
     def choose_batch(self) -> None:
         """The batch that the job's worker would choose now, and the true rate at it."""
@@ -332,28 +272,38 @@ class Training:
             samples = progress_speed(self.known, len(self.allocation), self.gpus, self.gpu_type)
             self.rate = samples / self.application.bounds.init_batch
             return
-        before, shape = self.batch, self.shape()
-        self.batch = self._next_batch()
-        if before[0] and self.batch != before:
-            self.steady_since = max(self.clock, self.stalled_until)
-            if self.shape() != shape:
-                self.shaped_since = self.steady_since
-        self.rate = self.application.rate(self.part, self.placement, self.batch, self._speed)
+        batch = self._next_batch()
+        if batch != self.batch:
+            before, shape = self.batch, self.shape()
+            self.batch, self._rates = batch, None
+            if before[0]:
+                self.steady_since = max(self.clock, self.stalled_until)
+                if self.shape() != shape:
+                    self.shaped_since = self.steady_since
+        if self._rates is None:
+            self._rates = self.application.rates(self.placement, self.batch, self._speed).tolist()
+        self.rate = self._rates[self.part]
 
     def _next_batch(self) -> tuple[int, int]:
         application, gpus = self.application, self.gpus
         fixed = application.chosen_by_user(gpus)
         if fixed is not None:
             return fixed
-        believed = self.goodput()
-        if believed is None:
+        if not self.profile.shapes:
             return self.batch if self.batch[0] else application.split(application.bounds.init_batch, gpus)
-        models, speeds = tuple(believed.models.items()), tuple(self.conditions.speeds.items())
-        by_noise = _next_batches(
-            models, application.bounds, speeds, self.use_efficiency, len(self.allocation), gpus, self.batch,
-            self.gpu_type, self.conditions.keep_factor,
-        )  # fmt: skip
-        return by_noise.get(believed.phi) or by_noise.learn(believed.phi, self._noise_ahead())
+        phi, choices = self._seen_phi, self._next_batches()
+        return choices.get(phi) or choices.learn(phi, self._noise_ahead())
+
+    def _next_batches(self) -> NextBatches:
+        fits = self.profile.fits()
+        if self._choices is None or self._choices[0] is not fits or self._choices[1] != self.batch:
+            found = next_batches(
+                tuple((kind, fitted.model) for kind, fitted in fits.items()), self.application.bounds, tuple(self.conditions.speeds.items()),
+                self.use_efficiency, len(self.allocation), self.gpus, self.batch, self.gpu_type,
+                self.conditions.keep_factor,
+            )  # fmt: skip
+            self._choices = fits, self.batch, found
+        return self._choices[2]
 
     def _noise_ahead(self) -> Floats:
         """What it may see of its noise if it goes on with the present batch."""
@@ -361,51 +311,8 @@ class Training:
             return np.empty(0)
         return self.application.noise.phis(self.gpus * self.batch[0] * (self.batch[1] + 1))
 
-    @property
-    def _speed(self) -> float:
-        return self.conditions.speeds.get(self.gpu_type, 1.0)
-
-
-def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:
-    """Job -> its pace beside the others: jobs that share GPUs share what those do, and jobs on several hosts may get in
-    each other's way. Which GPUs of a host are shared is not told: all of its jobs count alike. `gpus_of`: hosts whose
-    GPUs are shared."""
-    running = [training for training in trainings if training.allocation and not training.suspended]
-    held: dict[str, int] = {}
-    spanning: dict[str, int] = {}
-    for training in running:
-        for host, gpus in training.allocation.items():
-            held[host] = held.get(host, 0) + gpus
-            spanning[host] = spanning.get(host, 0) + (len(training.allocation) > 1)
-    found = {}
-    for training in running:
-        crowd = max(held[host] / max(1, gpus_of.get(host, held[host])) for host in training.allocation)
-        pace = conditions.sharing / crowd if crowd > 1 else 1.0
-        if len(training.allocation) > 1 and any(spanning[host] > 1 for host in training.allocation):
-            pace *= 1 - conditions.interference
-        found[training.job.id] = pace
-    return found
-
-
-class _NextBatches(dict[float, tuple[int, int]]):
-    """What a worker would go on with, by the noise scale that it sees."""
-
-    def __init__(self, choose: Callable[[Floats], list[tuple[int, int]]]) -> None:
-        super().__init__()
-        self._choose = choose
-
-    def learn(self, phi: float, ahead: Floats) -> tuple[int, int]:
-        """For `phi`, and at once, since that takes hardly longer, for all that comes if it is one of `ahead`."""
-        phis = ahead if phi in ahead else np.array([phi])
-        self.update(zip(phis.tolist(), self._choose(phis), strict=True))
-        return self[phi]
-
 
 @lru_cache(maxsize=10_000)
-def _next_batches(
-    models: tuple[tuple[str, StepTimeModel], ...], bounds: BatchBounds, speeds: tuple[tuple[str, float], ...],
-    use_efficiency: bool, nodes: int, gpus: int, batch: tuple[int, int], gpu_type: str, keep_factor: float,
-) -> _NextBatches:  # fmt: skip
-    """Jobs of one application at one point of their training choose alike."""
-    known = Goodput(dict(models), 0.0, bounds, dict(speeds), use_efficiency)
-    return _NextBatches(lambda phis: known.keep_or_change_at(phis, nodes, gpus, *batch, gpu_type, keep_factor))
+def _alike(samples: int) -> int:
+    """Batches within a few percent of each other tell the same."""
+    return max(1, round(SAME_BATCH ** round(math.log(max(1, samples)) / math.log(SAME_BATCH))))

@@ -75,6 +75,8 @@ class Room:
         self._hosts_with = [0] * (self.largest + 1)  # free GPUs -> how many hosts have just so many
         for free_gpus in self._open.values():
             self._hosts_with[free_gpus] += 1
+        self._free_gpus = sum(self._open.values())
+        self._no_span: set[int] = set()  # numbers of GPUs for which no hosts were found, as they are now
         self.capacity = sum(self._size.values())
         """GPUs of all hosts that may be used, taken ones included."""
 
@@ -93,9 +95,13 @@ class Room:
         return sum(1 for index in range(len(self._free[host_id])) if self._takes(host_id, index))
 
     def _recount(self, host_id: str) -> None:
-        self._hosts_with[self._open[host_id]] -= 1
-        self._open[host_id] = self._count(host_id)
-        self._hosts_with[self._open[host_id]] += 1
+        before, after = self._open[host_id], self._count(host_id)
+        if after != before:
+            self._hosts_with[before] -= 1
+            self._hosts_with[after] += 1
+            self._open[host_id] = after
+            self._free_gpus += after - before
+            self._no_span.clear()
 
     def fits(self, host_id: str, gpus: int) -> bool:
         return self.free(host_id) >= gpus
@@ -133,8 +139,12 @@ class Room:
         """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
         of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU.
         `more`: GPUs of a host that count as free as well."""
+        if not more and gpus in self._no_span:
+            return None
         kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
         found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, more)) is not None]
+        if not found and not more:
+            self._no_span.add(gpus)
         return min(found, key=len, default=None)
 
     def _span(self, gpus: int, hosts: list[str], more: Mapping[str, int]) -> Allocation | None:
@@ -176,7 +186,7 @@ class Room:
 
     def free_gpus(self) -> int:
         """GPUs, over all hosts, that could take a job."""
-        return sum(self._open.values())
+        return self._free_gpus
 
     def too_small_for(self, gpus: int) -> Explanation | None:
         """Why a job of this size can't run on the hosts that there are, even if they were empty."""
@@ -207,9 +217,9 @@ class Room:
         """Why the job that is served does not share GPUs that have room for another job."""
         shared = [
             self._left[host_id][index]
-            for host_id, free in self._free.items()
-            for index, slots in enumerate(free)
-            if host_id in self._left and slots > 0 and not self._takes(host_id, index)
+            for host_id in self._left
+            for index, slots in enumerate(self._free[host_id])
+            if slots > 0 and not self._takes(host_id, index)
         ]
         if not shared or not self._needs:
             return None

@@ -61,7 +61,7 @@ def decide(objective: Objective, snapshot: Snapshot) -> Plan:
     allocations, speedup = _placed(choosing, snapshot, wants, choice, keeping)
     return Plan(
         allocations,
-        desired_hosts=_desired_hosts(choosing, snapshot, allocations, choice),
+        desired_hosts=_desired_hosts(choosing, snapshot, allocations, choice) if snapshot.scales else None,
         utility=_utility(snapshot.hosts, allocations, speedup),
         reasons={j.id: why for j in jobs if (why := _why(j, allocations, speedup[j.id], options)) is not None},
         review_at=_review_at(objective, snapshot, allocations),

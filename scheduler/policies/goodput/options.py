@@ -175,7 +175,8 @@ def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objectiv
     gpus = np.concatenate([np.ones(len(types)), columns.size]).astype(np.int64)
     nodes = np.concatenate([np.ones(len(types)), columns.hosts]).astype(np.int64)
     kinds = [*types, *(types[pool] for pool in columns.pool)] if len(types) > 1 else None
-    found = goodput_table(functions, nodes, gpus, kinds)
+    most = np.array([max(1, job.gpus, job.max_gpus if job.elastic else job.required_gpus) for job in jobs])
+    found = goodput_table(functions, nodes, gpus, kinds, most)
     on_one, table = found[:, : len(types)], found[:, len(types) :]
     slowest = np.where(on_one > 0, on_one, np.inf).min(axis=1)
     unmeasured = np.array([function is None for function in functions])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +19,8 @@ CALM_S = 7200.0  # in which a crowd goes, by the order of it
 LATER = 0.2  # of today's price: what a GPU will cost when it is gone
 LATER_GUESSED = 0.6  # the same where nobody's length is known: who seems to have long to go may end at once
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
+HALVINGS = 30  # of the search for one price: a multiple of three
+SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
 LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
 
 
@@ -98,13 +103,38 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
     low, high = 0.0, 1.0
     while demand(high) > total and high < 1e4:
         low, high = high, high * 4
-    for _ in range(30):
+    if base.size <= SMALL:
+        for _ in range(HALVINGS // 3):
+            low, high = _halved_thrice(lambda prices: _demands(base, gpu_seconds, gpus, prices), total, low, high)
+        return high
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         if demand(middle) > total:
             low = middle
         else:
             high = middle
     return high
+
+
+def _demands(base: Floats, gpu_seconds: Floats, gpus: Floats, prices: Floats) -> Floats:
+    """(P,): GPUs that the jobs would take at each of `prices`."""
+    picked = (base + prices[:, None, None] * gpu_seconds).argmin(axis=2)
+    return np.asarray(gpus[np.arange(len(base)), picked].sum(axis=1))
+
+
+def _halved_thrice(demands: Callable[[Floats], Floats], total: float, low: float, high: float) -> tuple[float, float]:
+    """What three halvings of an interval of prices come to, with one look at all that they may ask for: where jobs are
+    few, that takes hardly longer than one price."""
+    edges = [low, high]
+    for _ in range(3):
+        middles = [(a + b) / 2 for a, b in pairwise(edges)]
+        edges = [edge for pair in zip(edges, middles, strict=False) for edge in pair] + [high]
+    much = (demands(np.array(edges[1:-1])) > total).tolist()
+    first, last = 0, len(edges) - 1
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if much[middle - 1] else (first, middle)
+    return edges[first], edges[last]
 
 
 def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:

@@ -81,7 +81,8 @@ def _speedups(
     counts = np.tile(np.arange(1, widest + 1), len(types))
     kinds = [kind for kind in types for _ in range(widest)] if len(types) > 1 else None
     functions = [function_of(job) for job in jobs]
-    table = goodput_table(functions, np.ones_like(counts), counts, kinds)
+    most = np.array([max(job.gpus, job.max_gpus) for job in jobs])
+    table = goodput_table(functions, np.ones_like(counts), counts, kinds, most)
     table[[function is None for function in functions]] = counts
     ones = table[:, counts == 1]
     unit = np.where(ones > 0, ones, np.inf).min(axis=1, keepdims=True)

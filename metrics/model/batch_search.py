@@ -1,0 +1,275 @@
+"""The search for the best batch of many jobs on many allocations at once. NumPy only, and Python 3.8 syntax: training
+scripts import this.
+
+It looks at batches on a coarse geometric grid, then around the best of it, each with as little accumulation as lets it
+fit. Which batches these are hangs on the bounds of a job and the number of its GPUs alone, unless efficiency bounds
+them too: they are worked out once and kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+import numpy as np
+
+from schedulearn.metrics.model.step_time import SMALLEST
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Ints = npt.NDArray[np.int64]
+
+_COARSE, _FINE = 12, 9  # batch sizes that are looked at between the smallest and the largest, then around the best
+_COARSE_GRID, _FINE_GRID = np.linspace(0.0, 1.0, _COARSE), np.linspace(-1.0, 1.0, _FINE)
+_MOST_KEPT = 30_000  # candidates of so many searches, coarse or fine: 10 MB
+_AT_ONCE = 1024  # pairs that are looked at together: with more, an array is more than a core keeps near
+
+
+class Parameters(NamedTuple):
+    """What of a job the search goes by; times are seconds, of its model on the GPUs that are looked at."""
+
+    alpha_grad: float
+    beta_grad: float
+    alpha_local: float
+    beta_local: float
+    alpha_node: float
+    beta_node: float
+    gamma: float
+    factor: float
+    """By what its throughput is multiplied."""
+    phi: float
+    use_efficiency: float
+    init_batch: float
+    min_local: float
+    max_local: float
+    accumulate: float
+    alone_steps: float
+    max_batch: float
+    min_efficiency: float
+
+
+PHI = 8  # where it is in Parameters
+_BOUNDS = slice(10, 16)
+_LEAST_EFFICIENCY = 16
+
+
+class Found(NamedTuple):
+    """Of each pair of a job and an allocation: the best, all 0 where no batch is allowed."""
+
+    goodput: Floats
+    atomic_batch: Floats
+    accumulation: Floats
+    throughput: Floats
+
+
+class _Made(NamedTuple):
+    """How batches are made: arrays (pairs, candidates)."""
+
+    atomic: Floats
+    steps: Floats
+    samples: Floats
+    allowed: npt.NDArray[np.bool_]
+
+    def of(self, rows: Any) -> _Made:
+        return _Made(*(each[rows] for each in self))
+
+    def and_more(self, other: _Made) -> _Made:
+        return _Made(*(np.concatenate(both) for both in zip(self, other)))
+
+
+def search(parameters: Sequence[Parameters] | Floats, job: Ints, nodes: Ints, gpus: Ints) -> Found:
+    """Of pairs (n,): `job` says whose of `parameters` (any, 17); the other two are its allocation."""
+    table = np.array(parameters, dtype=float)
+    parts = [
+        _search(table[job[at : at + _AT_ONCE]], nodes[at : at + _AT_ONCE], gpus[at : at + _AT_ONCE])
+        for at in range(0, max(1, len(job)), _AT_ONCE)
+    ]
+    return parts[0] if len(parts) == 1 else Found(*(np.concatenate(each) for each in zip(*parts)))
+
+
+def _search(table: Floats, nodes: Ints, gpus: Ints) -> Found:
+    k = np.maximum(gpus, 1).astype(float)
+    careful = table[:, _LEAST_EFFICIENCY] > 0
+    if not careful.any():
+        found = _best(table, nodes, k, _kept())
+    elif careful.all():
+        found = _best(table, nodes, k, None)
+    else:
+        found = Found(*(np.empty(len(k)) for _ in Found._fields))
+        for some, kept in ((careful, None), (~careful, _kept())):
+            for array, values in zip(found, _best(table[some], nodes[some], k[some], kept)):
+                array[some] = values
+    some = (found.goodput > 0) & (gpus >= 1)
+    return Found(*(np.where(some, each, 0.0) for each in found))
+
+
+def _best(table: Floats, nodes: Ints, k: Floats, kept: _Kept | None) -> Found:
+    speed = _Speed(table, nodes, k)
+    if kept is not None:
+        rows, coarse = kept.coarse(np.column_stack([table[:, _BOUNDS], k]))
+        first = speed.best_of(coarse)
+        again = speed.best_of(kept.fine(rows, first.pick))
+    else:
+        candidates = _Candidates(table[:, _BOUNDS], k, table[:, PHI], table[:, _LEAST_EFFICIENCY])
+        coarse = candidates.made(candidates.coarse())
+        first = speed.best_of(coarse)
+        at = np.arange(len(k)), first.pick
+        again = speed.best_of(candidates.made(candidates.around(coarse.atomic[at], coarse.steps[at])))
+    better = again.found.goodput > first.found.goodput
+    return Found(*(np.where(better, new, old) for new, old in zip(again.found, first.found)))
+
+
+class _Picked(NamedTuple):
+    pick: Ints
+    found: Found
+
+
+class _Speed:
+    """How fast the jobs of pairs are, and what that is worth."""
+
+    def __init__(self, table: Floats, nodes: Ints, k: Floats) -> None:
+        columns = table.T[:, :, None]
+        self.alpha, self.beta, alpha_l, beta_l, alpha_n, beta_n, self.gamma, self.factor = columns[:8]
+        self.phi, self.use_efficiency, self.init = columns[8:11]
+        k = k[:, None]
+        further = np.maximum(k - 2, 0)
+        sync = np.where(nodes[:, None] <= 1, alpha_l + beta_l * further, alpha_n + beta_n * further) * (k > 1)
+        # Most of the time goes into powers, and who does not synchronise needs none.
+        self.synchronises = np.flatnonzero(sync[:, 0] > 0)
+        self.sync, self.power = sync[self.synchronises], self.gamma[self.synchronises]
+
+    def best_of(self, made: _Made) -> _Picked:
+        """The best of the candidates."""
+        grad = np.maximum(self.alpha + self.beta * made.atomic, SMALLEST)
+        both = self._with_sync(grad)
+        speed = self.factor * made.samples / (made.steps * grad + both)
+        gain = np.where(self.use_efficiency > 0, (self.phi + self.init) / (self.phi + made.samples), 1.0)
+        value = np.where(made.allowed, speed * gain, 0.0)
+        pick = value.argmax(axis=1)
+        at = np.arange(len(pick)), pick
+        return _Picked(pick, Found(value[at], made.atomic[at], made.steps[at], speed[at]))
+
+    def _with_sync(self, grad: Floats) -> Floats:
+        # (grad^gamma + sync^gamma)^(1/gamma) by the larger of the two, so that small times raised high don't vanish
+        mine = grad[self.synchronises]
+        larger, smaller = np.maximum(mine, self.sync), np.minimum(mine, self.sync)
+        both = grad.copy()
+        both[self.synchronises] = larger * (1.0 + (smaller / larger) ** self.power) ** (1.0 / self.power)
+        return both
+
+
+class _Candidates:
+    """Which batches are looked at. `bounds` (n, 6) as in Parameters, `k` GPUs (n,)."""
+
+    def __init__(self, bounds: Floats, k: Floats, phi: Floats | None = None, least: Floats | None = None) -> None:
+        self.init, self.min_local, self.max_local, self.may_accumulate, self.alone_steps, max_batch = bounds.T[
+            :, :, None
+        ]
+        self.k = k[:, None]
+        self.low = np.maximum(self.init, self.k * self.min_local)
+        self.most = max_batch
+        if phi is not None and least is not None:
+            # What so many GPUs can't do without is allowed, however little a sample is worth then.
+            share = np.where(least > 0, least, 1.0)[:, None]
+            efficient = np.where(least[:, None] > 0, (phi[:, None] + self.init) / share - phi[:, None], np.inf)
+            self.most = np.minimum(max_batch, np.maximum(self.low, efficient))
+        self.high = np.maximum(self.low, self.most)
+        self.full = self.k * np.where(np.isfinite(self.max_local), self.max_local, self.high)
+
+    def coarse(self) -> Floats:
+        grid = self.low * (self.high / self.low) ** _COARSE_GRID
+        # Beyond what fits in one pass, batches that fill every pass are local optima.
+        passes = np.rint(grid / self.full)
+        return np.where(passes >= 1, self._within(passes * self.full), grid)
+
+    def around(self, atomic: Floats, steps: Floats) -> Floats:
+        """The batch that `atomic` and `steps` (n,) make, and those near it."""
+        step = (self.high / self.low) ** (1.0 / (_COARSE - 1))
+        centre = self.k * atomic[:, None] * (steps[:, None] + 1)
+        fine = centre * step**_FINE_GRID
+        near = np.concatenate([np.floor(fine[:, ::3] / self.full), np.ceil(centre / self.full)], axis=1)
+        return self._within(np.concatenate([fine, near * self.full], axis=1))
+
+    def _within(self, batch: Floats) -> Floats:
+        return np.asarray(np.minimum(np.maximum(batch, self.low), self.high))
+
+    def made(self, batch: Floats) -> _Made:
+        k = self.k
+        local = batch / k
+        # Ours gives a single replica no accumulation for its own sake: it measures noise from successive gradients.
+        steps = np.maximum(np.ceil(local / self.max_local - 1e-9) - 1, 0)
+        steps = np.where((k == 1) & (batch > self.init + 1e-9), np.maximum(steps, self.alone_steps), steps)
+        steps = steps * self.may_accumulate
+        atomic = np.minimum(np.maximum(np.ceil(local / (steps + 1) - 1e-9), self.min_local), self.max_local)
+        passes = k * (steps + 1)
+        # Rounding up may pass the limit by a sample a replica; at the smallest batch it may not be helped.
+        atomic = np.where((passes * atomic > self.most) & (atomic > self.min_local), atomic - 1, atomic)
+        samples = passes * atomic
+        allowed = (samples <= self.most) & (samples + passes > np.minimum(self.low, self.most)) & (atomic >= 1)
+        return _Made(atomic, steps, samples, allowed)
+
+
+class _Kept:
+    """Candidates by bounds and number of GPUs. Decisions and forecasts are made in several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._row: dict[bytes, int] = {}
+        self._bounds = np.empty((0, 7))
+        self._coarse = _Made(*(np.empty((0, _COARSE), kind) for kind in (float, float, float, bool)))
+        self._fine_at = np.empty((0, _COARSE), dtype=np.int64)
+        self._fine = _Made(*(np.empty((0, _FINE + 4), kind) for kind in (float, float, float, bool)))
+
+    @property
+    def full(self) -> bool:
+        return len(self._bounds) + len(self._fine.atomic) > _MOST_KEPT
+
+    def coarse(self, bounds: Floats) -> tuple[Ints, _Made]:
+        """(a row for each of the pairs, its candidates)."""
+        whose = _whose(bounds)
+        with self._lock:
+            unknown = [each for each in dict.fromkeys(whose) if each not in self._row]
+            if unknown:
+                self._learn(np.frombuffer(b"".join(unknown)).reshape(-1, 7), unknown)
+            rows = np.array([self._row[each] for each in whose], dtype=np.int64)
+            return rows, self._coarse.of(rows)
+
+    def _learn(self, bounds: Floats, names: list[bytes]) -> None:
+        candidates = _Candidates(bounds[:, :6], bounds[:, 6])
+        self._row.update(zip(names, range(len(self._bounds), len(self._bounds) + len(names))))
+        self._bounds = np.concatenate([self._bounds, bounds])
+        self._coarse = self._coarse.and_more(candidates.made(candidates.coarse()))
+        self._fine_at = np.concatenate([self._fine_at, np.full((len(names), _COARSE), -1)])
+
+    def fine(self, rows: Ints, pick: Ints) -> _Made:
+        """The candidates around those of `rows` that were picked."""
+        with self._lock:
+            at = self._fine_at[rows, pick]
+            if (at < 0).any():
+                new = np.unique(np.stack([rows[at < 0], pick[at < 0]]), axis=1)
+                which = new[0], new[1]
+                candidates = _Candidates(self._bounds[new[0], :6], self._bounds[new[0], 6])
+                around = candidates.around(self._coarse.atomic[which], self._coarse.steps[which])
+                self._fine_at[which] = np.arange(len(new[0])) + len(self._fine.atomic)
+                self._fine = self._fine.and_more(candidates.made(around))
+                at = self._fine_at[rows, pick]
+            return self._fine.of(at)
+
+
+def _whose(bounds: Floats) -> list[bytes]:
+    """A name for each row."""
+    joined = np.ascontiguousarray(bounds).tobytes()
+    width = bounds.shape[1] * bounds.itemsize
+    return [joined[at : at + width] for at in range(0, len(joined), width)]
+
+
+_everything = _Kept()
+
+
+def _kept() -> _Kept:
+    global _everything
+    if _everything.full:
+        _everything = _Kept()
+    return _everything

@@ -297,8 +297,9 @@ class Training:
     def _next_batches(self) -> NextBatches:
         fits = self.profile.fits()
         if self._choices is None or self._choices[0] is not fits or self._choices[1] != self.batch:
+            models = tuple((gpu_type, fitted.model) for gpu_type, fitted in fits.items())
             found = next_batches(
-                tuple((kind, fitted.model) for kind, fitted in fits.items()), self.application.bounds, tuple(self.conditions.speeds.items()),
+                models, self.application.bounds, tuple(self.conditions.speeds.items()),
                 self.use_efficiency, len(self.allocation), self.gpus, self.batch, self.gpu_type,
                 self.conditions.keep_factor,
             )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Jobs of one application share what they measured in Pollux's simulator too, where that is asked for."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bench.policies.artifact import FAMILY_SHAPES, Family, _knowledge, remembering
+
+
+class Bare:
+    """What a job of the artifact sets when it is made."""
+
+    def __init__(self, name: str, application: Any) -> None:
+        self.name, self.application = name, application
+        self.profile: Any = {}
+        self.perf_params: Any = None
+        self.grad_params: Any = None
+        self.progress, self.epoch, self.completion_time = 0.0, 0, None
+
+
+APPLICATION = SimpleNamespace(
+    name="cifar10", init_batch_size=128, max_batch_size=4096, min_local_bsz=32, max_local_bsz=1024
+)
+
+
+def family_of(count: int) -> tuple[list[Any], dict[str, Family]]:
+    families = {"cifar10": Family()}
+    made = remembering(Bare, families)
+    return [made(f"cifar10-{n}", APPLICATION) for n in range(count)], families
+
+
+def test_what_one_job_measured_the_next_one_begins_with() -> None:
+    (first, second), _ = family_of(2)
+    assert first.perf_params is None
+    first.update_params(1, 1, 128, 0.2, 0.0, 1e-4, 2e-4)
+    first.update_params(1, 2, 128, 0.25, 0.05, 1e-4, 2e-4)
+    assert second.profile == first.profile == {(1, 1, 128): (0.2, 0.0), (1, 2, 128): (0.25, 0.05)}
+    assert second.perf_params == first.perf_params
+    alpha, beta = first.perf_params[:2]
+    assert alpha + 128 * beta == pytest.approx(0.2, rel=0.01)
+
+
+def test_a_job_begins_with_the_noise_of_the_first_epoch_and_then_has_its_own() -> None:
+    (first, second), _ = family_of(2)
+    first.update_params(1, 1, 128, 0.2, 0.0, 3.0, 4.0)
+    first.epoch = 1
+    first.update_params(1, 1, 128, 0.2, 0.0, 5.0, 6.0)
+    assert second.grad_params == (3.0, 4.0)
+    second.update_params(1, 1, 128, 0.2, 0.0, 7.0, 8.0)
+    assert (first.grad_params, second.grad_params) == ((5.0, 6.0), (7.0, 8.0))
+
+
+def test_a_family_remembers_its_newest_measurements() -> None:
+    (job,), families = family_of(1)
+    for local in range(100, 100 + FAMILY_SHAPES + 5):
+        job.update_params(1, 1, local, 0.1 + local / 1000, 0.0, 1.0, 1.0)
+    assert len(job.profile) == FAMILY_SHAPES
+    assert (1, 1, 104) not in job.profile
+    assert families["cifar10"].measured == FAMILY_SHAPES + 5
+
+
+def test_a_length_is_known_once_a_job_of_the_family_has_ended() -> None:
+    (ended, running), families = family_of(2)
+    cluster = SimpleNamespace(jobs=[ended, running])
+    assert _knowledge(cluster, families, running.name) is None
+    ended.update_params(1, 1, 128, 0.2, 0.0, 1.0, 1.0)
+    running.update_params(1, 1, 128, 0.2, 0.0, 1.0, 1.0)
+    early = _knowledge(cluster, families, running.name)
+    assert early is not None
+    assert early.remaining is None
+    ended.progress, ended.completion_time, running.progress = 1000.0, 5000, 400.0
+    late = _knowledge(cluster, families, running.name)
+    assert late is not None
+    assert late.remaining == pytest.approx(600 * 128 / float(late.goodput(1, 1)))

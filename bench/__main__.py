@@ -1,9 +1,9 @@
 """`python -m bench [NAME[=SECONDS]...]`: runs the measurements and says which budgets are kept; exits 1 if one is not.
 SECONDS: how long `footprint` and `forecasts` look; of `deadlines`, how many traces; of `search`, how many seeds; of
 `factorial`, which share of the runs; of `search_once`, which share of the epochs; of `philly`, which share of its
-jobs and hosts; of `objectives`, how many jobs really run.
-`--artifact PATH`: for `outside`. `seeds [TABLE...]` takes hours, so it runs only where it is named; what follows it is
-its own (`seeds --help`)."""
+jobs and hosts; of `objectives`, how many jobs really run; of `sia`, how many traces of each kind.
+`--artifact PATH`: a checkout for `outside`, `--sia PATH`: one for `sia`. `seeds [TABLE...]` takes hours, so it runs
+only where it is named; what follows it is its own (`seeds --help`)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ MODULES = {
     "load": "service",
     "start_latency": "service", "sdk": "training", "hosts": "service", "telemetry": "service", "page": "service",
     "simulation": "policies", "allocation": "policies", "forecasts": "service", "accuracy": "training",
-    "outside": "policies", "columns": "policies", "philly": "policies", "run": "service", "deadlines": "policies",
+    "outside": "policies", "sia": "policies", "columns": "policies", "philly": "policies", "run": "service",
+    "deadlines": "policies",
     "first_job": "training",
     "search": "training", "search_once": "training", "seeds": "seeds", "factorial": "courier",
     "objectives": "courier",
 }  # fmt: skip
 
+CHECKOUTS = {"--artifact": "POLLUX_ARTIFACT", "--sia": "SIA_ARTIFACT"}
+"""Option -> the variable that says the same."""
+
 
 def main() -> int:
     given = sys.argv[1:]
-    if "--artifact" in given[:-1]:
-        at = given.index("--artifact")
-        os.environ["POLLUX_ARTIFACT"] = given[at + 1]
-        del given[at : at + 2]
+    for option, variable in CHECKOUTS.items():
+        if option in given[:-1]:
+            at = given.index(option)
+            os.environ[variable] = given[at + 1]
+            del given[at : at + 2]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the commands do, before numpy is imported
     if given[:1] == ["seeds"]:
         from bench.seeds import seeds

@@ -241,6 +241,21 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
 
 def _load(artifact: Path) -> tuple[Any, Any]:
     """(its module `simulator`, pandas), made to run on today's NumPy and pandas."""
+    pandas = old_pandas(artifact)
+    for name in ("model", "optimize", "algorithms", "operators", "operators.crossover", "util", "util.nds"):
+        stub("pymoo." + name)
+    for name in ("problem.Problem", "crossover.Crossover", "mutation.Mutation", "repair.Repair"):
+        module, _, what = name.partition(".")
+        stub(f"pymoo.model.{module}", **{what: type(what, (), {})})
+    stub("pymoo.algorithms.nsga2", NSGA2=object)
+    stub("pymoo.operators.crossover.util", crossover_mask=None)
+    stub("pymoo.util.nds.non_dominated_sorting", NonDominatedSorting=object)
+    fit_faster(importlib.import_module("goodput"))
+    return importlib.import_module("simulator"), pandas
+
+
+def old_pandas(artifact: Path) -> Any:
+    """pandas, with what an artifact of that time expects of it, of NumPy and of autograd; `artifact` is importable."""
     warnings.filterwarnings("ignore")
     pandas: Any = importlib.import_module("pandas")
     for name in ("int", "float", "bool", "object"):
@@ -250,33 +265,25 @@ def _load(artifact: Path) -> tuple[Any, Any]:
         pandas.DataFrame.append = lambda self, other, ignore_index=False: pandas.concat(
             [self, other], ignore_index=ignore_index
         )
-    _stub("autograd", numpy=np, grad=lambda function: None)
-    for name in ("model", "optimize", "algorithms", "operators", "operators.crossover", "util", "util.nds"):
-        _stub("pymoo." + name)
-    for name in ("problem.Problem", "crossover.Crossover", "mutation.Mutation", "repair.Repair"):
-        module, _, what = name.partition(".")
-        _stub(f"pymoo.model.{module}", **{what: type(what, (), {})})
-    _stub("pymoo.algorithms.nsga2", NSGA2=object)
-    _stub("pymoo.operators.crossover.util", crossover_mask=None)
-    _stub("pymoo.util.nds.non_dominated_sorting", NonDominatedSorting=object)
+    stub("autograd", numpy=np, grad=lambda function: None)
+    sys.modules.setdefault("autograd.numpy", np)
     if str(artifact) not in sys.path:
         sys.path.insert(0, str(artifact))
-    _fit_faster(importlib.import_module("goodput"))
-    return importlib.import_module("simulator"), pandas
+    return pandas
 
 
-def _stub(name: str, **content: object) -> None:
+def stub(name: str, **content: object) -> None:
     """A module in place of one that our policies never call."""
     parent, _, leaf = name.rpartition(".")
     if parent and parent not in sys.modules:
-        _stub(parent)
+        stub(parent)
     module = sys.modules.setdefault(name, types.ModuleType(name))
     module.__dict__.update(content)
     if parent:
         setattr(sys.modules[parent], leaf, module)
 
 
-def _fit_faster(goodput: Any) -> None:
+def fit_faster(goodput: Any) -> None:
     import scipy.optimize
 
     search = scipy.optimize.minimize

@@ -1,0 +1,212 @@
+"""The simulator of Sia's authors (siasosp23/artifacts, folder `sia-simulator`), with a policy of ours in it, or Sia
+itself. Nothing of it is kept here: whoever runs this gives the path of a checkout.
+
+It needs pandas. Sia itself needs cvxpy and a solver of integer programs; else both are left out, as are the other
+policies' libraries. The fit of step times is `bench.policies.artifact.fit_faster`, for Sia as for us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.policies.artifact import fit_faster, old_pandas, stub
+from schedulearn.policy import HostView, JobView, Plan, Snapshot, make_policy
+
+Floats = npt.NDArray[np.float64]
+Held = tuple[str | None, Sequence[int]]
+"""GPU type, and the host of each GPU, as the artifact counts hosts within a type; (None, ()): nothing."""
+
+SIA = "sia"
+INTERVAL_S = 60
+SETTINGS = {"project_throughputs": True, "share_max_replicas": True}
+"""Sia's own, as its authors ran it for their table 3; the rest are its defaults."""
+
+
+class Ended(NamedTuple):
+    """One job of a run. Seconds."""
+
+    name: str
+    submitted_at: float
+    ended_at: float
+    restarts: int
+    gpu_seconds: Mapping[str, float]
+    """By type of GPU."""
+
+
+def play(artifact: Path, workload: Path, contender: str) -> list[Ended]:
+    """The jobs of one trace on the cluster of the artifact's settings: 24 T4, 24 2080Ti and 16 A100 as they are
+    published. `contender`: SIA, or a metric of our policy `goodput`."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        sia, simulation, settings, pandas = _load(artifact)
+        policy = sia.SiaPolicy(**SETTINGS) if contender == SIA else _adapter(sia)(contender)
+        hosts = settings.cluster_nnodes
+        widths = {kind: settings.cluster_ngpus_per_node[kind] for kind in hosts}
+        policy.populate_valid_configs(hosts, widths, settings.cluster_max_physical_nnodes)
+        cluster = simulation.Cluster(
+            pandas.read_csv(workload), policy, hosts, widths, settings.cluster_max_physical_nnodes
+        )
+        held: dict[str, Counter[str]] = {job.name: Counter() for job in cluster.jobs}
+        while not cluster.all_complete():
+            cluster.step(INTERVAL_S)
+            del cluster.logs[:-1]  # each is as long as the trace
+            for name, (kind, gpus) in cluster.allocations.items():
+                if kind is not None:
+                    held[name][kind] += len(gpus) * INTERVAL_S
+    return [
+        Ended(job.name, float(job.submission_time), float(job.completion_time), job.num_restarts or 0, held[job.name])
+        for job in cluster.jobs
+    ]
+
+
+def missing(*, sia: bool) -> str:
+    """What must be installed for our policies, or for Sia's, to be played; empty: nothing."""
+    names = ("pandas", "cvxpy") if sia else ("pandas",)
+    return " and ".join(name for name in names if importlib.util.find_spec(name) is None)
+
+
+class _Seen:
+    """What Sia's policy would reckon for one job, asked the way that ours asks. It is asked again and again for the
+    same allocations in one decision."""
+
+    def __init__(self, policy: Any, info: Any) -> None:
+        self._policy, self._info = policy, info
+        self._known: dict[tuple[bytes, bytes, str | None], Floats] = {}
+
+    def __call__(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> Floats:
+        nodes, gpus = np.asarray(num_nodes, dtype=np.int64), np.asarray(num_gpus, dtype=np.int64)
+        asked = (nodes.tobytes(), gpus.tobytes(), gpu_type)
+        if asked not in self._known:
+            found = self._policy._compute_goodputs_v2(self._info, gpu_type, nodes, gpus)
+            self._known[asked] = np.asarray(found, dtype=float)
+        return self._known[asked]
+
+
+def _adapter(sia: Any) -> type:
+    """The artifact tells apart its policies by their class, and so ours is one of Sia's."""
+
+    class Adapter(sia.SiaPolicy):  # type: ignore[misc, name-defined]
+        def __init__(self, metric: str) -> None:
+            super().__init__(**SETTINGS)
+            self.ours = make_policy("goodput", metric)
+            self.ran: Counter[str] = Counter()
+
+        def optimize(
+            self, jobs: Mapping[str, Any], nodes: Mapping[str, Mapping[int, Any]], before: Mapping[str, Held]
+        ) -> dict[str, Held]:
+            now = max((info.creation_timestamp + info.age for info in jobs.values()), default=0.0)
+            hosts = tuple(
+                HostView(_host(kind, index), node.resources["nvidia.com/gpu"], kind)
+                for kind, of_kind in nodes.items()
+                for index, node in of_kind.items()
+            )
+            held = packed({name: before[name] for name in jobs if name in before}, nodes)
+            views = []
+            for name, info in jobs.items():
+                kind, places = held.get(name, (None, ()))
+                self.ran[name] += INTERVAL_S if places else 0
+                views.append(self._view(name, info, Counter(_host(kind, index) for index in places)))
+            plan = self.ours.allocate(Snapshot(now, 0, hosts, tuple(views)))
+            return {view.id: _given(view, plan, held.get(view.id, (None, ()))) for view in views}
+
+        def _view(self, name: str, info: Any, allocation: Mapping[str, int]) -> JobView:
+            measured = any(function is not None for function in info.speedup_fn.values())
+            return JobView(
+                name,
+                info.creation_timestamp,
+                1,
+                1,
+                max(info.max_replicas.values()),
+                True,
+                attained_gpu_seconds=info.attained_service,
+                run_seconds=float(self.ran[name]),
+                restarts=info.num_restarts,
+                allocation=dict(allocation),
+                # Sia leaves alone whoever is just restarting, and so do we.
+                held_seconds=0.0 if info.scaling_underway else None,
+                goodput=_Seen(self, info) if measured else None,
+                resize_seconds=float(sia.get_restart_penalty(name)),
+            )
+
+    return Adapter
+
+
+def packed(before: Mapping[str, Held], nodes: Mapping[str, Mapping[int, Any]]) -> dict[str, Held]:
+    """The same jobs in the same pieces, closer together: in the artifact a job restarts when its pieces change, not
+    when they are on other hosts of the type, and Sia places all jobs anew each time."""
+    found = dict(before)
+    for kind, of_kind in nodes.items():
+        free = {index: int(node.resources["nvidia.com/gpu"]) for index, node in of_kind.items()}
+        pieces = {
+            name: sorted(Counter(places).values(), reverse=True)
+            for name, (its_kind, places) in before.items()
+            if its_kind == kind and places
+        }
+        placed: dict[str, Held] = {}
+        for name in sorted(pieces, key=lambda name: ([-piece for piece in pieces[name]], name)):
+            hosts: list[int] = []
+            for piece in pieces[name]:
+                able = [(room, index) for index, room in free.items() if room >= piece and index not in hosts]
+                if not able:
+                    break
+                index = min(able)[1]
+                free[index] -= piece
+                hosts += [index] * piece
+            placed[name] = (kind, hosts)
+        if all(len(placed[name][1]) == sum(pieces[name]) for name in pieces):
+            found |= placed
+    return found
+
+
+def _host(kind: str | None, index: int) -> str:
+    return f"{kind}/{index:02}"
+
+
+def _given(view: JobView, plan: Plan, before: Held) -> Held:
+    """What the plan gives the job, as the artifact says it; what it held already as it was said then: no restart."""
+    wanted = {host: gpus for host, gpus in plan.allocations.get(view.id, {}).items() if gpus}
+    if wanted == dict(view.allocation):
+        return before
+    if not wanted:
+        return (None, ())
+    kinds = {host.partition("/")[0] for host in wanted}
+    if len(kinds) > 1:
+        raise ValueError(f"{view.id} was given GPUs of several types: {wanted}")
+    order = sorted(wanted, key=lambda host: (-wanted[host], host))
+    return (kinds.pop(), [int(host.partition("/")[2]) for host in order for _ in range(wanted[host])])
+
+
+def _load(artifact: Path) -> tuple[Any, Any, Any, Any]:
+    """(its modules `sia`, `cluster` and `simulator_config`, pandas), made to run on today's libraries."""
+    pandas = old_pandas(artifact)
+    if missing(sia=True):
+        stub("cvxpy")
+    else:
+        _solve_by_what_is_there()
+    stub("gavel", GavelPolicy=type("GavelPolicy", (), {}))
+    settings = importlib.import_module("simulator_config")
+    settings.sia_solver_verbose = False
+    fit_faster(importlib.import_module("goodput"))
+    return importlib.import_module("sia"), importlib.import_module("cluster"), settings, pandas
+
+
+def _solve_by_what_is_there() -> None:
+    """Sia asks for CBC. Where that is not installed, HiGHS solves the same problem as exactly."""
+    cvxpy: Any = importlib.import_module("cvxpy")
+    if "CBC" in cvxpy.installed_solvers() or hasattr(cvxpy.Problem, "solved_otherwise"):
+        return
+    solve = cvxpy.Problem.solve
+
+    def solve_otherwise(problem: Any, **asked: Any) -> Any:
+        return solve(problem, solver="SCIPY", scipy_options={"mip_rel_gap": asked["allowablePercentageGap"] / 100})
+
+    cvxpy.Problem.solve, cvxpy.Problem.solved_otherwise = solve_otherwise, True

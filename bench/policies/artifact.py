@@ -28,21 +28,21 @@ import numpy.typing as npt
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.residuals import Residuals, residuals_of
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
-from schedulearn.policy import HostView, JobView, Snapshot, make_policy
+from schedulearn.policy import HostView, JobView, Policy, Snapshot
 from schedulearn.scheduler.sim.conditions import POLLUX
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 Floats = npt.NDArray[np.float64]
+INTERVAL_S = 60
 FAMILY_SHAPES = 40  # that a family remembers, as in our own simulator
 
 
 def play(
     artifact: Path,
     workload: Path,
-    algorithm: str,
-    metric: str,
+    policy: Policy,
     shifts: Sequence[float],
     copy: int,
     *,
@@ -57,14 +57,14 @@ def play(
     job_class = simulator.Job
     simulator.Job = remembering(job_class, known) if families else job_class
     try:
-        policy = _adapter(simulator.PolluxPolicy)(algorithm, metric, copy)
-        cluster = simulator.Cluster(rows, policy, 16, num_gpus=4)
+        adapter = _adapter(simulator.PolluxPolicy)(policy, copy)
+        cluster = simulator.Cluster(rows, adapter, 16, num_gpus=4)
     finally:
         simulator.Job = job_class
     if families:
-        policy.knowing = lambda name: _knowledge(cluster, known, name)
+        adapter.knowing = lambda name: _knowledge(cluster, known, name)
     while not cluster.all_complete():
-        cluster.step(60)
+        cluster.step(INTERVAL_S)
     return {name: float(seconds) for name, seconds in cluster.get_jcts().items()}
 
 
@@ -180,15 +180,16 @@ def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowl
     return Knowledge(goodput, max(total - job.progress, 0.05 * total) * init / float(goodput(1, 1)))
 
 
-def _adapter(base: type) -> Callable[[str, str, int], Any]:
+def _adapter(base: type) -> Callable[[Policy, int], Any]:
     """The artifact tells apart its policies by their class."""
 
     class Adapter(base):  # type: ignore[misc]
         knowing: Callable[[str], Knowledge | None] = staticmethod(lambda name: None)
 
-        def __init__(self, algorithm: str, metric: str, copy: int) -> None:
-            self.policy = make_policy(algorithm, metric)
+        def __init__(self, policy: Policy, copy: int) -> None:
+            self.policy = policy
             self.names = [f"host-{index:02}" for index in range(16)]
+            self.since: dict[str, tuple[list[int], float]] = {}
             if copy:
                 random.Random(-copy).shuffle(self.names)
 
@@ -201,7 +202,11 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
         ) -> tuple[dict[str, list[int]], int]:
             now = max((info.creation_timestamp + info.age for info in jobs.values()), default=0.0)
             hosts = tuple(HostView(self.names[n], node.resources["nvidia.com/gpu"], "t4") for n, node in nodes.items())
-            views = tuple(self._view(name, info, before.get(name, ())) for name, info in jobs.items())
+            for name in jobs:
+                held = list(before.get(name, ()))
+                if name not in self.since or self.since[name][0] != held:
+                    self.since[name] = held, now - INTERVAL_S  # it was decided the last time
+            views = tuple(self._view(name, info, before.get(name, ()), now) for name, info in jobs.items())
             plan = self.policy.allocate(Snapshot(now, 0, hosts, views))
             found = {}
             for name in jobs:
@@ -214,7 +219,7 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
                     found[name] = [self.names.index(host) for host in order for _ in range(wanted[host])]
             return found, len(nodes)
 
-        def _view(self, name: str, info: Any, held: Sequence[int]) -> JobView:
+        def _view(self, name: str, info: Any, held: Sequence[int], now: float) -> JobView:
             goodput: GoodputFunction | None = None
             if (known := self.knowing(name)) is not None:
                 goodput = known.goodput
@@ -231,6 +236,7 @@ def _adapter(base: type) -> Callable[[str, str, int], Any]:
                 run_seconds=info.age,
                 restarts=info.num_restarts,
                 allocation=dict(Counter(self.names[n] for n in held)),
+                held_seconds=now - self.since[name][1] if held else None,
                 goodput=goodput,
                 resize_seconds=POLLUX.stall_up,
                 remaining=None if known is None else known.remaining,

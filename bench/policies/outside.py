@@ -23,13 +23,16 @@ from bench.measured_service import verdict
 from bench.policies import artifact
 from bench.policies.paired import COPIES, SHIFT_S, WORKLOADS, paired_ratio
 from bench.policies.yardstick import summary_of
+from schedulearn.scheduler.sim.arguments import parse_policies
 from schedulearn.scheduler.sim.result import Summary
 from schedulearn.scheduler.sim.workload import load_trace
 
 BUDGETS = {
-    "speed": {"mean_jct": 0.93, "p99_jct": 1.0, "makespan": 1.0},
+    "speed": {"mean_jct": 0.93, "p99_jct": 1.0},
+    "speed/later_price=0.8": {"mean_jct": 0.93, "p99_jct": 1.0, "makespan": 1.0},
     "default": {"mean_jct": 0.98, "mean_unfairness": 1.0},
 }
+"""Of `goodput`, as `schedulearn simulate` takes it."""
 KNOWING = {"nothing of other jobs": False, "families": True}
 
 
@@ -94,9 +97,8 @@ def _problem(path: Path) -> str:
 def _play(case: Case) -> Summary:
     jobs, dice = load_trace(case.workload), random.Random(case.copy)
     shifts = [dice.uniform(-SHIFT_S, SHIFT_S) if case.copy else 0.0 for _ in jobs]
-    times = artifact.play(
-        case.artifact, case.workload, "goodput", case.metric, shifts, case.copy, families=case.families
-    )
+    [contender] = parse_policies(f"goodput:{case.metric}")
+    times = artifact.play(case.artifact, case.workload, contender.make(), shifts, case.copy, families=case.families)
     return summary_of(jobs, times)
 
 

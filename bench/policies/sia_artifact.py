@@ -99,6 +99,7 @@ def _adapter(sia: Any) -> type:
             super().__init__(**SETTINGS)
             self.ours = make_policy("goodput", metric)
             self.ran: Counter[str] = Counter()
+            self.since: dict[str, tuple[Counter[str], float]] = {}
 
         def optimize(
             self, jobs: Mapping[str, Any], nodes: Mapping[str, Mapping[int, Any]], before: Mapping[str, Held]
@@ -114,11 +115,14 @@ def _adapter(sia: Any) -> type:
             for name, info in jobs.items():
                 kind, places = held.get(name, (None, ()))
                 self.ran[name] += INTERVAL_S if places else 0
-                views.append(self._view(name, info, Counter(_host(kind, index) for index in places)))
+                pieces = Counter(f"{kind} {gpus}" for gpus in Counter(places).values())
+                if name not in self.since or self.since[name][0] != pieces:
+                    self.since[name] = pieces, now - INTERVAL_S  # it was decided the last time
+                views.append(self._view(name, info, Counter(_host(kind, index) for index in places), now))
             plan = self.ours.allocate(Snapshot(now, 0, hosts, tuple(views)))
             return {view.id: _given(view, plan, held.get(view.id, (None, ()))) for view in views}
 
-        def _view(self, name: str, info: Any, allocation: Mapping[str, int]) -> JobView:
+        def _view(self, name: str, info: Any, allocation: Mapping[str, int], now: float) -> JobView:
             measured = any(function is not None for function in info.speedup_fn.values())
             return JobView(
                 name,
@@ -132,7 +136,7 @@ def _adapter(sia: Any) -> type:
                 restarts=info.num_restarts,
                 allocation=dict(allocation),
                 # Sia leaves alone whoever is just restarting, and so do we.
-                held_seconds=0.0 if info.scaling_underway else None,
+                held_seconds=0.0 if info.scaling_underway else now - self.since[name][1],
                 goodput=_Seen(self, info) if measured else None,
                 resize_seconds=float(sia.get_restart_penalty(name)),
             )

@@ -142,7 +142,7 @@ class Choosing:
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight) * weight
         if objective.foresees:
-            worth = worth_of_work(options, weight, market, floor)
+            worth = worth_of_work(options, weight, market, objective.later_price, floor)
             base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
             price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * SLACK, floor)
             held_up = worth + price

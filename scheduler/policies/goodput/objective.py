@@ -32,8 +32,9 @@ class Objective:
     base_s: float
     patience: float
     min_run: float
+    later_price: float
     deadline_share: float
-    """The last five are parameters of the policy, described there."""
+    """The last six are parameters of the policy, described there."""
     scaling: HostScaling
 
     @property

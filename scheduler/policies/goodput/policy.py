@@ -59,6 +59,14 @@ class GoodputPolicy(Policy):
         },
     )
 
+    later_price: float = field(
+        default=0.2,
+        metadata={
+            "doc": "metric `speed`: what a GPU is expected to cost once today's crowd has gone, against today. Higher: "
+            "long jobs wait less for that, and all is done sooner, but the mean job later"
+        },
+    )
+
     deadline_share: float = field(
         default=0.5,
         metadata={
@@ -87,6 +95,8 @@ class GoodputPolicy(Policy):
             raise ValueError("base_s, patience and min_run must be at least 0")
         if not 0 <= self.frugality <= 1:
             raise ValueError(f"frugality must be 0 to 1, not {self.frugality}")
+        if not 0 <= self.later_price <= 1:
+            raise ValueError(f"later_price must be 0 to 1, not {self.later_price}")
         if not 0 <= self.deadline_share <= 1:
             raise ValueError(f"deadline_share must be 0 to 1, not {self.deadline_share}")
 
@@ -116,6 +126,7 @@ class GoodputPolicy(Policy):
             base_s=self.base_s,
             patience=self.patience,
             min_run=self.min_run,
+            later_price=self.later_price,
             deadline_share=0.0 if self.metric.startswith("thesis-") else self.deadline_share,
             scaling=self.scaling,
         )

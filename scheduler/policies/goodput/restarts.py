@@ -38,11 +38,17 @@ def restart_share(
     if not moves:
         joins = np.array([job.join_seconds for job in jobs])[:, None]
         restart = restart + joins * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
-    lasted = np.array([objective.base_s + objective.patience * job.run_seconds / (1 + job.restarts) for job in jobs])
+    lasted = np.array([objective.base_s + objective.patience * _calm_seconds(job) for job in jobs])
     to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
     lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
     runs = np.array([bool(job.allocation) for job in jobs])[:, None]
     return np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
+
+
+def _calm_seconds(job: JobView) -> float:
+    """How long the job's allocations lasted, on average, or the present one, if that is longer: a job that was resized
+    a dozen times when it was young and then left alone for hours is not about to be resized again."""
+    return max(job.run_seconds / (1 + job.restarts), job.held_seconds or 0.0)
 
 
 def weighted_times(

@@ -50,7 +50,7 @@ def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> No
     speedup = np.where(allowed, options.speedup, 1.0)
     held_up, each = np.where(allowed, weight / speedup, np.inf), np.where(allowed, options.size / speedup, 0.0)
     price = market_price(held_up, each, options, options.capacity)
-    worth = worth_of_work(options, weight, price)
+    worth = worth_of_work(options, weight, price, GoodputPolicy().later_price)
     assert price > 0
     assert worth[5] < 0.8 * worth[0]
     assert worth[:5, 0] == pytest.approx(worth[0, 0])

@@ -46,7 +46,8 @@ def speedup(view: JobView, gpus: int) -> float:
 def share(policy: GoodputPolicy, view: JobView, sped: float) -> float:
     if not view.allocation:
         return 1.0
-    lasts = policy.base_s + policy.patience * view.run_seconds / (1 + view.restarts)
+    calm = max(view.run_seconds / (1 + view.restarts), view.held_seconds or 0.0)
+    lasts = policy.base_s + policy.patience * calm
     if view.remaining is not None:
         lasts = min(lasts, max(view.remaining / max(sped, 1.0), 0.1))
     return lasts / (lasts + view.restart_cost)

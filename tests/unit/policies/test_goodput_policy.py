@@ -16,6 +16,7 @@ from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
+from schedulearn.scheduler.policies.goodput.restarts import restart_share
 from schedulearn.scheduler.policies.registry import make_policy
 
 
@@ -58,6 +59,27 @@ def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> No
     assert sizes["j5"] < sizes["j0"]
     alone = gpus(make_policy("goodput", "speed").allocate(snapshot(few[5:], CLUSTER)))
     assert alone == {"j5": 16}
+
+
+def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
+    few = [elastic(f"j{i}", 0.7, remaining=1000.0) for i in range(5)] + [elastic("long", 0.95, remaining=1e5)]
+
+    def of_the_long_one(later_price: float) -> int:
+        plan = make_policy("goodput", "speed", later_price=later_price).allocate(snapshot(few, CLUSTER))
+        return gpus(plan).get("long", 0)
+
+    assert of_the_long_one(0.2) < of_the_long_one(1.0)
+    with pytest.raises(InvalidError, match="later_price must be 0 to 1"):
+        make_policy("goodput", later_price=1.5)
+
+
+def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:
+    young = elastic("a", 0.7, allocation={"h1": 1}, run_seconds=36000.0, restarts=12, resize_seconds=60.0)
+    calm = replace(young, held_seconds=20000.0)
+    objective, two, now = GoodputPolicy().objective, np.array([[1.6]]), np.array([1.0])
+    shares = [float(restart_share(objective, [each], two, now)[0, 0]) for each in (young, calm)]
+    assert shares[0] == pytest.approx((30 + 0.5 * 36000 / 13) / (30 + 0.5 * 36000 / 13 + 60))
+    assert shares[1] == pytest.approx((30 + 0.5 * 20000) / (30 + 0.5 * 20000 + 60))
 
 
 def test_no_gpu_is_left_over_while_a_job_gains_by_it() -> None:

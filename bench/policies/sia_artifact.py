@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ Held = tuple[str | None, Sequence[int]]
 """GPU type, and the host of each GPU, as the artifact counts hosts within a type; (None, ()): nothing."""
 
 SIA = "sia"
+FAMILIES = " with families"
+"""Behind a metric: lengths are predicted by jobs of the same application that have ended, as this service does it."""
 INTERVAL_S = 60
 SETTINGS = {"project_throughputs": True, "share_max_replicas": True}
 """Sia's own, as its authors ran it for their table 3; the rest are its defaults."""
@@ -45,16 +47,18 @@ class Ended(NamedTuple):
 
 def play(artifact: Path, workload: Path, contender: str) -> list[Ended]:
     """The jobs of one trace on the cluster of the artifact's settings: 24 T4, 24 2080Ti and 16 A100 as they are
-    published. `contender`: SIA, or a metric of our policy `goodput`."""
+    published. `contender`: SIA, or a metric of our policy `goodput`, or that and FAMILIES."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         sia, simulation, settings, pandas = _load(artifact)
-        policy = sia.SiaPolicy(**SETTINGS) if contender == SIA else _adapter(sia)(contender)
+        policy = sia.SiaPolicy(**SETTINGS) if contender == SIA else _adapter(sia)(contender.removesuffix(FAMILIES))
         hosts = settings.cluster_nnodes
         widths = {kind: settings.cluster_ngpus_per_node[kind] for kind in hosts}
         policy.populate_valid_configs(hosts, widths, settings.cluster_max_physical_nnodes)
         cluster = simulation.Cluster(
             pandas.read_csv(workload), policy, hosts, widths, settings.cluster_max_physical_nnodes
         )
+        if contender.endswith(FAMILIES):
+            policy.samples_left = lambda name: _samples_left(cluster, name)
         held: dict[str, Counter[str]] = {job.name: Counter() for job in cluster.jobs}
         while not cluster.all_complete():
             cluster.step(INTERVAL_S)
@@ -66,6 +70,18 @@ def play(artifact: Path, workload: Path, contender: str) -> list[Ended]:
         Ended(job.name, float(job.submission_time), float(job.completion_time), job.num_restarts or 0, held[job.name])
         for job in cluster.jobs
     ]
+
+
+def _samples_left(cluster: Any, name: str) -> float | None:
+    """What a job still has to do, in samples' worth of progress, by the mean of those of its application that have
+    ended; None: none has."""
+    job = next(each for each in cluster.jobs if each.name == name)
+    application = job.reference_app
+    done = [each.progress for each in cluster.jobs if each.completion_time and each.reference_app is application]
+    if not done:
+        return None
+    total = sum(done) / len(done)
+    return float(max(total - job.progress, 0.05 * total) * application.init_batch_size)
 
 
 def missing(*, sia: bool) -> str:
@@ -95,6 +111,8 @@ def _adapter(sia: Any) -> type:
     """The artifact tells apart its policies by their class, and so ours is one of Sia's."""
 
     class Adapter(sia.SiaPolicy):  # type: ignore[misc, name-defined]
+        samples_left: Callable[[str], float | None] = staticmethod(lambda name: None)
+
         def __init__(self, metric: str) -> None:
             super().__init__(**SETTINGS)
             self.ours = make_policy("goodput", metric)
@@ -124,6 +142,11 @@ def _adapter(sia: Any) -> type:
 
         def _view(self, name: str, info: Any, allocation: Mapping[str, int], now: float) -> JobView:
             measured = any(function is not None for function in info.speedup_fn.values())
+            goodput, left = _Seen(self, info) if measured else None, self.samples_left(name)
+            remaining = None
+            if goodput is not None and left is not None:
+                one = np.ones(1, dtype=np.int64)  # GPU, of each type: the slowest is what work is measured by
+                remaining = left / min(float(goodput(one, one, kind)[0]) for kind in info.speedup_fn)
             return JobView(
                 name,
                 info.creation_timestamp,
@@ -137,7 +160,8 @@ def _adapter(sia: Any) -> type:
                 allocation=dict(allocation),
                 # Sia leaves alone whoever is just restarting, and so do we.
                 held_seconds=0.0 if info.scaling_underway else now - self.since[name][1],
-                goodput=_Seen(self, info) if measured else None,
+                goodput=goodput,
+                remaining=remaining,
                 resize_seconds=float(sia.get_restart_penalty(name)),
             )
 

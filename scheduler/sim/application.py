@@ -1,6 +1,6 @@
 """What is true of a kind of training: how long its passes take, and how noisy its gradients are as it goes on.
 
-The scheduler never sees this. It knows the fit of what was observed while jobs ran (`training.py`).
+The scheduler never sees this. It knows the fit of what was observed while jobs ran (`jobs/training.py`).
 """
 
 from __future__ import annotations

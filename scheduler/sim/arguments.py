@@ -15,7 +15,7 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.registry import canonical_name, policy_of
 from schedulearn.scheduler.sim.application import Application
-from schedulearn.scheduler.sim.training import NO_TYPE
+from schedulearn.scheduler.sim.jobs.training import NO_TYPE
 from schedulearn.scheduler.sim.workload import (  # fmt: skip
     TraceJob,
     bursts,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from schedulearn.scheduler.core.planning.remaining_work import pace
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.training import Training
+from schedulearn.scheduler.sim.jobs.training import Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
 

@@ -17,12 +17,12 @@ from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.jobs.memory import Memory
+from schedulearn.scheduler.sim.jobs.sharing import paces
+from schedulearn.scheduler.sim.jobs.training import NO_TYPE, EventKind, JobEvent, Training
 from schedulearn.scheduler.sim.lengths import length_errors, remaining
-from schedulearn.scheduler.sim.memory import Memory
 from schedulearn.scheduler.sim.run import Held, Outcome, Run
-from schedulearn.scheduler.sim.sharing import paces
 from schedulearn.scheduler.sim.switching import HostSwitch
-from schedulearn.scheduler.sim.training import NO_TYPE, EventKind, JobEvent, Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
 SAME_TIME_S = 1e-6

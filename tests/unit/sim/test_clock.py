@@ -13,10 +13,10 @@ from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.sim.arguments import equal_hosts
 from schedulearn.scheduler.sim.conditions import Conditions
+from schedulearn.scheduler.sim.jobs.training import JobEvent, Training
 from schedulearn.scheduler.sim.result import summarize
 from schedulearn.scheduler.sim.run import Run
 from schedulearn.scheduler.sim.simulator import FRUITLESS_DECISIONS, MIN_REVIEW_S, Simulation, StuckError
-from schedulearn.scheduler.sim.training import JobEvent, Training
 from schedulearn.scheduler.sim.workload import TraceJob, load_applications, load_trace, replace, rigid_application
 
 NOW = 1_795_358_532.18

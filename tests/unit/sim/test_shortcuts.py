@@ -11,11 +11,11 @@ import pytest
 
 from schedulearn.metrics.model.goodput import Goodput, goodput_table
 from schedulearn.scheduler.policies.registry import make_policy
-from schedulearn.scheduler.sim import training
 from schedulearn.scheduler.sim.application import Application, Floats, measured_applications, packed
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_trace
-from schedulearn.scheduler.sim.batch_choice import next_batches
 from schedulearn.scheduler.sim.conditions import POLLUX, Conditions
+from schedulearn.scheduler.sim.jobs import training
+from schedulearn.scheduler.sim.jobs.batch_choice import next_batches
 from schedulearn.scheduler.sim.run import Outcome
 from schedulearn.scheduler.sim.simulator import simulate
 

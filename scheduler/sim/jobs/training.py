@@ -13,9 +13,9 @@ from schedulearn.metrics.model.goodput import Goodput
 from schedulearn.scheduler.core.model import Allocation
 from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.application import Application, Floats, Placement
-from schedulearn.scheduler.sim.batch_choice import NextBatches, next_batches
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.memory import SAME_BATCH, Fit, Memory, Pass, Shape
+from schedulearn.scheduler.sim.jobs.batch_choice import NextBatches, next_batches
+from schedulearn.scheduler.sim.jobs.memory import SAME_BATCH, Fit, Memory, Pass, Shape
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 NO_TYPE = "gpu"

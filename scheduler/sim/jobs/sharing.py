@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from schedulearn.scheduler.sim.conditions import Conditions
-from schedulearn.scheduler.sim.training import Training
+from schedulearn.scheduler.sim.jobs.training import Training
 
 
 def paces(trainings: Collection[Training], gpus_of: Mapping[str, int], conditions: Conditions) -> dict[str, float]:

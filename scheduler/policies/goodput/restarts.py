@@ -47,8 +47,9 @@ def restart_share(
 
 def _calm_seconds(job: JobView) -> float:
     """How long the job's allocations lasted, on average, or the present one, if that is longer: a job that was resized
-    a dozen times when it was young and then left alone for hours is not about to be resized again."""
-    return max(job.run_seconds / (1 + job.restarts), job.held_seconds or 0.0)
+    a dozen times when it was young and then left alone for hours is not about to be resized again. Forecasts know only
+    that it has held what it holds for long enough: for as long as it runs, at most."""
+    return max(job.run_seconds / (1 + job.restarts), min(job.held_seconds or 0.0, job.run_seconds))
 
 
 def weighted_times(

@@ -46,7 +46,7 @@ def speedup(view: JobView, gpus: int) -> float:
 def share(policy: GoodputPolicy, view: JobView, sped: float) -> float:
     if not view.allocation:
         return 1.0
-    calm = max(view.run_seconds / (1 + view.restarts), view.held_seconds or 0.0)
+    calm = max(view.run_seconds / (1 + view.restarts), min(view.held_seconds or 0.0, view.run_seconds))
     lasts = policy.base_s + policy.patience * calm
     if view.remaining is not None:
         lasts = min(lasts, max(view.remaining / max(sped, 1.0), 0.1))

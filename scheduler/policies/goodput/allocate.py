@@ -40,7 +40,6 @@ LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock ro
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 # The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
 EQUAL_SHARE = 0.5
-EQUAL_SHARE_HESRPT = 0.2  # the same of heSRPT's weights, which suppose that nobody else comes, and so starve long jobs
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
@@ -173,7 +172,10 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
     if by_length.any() and any(job.remaining is not None for job in jobs):
-        shortest = hesrpt_weights(remaining_work(jobs)) * len(jobs) * (1 - EQUAL_SHARE_HESRPT) + EQUAL_SHARE_HESRPT
+        # heSRPT supposes that nobody else comes, and so starves long jobs. Who does not want them to wait for cheaper
+        # GPUs does not want them to weigh next to nothing either.
+        equal = objective.later_price
+        shortest = hesrpt_weights(remaining_work(jobs)) * len(jobs) * (1 - equal) + equal
         weights = np.where(by_length, shortest, weights / weights.mean())
     if objective.foresees:
         weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE

@@ -10,8 +10,11 @@ import statistics
 import time
 from collections.abc import Mapping
 
+import numpy as np
+
 from bench.measured_service import verdict
 from schedulearn.metrics.model.goodput import Goodput
+from schedulearn.metrics.model.residuals import Residuals
 from schedulearn.scheduler.core.model import HostView, JobView, Snapshot
 from schedulearn.scheduler.core.policy import plan_faults
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
@@ -53,7 +56,9 @@ def _goodput(application: Application, types: Mapping[str, float], dice: random.
     assert application.times is not None
     fitted = application.times.fitted()
     phi = application.phi(dice.randrange(application.last_part + 1)) * dice.uniform(0.9, 1.1)
-    return Goodput({kind: on_type(fitted, speed) for kind, speed in types.items()}, phi, application.bounds, types)
+    models = {kind: on_type(fitted, speed) for kind, speed in types.items()}
+    seen = Residuals(np.linspace(0.9, 1.1, 8), np.linspace(1.1, 0.8, 64))  # what measured sizes deviate by
+    return Goodput(models, phi, application.bounds, types, residuals=dict.fromkeys(models, seen))
 
 
 def _snapshot(jobs: int, hosts: int, gpus: int, types: Mapping[str, float], seed: int) -> Snapshot:

@@ -63,12 +63,13 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
     for allocation in kept.values():
         for host_id, gpus in allocation.items():
             free[host_id] = free.get(host_id, 0) - gpus
+    shared = {host.id: host.gpus * (plan.jobs_per_gpu - 1) for host in snapshot.hosts}
     misfits: dict[str, Explanation] = {}
     later: dict[str, Explanation] = {}
     for job in starts:
         closed = {other.gpu_type for other in before if _turn(other) < _turn(job)}
         able = {host.id for host in snapshot.hosts if _suits(host, job) and host.gpu_type not in closed}
-        found = _room(job, plan.allocations[job.id], able, free, plan.jobs_per_gpu)
+        found = _room(job, plan.allocations[job.id], able, free, shared)
         if found is not None:
             kept[job.id] = found
             for host_id, gpus in found.items():
@@ -92,10 +93,11 @@ def _turn(job: JobView) -> tuple[int, tuple[float, int, str]]:
 
 
 def _room(
-    job: JobView, planned: Allocation, able: Set[str], free: Mapping[str, int], jobs_per_gpu: int
+    job: JobView, planned: Allocation, able: Set[str], free: Mapping[str, int], shared: Mapping[str, int]
 ) -> Allocation | None:
-    """Where it starts: as planned, else on the one host that it leaves the least of, else on as few as can be."""
-    if all(host in able and (gpus <= free[host] or jobs_per_gpu > 1) for host, gpus in planned.items()):
+    """Where it starts: as planned, else on the one host that it leaves the least of, else on as few as can be.
+    `shared`: what hosts hold beyond their GPUs, where jobs share these."""
+    if all(host in able and gpus <= free[host] + shared[host] for host, gpus in planned.items()):
         return planned
     if job.elastic:
         return None

@@ -69,3 +69,13 @@ def test_what_can_never_start_is_told_and_stops_nobody() -> None:
     assert started(plan).keys() == {"z"}
     assert plan.reasons["x"] == "It wants 3 GPUs of type a; 2 can be had. Types: a, b."
     assert plan.reasons["y"] == "It wants 1 GPU of type c; 0 can be had. Types: a, b."
+
+
+def test_where_gpus_are_shared_a_job_that_goes_to_its_type_takes_the_room_of_one_that_comes_later() -> None:
+    hosts = [host("h0", 1, gpu_type="b"), host("h1", 2, gpu_type="a")]
+    running = job("runs", gpus=1, allocation={"h1": 1}, held_seconds=90.0, run_seconds=90.0)
+    jobs = [running, replace(job("x", gpus=1, at=1), gpu_type="a"), *(job(f"y{n}", gpus=1, at=2 + n) for n in range(5))]
+    state = snapshot(jobs, hosts)
+    plan = plan_by_type(make_policy("gandiva").allocate, state)
+    assert plan_faults(state, plan) == []
+    assert started(plan)["x"] == {"h1": 1}

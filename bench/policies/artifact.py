@@ -173,11 +173,18 @@ def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowl
     model, residuals = family.fit()
     bounds = BatchBounds(int(init), int(application.max_batch_size), *local, alone_passes=POLLUX.alone_passes)
     goodput = Goodput({"t4": model}, float(phi), bounds, residuals={"t4": residuals})
-    done = [each.progress for each in cluster.jobs if each.completion_time and each.application is application]
+    left = samples_left(job, [each for each in cluster.jobs if each.application is application], init)
+    return Knowledge(goodput, None if left is None else left / float(goodput(1, 1)))
+
+
+def samples_left(job: Any, family: Sequence[Any], init_batch: float) -> float | None:
+    """What a job still has to do, in samples' worth of progress, by the mean of those of its family that have ended;
+    None: none has."""
+    done = [each.progress for each in family if each.completion_time]
     if not done:
-        return Knowledge(goodput, None)
+        return None
     total = sum(done) / len(done)
-    return Knowledge(goodput, max(total - job.progress, 0.05 * total) * init / float(goodput(1, 1)))
+    return float(max(total - job.progress, 0.05 * total) * init_batch)
 
 
 def _adapter(base: type) -> Callable[[Policy, int], Any]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bench.policies.artifact import fit_faster, old_pandas, stub
+from bench.policies.artifact import fit_faster, old_pandas, samples_left, stub
 from schedulearn.policy import HostView, JobView, Plan, Snapshot, make_policy
 
 Floats = npt.NDArray[np.float64]
@@ -73,15 +73,10 @@ def play(artifact: Path, workload: Path, contender: str) -> list[Ended]:
 
 
 def _samples_left(cluster: Any, name: str) -> float | None:
-    """What a job still has to do, in samples' worth of progress, by the mean of those of its application that have
-    ended; None: none has."""
     job = next(each for each in cluster.jobs if each.name == name)
     application = job.reference_app
-    done = [each.progress for each in cluster.jobs if each.completion_time and each.reference_app is application]
-    if not done:
-        return None
-    total = sum(done) / len(done)
-    return float(max(total - job.progress, 0.05 * total) * application.init_batch_size)
+    family = [each for each in cluster.jobs if each.reference_app is application]
+    return samples_left(job, family, application.init_batch_size)
 
 
 def missing(*, sia: bool) -> str:

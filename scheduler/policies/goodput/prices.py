@@ -16,9 +16,8 @@ from schedulearn.scheduler.policies.goodput.options import Options
 SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
-LATER_GUESSED = (
-    0.6  # of the price, later, at least where no length is known: who seems to have long to go may end at once
-)
+# Of the price, later, at least where no length is known: who seems to have long to go may end at once.
+LATER_GUESSED = 0.6
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
 HALVINGS = 30  # of the search for one price: a multiple of three
 SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one

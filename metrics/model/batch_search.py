@@ -265,11 +265,11 @@ def _whose(bounds: Floats) -> list[bytes]:
     return [joined[at : at + width] for at in range(0, len(joined), width)]
 
 
-_everything = _Kept()
+_everything: _Kept | None = None
 
 
 def _kept() -> _Kept:
     global _everything
-    if _everything.full:
+    if _everything is None or _everything.full:
         _everything = _Kept()
     return _everything

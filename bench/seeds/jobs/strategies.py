@@ -47,7 +47,7 @@ def main():
         if rank == 0:
             print(f"epoch {epoch + 1} began {began} ended {time.time()} workers {size}", flush=True)
     if strategy == "torchrun":
-        torch.distributed.destroy_process_group()  # else its threads may end the interpreter by a signal
+        torch.distributed.destroy_process_group()  # PyTorch asks for it
 
 
 if __name__ == "__main__":

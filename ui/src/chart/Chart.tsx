@@ -1,5 +1,5 @@
 import { ActionIcon, Button, Menu, Skeleton, Tooltip } from "@mantine/core";
-import { type ReactNode, type RefObject, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 import type uPlot from "uplot";
 import { plainNumber } from "../format/number";
 import { Icon } from "../shell/Icon";
@@ -74,7 +74,8 @@ export interface View {
   onZoom: (range: Range | null) => void;
   /** Charts with the same key share their crosshair. */
   sharedBy: string;
-  plot: RefObject<uPlot | null>;
+  /** Told what it draws with, and null when that is taken away. */
+  onPlot: (plot: uPlot | null) => void;
 }
 
 const Plot = parts.plot.Component;
@@ -102,7 +103,7 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
   const { key, zoom, setZoom } = useChartGroup(time ? "time" : xName);
   const [log, setLog] = useState(false);
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
-  const plot = useRef<uPlot | null>(null);
+  const [plot, setPlot] = useState<uPlot | null>(null);
   const nothing = data !== null && data[0].length === 0;
   const format = props.format ?? plainNumber;
   const told = props.bins ? totalOf : lastOf;
@@ -148,10 +149,9 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
                   `${title}.csv`,
                 )
               }
-              onPng={() => {
-                if (plot.current)
-                  void pictureOf(plot.current, title).then((file) => download(file, `${title}.png`));
-              }}
+              onPng={
+                plot && (() => void pictureOf(plot, title).then((file) => download(file, `${title}.png`)))
+              }
             />
           )}
         </span>
@@ -172,7 +172,11 @@ function Frame(props: ChartProps & { onWhole?: () => void }) {
         <Skeleton height={height} />
       ) : (
         <Part what="chart" fallback={<Skeleton height={height} />}>
-          <Plot {...props} data={data} view={{ log, hidden, zoom, onZoom: setZoom, sharedBy: key, plot }} />
+          <Plot
+            {...props}
+            data={data}
+            view={{ log, hidden, zoom, onZoom: setZoom, sharedBy: key, onPlot: setPlot }}
+          />
         </Part>
       )}
       {props.note && <p className={classes.note}>{props.note}</p>}
@@ -227,7 +231,8 @@ interface ToolsProps {
   onLog: () => void;
   onWhole: (() => void) | undefined;
   onCsv: () => void;
-  onPng: () => void;
+  /** null: nothing is drawn yet. */
+  onPng: (() => void) | null;
 }
 
 function Tools({ title, log, canLog, onLog, onWhole, onCsv, onPng }: ToolsProps) {
@@ -251,7 +256,11 @@ function Tools({ title, log, canLog, onLog, onWhole, onCsv, onPng }: ToolsProps)
           <Menu.Item leftSection={<Icon name="download" size={14} />} onClick={onCsv}>
             Download CSV
           </Menu.Item>
-          <Menu.Item leftSection={<Icon name="photo" size={14} />} onClick={onPng}>
+          <Menu.Item
+            disabled={!onPng}
+            leftSection={<Icon name="photo" size={14} />}
+            onClick={onPng ?? undefined}
+          >
             Download PNG
           </Menu.Item>
         </Menu.Dropdown>

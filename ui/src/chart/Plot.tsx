@@ -55,7 +55,8 @@ export default function Plot(props: Props) {
 
   const shape = JSON.stringify(series);
   const faint = smoothing > 0;
-  const { plot, sharedBy, log } = view;
+  const plot = useRef<uPlot | null>(null);
+  const { sharedBy, log, onPlot } = view;
   // biome-ignore lint/correctness/useExhaustiveDependencies: what changes often is set below, without a new drawing.
   useEffect(() => {
     const here = box.current;
@@ -63,6 +64,7 @@ export default function Plot(props: Props) {
     const look = { dark, width: here.clientWidth, height, log, faint, sharedBy };
     const made = new uPlot(optionsOf({ time, fromZero, whole, series, asBars }, look, live), drawn, here);
     plot.current = made;
+    onPlot(made);
     const sizes = new ResizeObserver(() => {
       // It also tells of the size that it begins with, and a new size takes the crosshair away.
       if (here.clientWidth !== made.width) made.setSize({ width: here.clientWidth, height });
@@ -72,14 +74,15 @@ export default function Plot(props: Props) {
       sizes.disconnect();
       made.destroy();
       plot.current = null;
+      onPlot(null);
     };
   }, [dark, shape, time, height, fromZero, whole, asBars, log, faint, sharedBy]);
 
-  useEffect(() => plot.current?.setData(drawn), [drawn, plot]);
+  useEffect(() => plot.current?.setData(drawn), [drawn]);
   useEffect(() => {
     const [min, max] = endsOf(data[0], view.zoom, asBars);
     plot.current?.setScale("x", { min, max });
-  }, [view.zoom, data, asBars, plot]);
+  }, [view.zoom, data, asBars]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a drawing that is new shows everything.
   useEffect(() => {
     for (const [index] of series.entries()) {
@@ -89,7 +92,7 @@ export default function Plot(props: Props) {
     }
   }, [view.hidden, shape, faint, log, dark, height]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the markers are read while it draws.
-  useEffect(() => plot.current?.redraw(false), [markers, plot]);
+  useEffect(() => plot.current?.redraw(false), [markers]);
 
   /** Puts the crosshair on a point, here and in the charts that share it. */
   function goTo(index: number) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import types
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 import torch
 
@@ -15,6 +15,7 @@ from schedulearn.worker.order import Pass
 from schedulearn.worker.torch.clock import GpuClock
 from schedulearn.worker.torch.memory import GpuMemory
 from schedulearn.worker.torch.noise import TorchNoiseMeter
+from schedulearn.worker.torch.workers import TorchWorkers
 
 if TYPE_CHECKING:
     from schedulearn.worker.run import Run
@@ -123,28 +124,28 @@ class TorchInstruments(Instruments):
 
     def _on_bucket(self, bucket: Any) -> Any:
         """A part of the gradient is computed; DistributedDataParallel calls this instead of averaging by itself."""
-        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-
         if self._factor != 1.0:
             bucket.buffer().mul_(self._factor)
         if self._is_recorded():
-            return allreduce_hook(self._model.process_group, bucket)
+            return self._average(bucket)
         if self.gpu is not None:
             self.clock.computed(self.gpu)
         measuring = self.meter.measuring
         if measuring:
             self.meter.local(self.meter.conditioned(bucket.parameters(), bucket.gradients()))
         self._computed_at = time.perf_counter()
-        averaged = allreduce_hook(self._model.process_group, bucket)
         if not measuring:
-            return averaged
+            return self._average(bucket)
 
-        def keep(future: Any) -> Any:
+        def keep() -> None:
             # Here and not in the step: there a scaler has scaled the averages back, and the local ones it has not.
             self._averaged_sqr.append(self.meter.norms(list(self._conditioned_bucket(bucket))))
-            return future.value()[0] if isinstance(future.value(), list) else future.value()
 
-        return averaged.then(keep)
+        return self._average(bucket, keep)
+
+    def _average(self, bucket: Any, then: Callable[[], None] | None = None) -> Any:
+        assert isinstance(self._workers, TorchWorkers)
+        return self._workers.average(bucket.buffer(), self._model.process_group, then)
 
     def _conditioned_bucket(self, bucket: Any) -> Iterable[Any]:
         return self.meter.conditioned(bucket.parameters(), bucket.gradients())

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from typing import Any
+import time
+import weakref
+from typing import Any, Callable
 
 import torch
 
 from schedulearn.worker.workers import Alone, Finish, HorovodWorkers
+
+SETTLE_S = 2.0  # for what is under way when the process ends: the others may be gone
 
 
 class TorchHorovodWorkers(HorovodWorkers):
@@ -81,10 +86,36 @@ class TorchWorkers(Alone):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # A group apart: its messages are not in the way of gradients, and NCCL can't send what is in plain memory.
         self.group = dist.new_group(backend="gloo")
+        self._message: Any = None
+        """The newest one, which may be under way."""
+        self._callbacks: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Those that Gloo's threads hold."""
+        atexit.register(self.settle)
+
+    def settle(self) -> None:
+        """Waits until no thread of Gloo needs Python any more. One that does while Python ends is made to leave, which
+        aborts the process: "terminate called without an active exception"."""
+        until = time.monotonic() + SETTLE_S
+        while self._callbacks or not (self._message is None or self._message.is_completed()):
+            if time.monotonic() > until:
+                return
+            time.sleep(0.001)
+
+    def average(self, tensor: Any, group: Any, then: Callable[[], None] | None = None) -> Any:
+        """A future of the workers' mean of `tensor`, in its place. `then` is called before, by another thread."""
+
+        def averaged(future: Any) -> Any:
+            if then is not None:
+                then()
+            return future.value()[0]
+
+        self._callbacks.add(averaged)
+        tensor.div_(group.size())
+        return self.dist.all_reduce(tensor, group=group, async_op=True).get_future().then(averaged)
 
     def sum(self, values: list[float]) -> Finish:
         tensor = torch.tensor(values, dtype=torch.float64)
-        work = self.dist.all_reduce(tensor, group=self.group, async_op=True)
+        self._message = work = self.dist.all_reduce(tensor, group=self.group, async_op=True)
 
         def finish() -> list[float]:
             work.wait()

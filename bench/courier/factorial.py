@@ -38,6 +38,7 @@ FULL: Mapping[str, Sequence[int]] = {
     "required_gpus": (1, 2), "batch_size": (16, 32, 64, 128, 256, 512), "epochs": (6, 12, 24),
 }  # fmt: skip
 CORNERS: Mapping[str, Sequence[int]] = {"required_gpus": (1, 2), "batch_size": (16, 512), "epochs": (3, 24)}
+PAUSE_S = 0.004  # for which a neighbour waits after a step, in the mean, as others wait for their data
 TRIES = 2  # of each point of the full factorial; the models get the mean
 REPLICATIONS = 3  # of the 2^k: two levels of width, workers, batch size and epochs, no jobs beside it
 BUDGETS = {"response time": 0.986, "accuracy": 0.971}
@@ -88,6 +89,8 @@ def neighbours(target: Service, count: int) -> Iterator[None]:
     """So many jobs train on the same host, without end: the first on the core that a job of one worker leaves free."""
     keys = {"family": "neighbour", "required_gpus": 1, "batch_size": 256, "epochs": 1_000_000}
     bodies = [{**job_of(256, core=1 + n), **keys, "name": f"neighbour-{n}"} for n in range(count)]
+    for body in bodies:
+        body["command"] += f" --pause {PAUSE_S}"
     jobs = [target.request("POST", "/api/v1/jobs", body)["id"] for body in bodies]
     try:
         for job in jobs:

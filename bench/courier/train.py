@@ -15,6 +15,7 @@ import json
 import mmap
 import multiprocessing
 import os
+import random
 import time
 import urllib.request
 import zlib
@@ -79,9 +80,9 @@ class Network:
         return (SIDE * ENLARGED) ** 2 * width + width + width * DIGITS + DIGITS
 
     def draw(self, seed: int) -> None:
-        random = np.random.default_rng(seed)
+        generator = np.random.default_rng(seed)
         for layer in (self.first, self.second):
-            layer[...] = random.standard_normal(layer.shape, np.float32) * np.sqrt(2 / layer.shape[0])
+            layer[...] = generator.standard_normal(layer.shape, np.float32) * np.sqrt(2 / layer.shape[0])
 
     def scores(self, images: Array) -> tuple[Array, Array]:
         hidden: Array = np.maximum(images @ self.first + self.bias, 0)
@@ -148,6 +149,7 @@ def train(rank: int, args: argparse.Namespace, data: Digits, workers: Workers, s
     network.draw(0)
     own = [Network(args.width, of_turn[rank]) for of_turn in workers.gradients]
     velocity, order, step = np.zeros_like(network.weights), np.random.default_rng(seed), 0
+    pauses = random.Random(seed)
     for _ in range(args.epochs):
         rows = order.permutation(len(data.labels))
         for begin in range(0, len(rows), args.batch_size):
@@ -159,6 +161,8 @@ def train(rank: int, args: argparse.Namespace, data: Digits, workers: Workers, s
                 velocity += each
             network.weights -= np.float32(LEARNING_RATE) * velocity
             step += 1
+            if args.pause:
+                time.sleep(pauses.expovariate(1 / args.pause))
     return network
 
 
@@ -189,6 +193,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=batch, help="of all workers together")
     parser.add_argument("--width", type=int, default=256, help="units of the hidden layer")
     parser.add_argument("--workers", type=int, default=int(os.environ.get("SCHEDULEARN_NUM_GPUS", "1")))
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step, in the mean, at random")
     parser.add_argument("--core", type=int, default=0, help="of the first worker; the next one has the next core")
     args = parser.parse_args()
     seed = zlib.crc32(os.environ.get("SCHEDULEARN_JOB_ID", "").encode())

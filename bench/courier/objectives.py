@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.courier.factorial import OUTPUT, RECORDED, digits_service, experiment
-from bench.courier.table import Run, means, read
+from bench.courier.table import Run, medians, read
 from bench.measured_service import verdict
 from schedulearn.scheduler.advisor.advice import Estimate, Objective, Option, choose, option_of
 from schedulearn.scheduler.advisor.models import METRIC_MODELS, TIME_MODELS, Predictor
@@ -48,7 +48,7 @@ def main(real: float = 0) -> bool:
     if not file.exists():
         print("  nothing was recorded: run `python -m bench factorial` first")
         return False
-    grid = means([run for run in read(file) if run.design == "full"])
+    grid = medians([run for run in read(file) if run.design == "full"])
     print(f"  {len(grid)} recorded points of {file.name}")
     return evaluate(grid) and (not real or really(grid, int(real)))
 

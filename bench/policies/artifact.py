@@ -26,17 +26,16 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
-from schedulearn.metrics.model.residuals import Residuals, residuals_of
-from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 from schedulearn.policy import HostView, JobView, Policy, Snapshot
 from schedulearn.scheduler.sim.conditions import POLLUX
+from schedulearn.scheduler.sim.jobs.memory import Memory, Pass, Shape, alike
 
 if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import GoodputFunction
 
 Floats = npt.NDArray[np.float64]
 INTERVAL_S = 60
-FAMILY_SHAPES = 40  # that a family remembers, as in our own simulator
+GPU_TYPE = "t4"
 
 
 def play(
@@ -72,23 +71,9 @@ def play(
 class Family:
     """What jobs of one application have learned together."""
 
-    profile: dict[tuple[int, int, int], tuple[float, float]] = field(default_factory=dict)
-    """(hosts, GPUs, samples of a GPU) -> seconds of a step, and of these of synchronising; newest last."""
+    memory: Memory = field(default_factory=Memory)
     first_noise: Any = None
     """Gradient statistics of a job in its first epoch: what the next one is taken to begin with."""
-    fitted: tuple[StepTimeModel, Residuals] | None = None
-    fitted_to: int = 0
-    """How many measurements had been made when `fitted` was."""
-    measured: int = 0
-
-    def fit(self) -> tuple[StepTimeModel, Residuals]:
-        """This project's, of what the family measured."""
-        if self.fitted is None or self.fitted_to != self.measured:
-            rows = [(*shape, step - sync, step) for shape, (step, sync) in self.profile.items()]
-            times = StepTimes(*np.array(rows, dtype=float).T)
-            model = fit(times, None if self.fitted is None else self.fitted[0])
-            self.fitted, self.fitted_to = (model, residuals_of(model, times)), self.measured
-        return self.fitted
 
 
 class Knowledge(NamedTuple):
@@ -106,25 +91,22 @@ class Remembering:
     application: Any
     epoch: int
     _noise: Any = None
+    _measured: frozenset[Shape] = frozenset()
 
     @property
     def family(self) -> Family:
         return self.families[self.application.name]
 
     @property
-    def profile(self) -> dict[tuple[int, int, int], tuple[float, float]]:
-        return self.family.profile
-
-    @profile.setter
-    def profile(self, own: object) -> None:
-        """The empty one that a new job begins with."""
+    def max_profiled_replicas(self) -> int:
+        return self.family.memory.largest
 
     @property
     def perf_params(self) -> tuple[float, ...] | None:
         """In the artifact's order."""
-        if not self.profile:
+        if not self.family.memory.shapes:
             return None
-        of = self.family.fit()[0]
+        of = self.family.memory.fits()[GPU_TYPE].model
         return of.alpha_grad, of.beta_grad, of.alpha_node, of.beta_node, of.alpha_local, of.beta_local, of.gamma
 
     @perf_params.setter
@@ -145,13 +127,10 @@ class Remembering:
         self, num_nodes: int, num_replicas: int, local_bsz: int, step_time: float, sync_time: float, *noise: float
     ) -> None:
         self.grad_params = noise
-        family, shape = self.family, (num_nodes, num_replicas, local_bsz)
-        if shape in family.profile:
-            return
-        if len(family.profile) >= FAMILY_SHAPES:
-            del family.profile[next(iter(family.profile))]
-        family.profile[shape] = step_time, sync_time
-        family.measured += 1
+        shape = GPU_TYPE, num_nodes, num_replicas, alike(local_bsz)
+        if shape not in self._measured:
+            self._measured |= {shape}
+            self.family.memory.learn(shape, Pass(local_bsz, step_time - sync_time, step_time))
 
 
 def remembering(base: type, families: Mapping[str, Family]) -> type:
@@ -163,16 +142,15 @@ def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowl
     """None: no job of the family was measured."""
     job = next(each for each in cluster.jobs if each.name == name)
     application, family = job.application, families[job.application.name]
-    if not family.profile:
+    if not family.memory.shapes:
         return None
     sqr, var = job.grad_params
     init = application.init_batch_size
     # As the artifact bounds it: where the mean gradient was too noisy to be seen, only noise is left.
     phi = init * var / max(sqr, 1e-9 * var) if var > 0 else 0.0
     local = int(application.min_local_bsz), int(application.max_local_bsz)
-    model, residuals = family.fit()
     bounds = BatchBounds(int(init), int(application.max_batch_size), *local, alone_passes=POLLUX.alone_passes)
-    goodput = Goodput({"t4": model}, float(phi), bounds, residuals={"t4": residuals})
+    goodput = family.memory.goodput(float(phi), bounds, {})
     left = samples_left(job, [each for each in cluster.jobs if each.application is application], init)
     return Knowledge(goodput, None if left is None else left / float(goodput(1, 1)))
 
@@ -208,7 +186,9 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
             template: object,
         ) -> tuple[dict[str, list[int]], int]:
             now = max((info.creation_timestamp + info.age for info in jobs.values()), default=0.0)
-            hosts = tuple(HostView(self.names[n], node.resources["nvidia.com/gpu"], "t4") for n, node in nodes.items())
+            hosts = tuple(
+                HostView(self.names[n], node.resources["nvidia.com/gpu"], GPU_TYPE) for n, node in nodes.items()
+            )
             for name in jobs:
                 held = list(before.get(name, ()))
                 if name not in self.since or self.since[name][0] != held:

@@ -5,6 +5,7 @@
 PATH: the folder `simulator` of a checkout of petuum/adaptdl, branch `osdi21-artifact` (or the variable
 POLLUX_ARTIFACT); the environment needs pandas. Workloads 1 to 3, each in 8 jittered copies (`bench.policies.paired`),
 twice: as Pollux works, to which each job is the first of its kind, and as this service does, which remembers families.
+Then our own simulator plays the same copies, and its times are compared with the artifact's.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ import json
 import multiprocessing
 import os
 import random
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.measured_service import verdict
 from bench.policies import artifact
-from bench.policies.paired import COPIES, SHIFT_S, WORKLOADS, paired_ratio
+from bench.policies.paired import COPIES, SHIFT_S, WORKLOADS, jittered, paired_ratio, renamed
 from bench.policies.yardstick import summary_of
-from schedulearn.scheduler.sim.arguments import parse_policies
+from schedulearn.scheduler.sim.application import measured_applications
+from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies
+from schedulearn.scheduler.sim.conditions import POLLUX
 from schedulearn.scheduler.sim.result import Summary
+from schedulearn.scheduler.sim.simulator import simulate
 from schedulearn.scheduler.sim.workload import load_trace
 
 BUDGETS = {
@@ -34,6 +40,9 @@ BUDGETS = {
 }
 """Of `goodput`, as `schedulearn simulate` takes it."""
 KNOWING = {"nothing of other jobs": False, "families": True}
+COMPARED = "default"  # whose times our simulator is to have as well
+AGREEMENT = {"all jobs": 0.02, "one application": 0.04}
+"""By how much the mean time of all jobs of a workload, and of those of one application, may differ."""
 
 
 def main() -> bool:
@@ -50,9 +59,16 @@ def main() -> bool:
         for knowing, families in KNOWING.items():
             for metric in BUDGETS:
                 cases = [Case(path, file, metric, copy, families) for file in workloads for copy in range(COPIES)]
-                found = list(pool.map(_play, cases))
+                times = list(pool.map(_play, cases))
+                found = [summary_of(load_trace(case.workload), each) for case, each in zip(cases, times, strict=True)]
                 kept = _judge(f"{metric}, knowing {knowing}", metric, cases, found, published) and kept
+                if families and metric == COMPARED:
+                    kept = _compare(cases, list(pool.map(_play_here, cases)), times) and kept
     return kept
+
+
+Times = Mapping[str, float]
+"""Job -> seconds from submission to end."""
 
 
 class Case(NamedTuple):
@@ -94,12 +110,50 @@ def _problem(path: Path) -> str:
     return "" if importlib.util.find_spec("pandas") else "the artifact needs pandas, which is not installed"
 
 
-def _play(case: Case) -> Summary:
+def _play(case: Case) -> Times:
     jobs, dice = load_trace(case.workload), random.Random(case.copy)
     shifts = [dice.uniform(-SHIFT_S, SHIFT_S) if case.copy else 0.0 for _ in jobs]
     [contender] = parse_policies(f"goodput:{case.metric}")
-    times = artifact.play(case.artifact, case.workload, contender.make(), shifts, case.copy, families=case.families)
-    return summary_of(jobs, times)
+    return artifact.play(case.artifact, case.workload, contender.make(), shifts, case.copy, families=case.families)
+
+
+def _play_here(case: Case) -> Times:
+    """The same in our own simulator."""
+    jobs, hosts = jittered(load_trace(case.workload), case.copy), renamed(equal_hosts(16, 4), case.copy)
+    conditions = replace(POLLUX, family_memory=case.families, lengths="predicted" if case.families else "unknown")
+    [contender] = parse_policies(f"goodput:{case.metric}")
+    found = simulate(contender.make(), jobs, hosts, conditions)
+    return {each.job.id: each.ended_at - each.job.submitted_at for each in found.outcomes}
+
+
+def _compare(cases: Sequence[Case], here: Sequence[Times], there: Sequence[Times]) -> bool:
+    """Prints our simulator's mean times in the artifact's, by workload and by application; whether they agree."""
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for case, mine, others in zip(cases, here, there, strict=True):
+        groups.setdefault(case.workload.stem, []).append((_mean(mine.values()), _mean(others.values())))
+    for name in measured_applications():
+        for copy in dict.fromkeys(case.copy for case in cases):
+            ours, theirs = (
+                _mean(
+                    times[job.id]
+                    for case, times in zip(cases, played, strict=True)
+                    for job in load_trace(case.workload)
+                    if case.copy == copy and job.application.name == name
+                )
+                for played in (here, there)
+            )
+            groups.setdefault(name, []).append((ours, theirs))
+    kept = []
+    for name, pairs in groups.items():
+        budget = AGREEMENT["one application" if name in measured_applications() else "all jobs"]
+        ratio = paired_ratio(*zip(*pairs, strict=True))
+        what = f"our simulator: mean time of {name} in the artifact's"
+        kept.append(verdict(what, str(ratio), f"within {budget:.0%}", abs(ratio.mean - 1) <= budget))
+    return all(kept)
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
 
 
 def _published(path: Path, policy: str, workloads: list[Path]) -> dict[str, Summary]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,6 +16,12 @@ from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
 
 Shape = tuple[str, int, int, int]  # type, nodes, GPUs, samples a replica by steps of SAME_BATCH
 SAME_BATCH = 1.05
+
+
+@lru_cache(maxsize=10_000)
+def alike(samples: int) -> int:
+    """Batches within a few percent of each other tell the same."""
+    return max(1, round(SAME_BATCH ** round(math.log(max(1, samples)) / math.log(SAME_BATCH))))
 
 
 class Pass(NamedTuple):

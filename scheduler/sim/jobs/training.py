@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from schedulearn.scheduler.core.planning.remaining_work import progress_speed
 from schedulearn.scheduler.sim.application import Application, Floats, Placement
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.batch_choice import NextBatches, next_batches
-from schedulearn.scheduler.sim.jobs.memory import SAME_BATCH, Fit, Memory, Pass, Shape
+from schedulearn.scheduler.sim.jobs.memory import Fit, Memory, Pass, Shape, alike
 from schedulearn.scheduler.sim.workload import Running, TraceJob
 
 NO_TYPE = "gpu"
@@ -231,7 +230,7 @@ class Training:
         return self.profiled if self.known is not None else self.profile.largest
 
     def shape(self) -> Shape:
-        return (self.gpu_type, len(self.allocation), self.gpus, _alike(self.batch[0]))
+        return (self.gpu_type, len(self.allocation), self.gpus, alike(self.batch[0]))
 
     def learn(self) -> bool:
         """Measures the present shape. Returns whether the job had never been seen on so many GPUs."""
@@ -311,9 +310,3 @@ class Training:
         if not self.batch[0]:
             return np.empty(0)
         return self.application.noise.phis(self.gpus * self.batch[0] * (self.batch[1] + 1))
-
-
-@lru_cache(maxsize=10_000)
-def _alike(samples: int) -> int:
-    """Batches within a few percent of each other tell the same."""
-    return max(1, round(SAME_BATCH ** round(math.log(max(1, samples)) / math.log(SAME_BATCH))))

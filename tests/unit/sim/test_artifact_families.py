@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench.policies.artifact import FAMILY_SHAPES, Family, _knowledge, remembering
+from bench.policies.artifact import Family, _knowledge, remembering
 
 
 class Bare:
@@ -34,7 +34,7 @@ def test_what_one_job_measured_the_next_one_begins_with() -> None:
     assert first.perf_params is None
     first.update_params(1, 1, 128, 0.2, 0.0, 1e-4, 2e-4)
     first.update_params(1, 2, 128, 0.25, 0.05, 1e-4, 2e-4)
-    assert second.profile == first.profile == {(1, 1, 128): (0.2, 0.0), (1, 2, 128): (0.25, 0.05)}
+    assert second.max_profiled_replicas == first.max_profiled_replicas == 2
     assert second.perf_params == first.perf_params
     alpha, beta = first.perf_params[:2]
     assert alpha + 128 * beta == pytest.approx(0.2, rel=0.01)
@@ -50,13 +50,13 @@ def test_a_job_begins_with_the_noise_of_the_first_epoch_and_then_has_its_own() -
     assert (first.grad_params, second.grad_params) == ((5.0, 6.0), (7.0, 8.0))
 
 
-def test_a_family_remembers_its_newest_measurements() -> None:
-    (job,), families = family_of(1)
-    for local in range(100, 100 + FAMILY_SHAPES + 5):
-        job.update_params(1, 1, local, 0.1 + local / 1000, 0.0, 1.0, 1.0)
-    assert len(job.profile) == FAMILY_SHAPES
-    assert (1, 1, 104) not in job.profile
-    assert families["cifar10"].measured == FAMILY_SHAPES + 5
+def test_a_job_measures_a_shape_once_and_a_family_its_newest() -> None:
+    """As in our own simulator: batches that are nearly the same tell the same."""
+    (first, second), families = family_of(2)
+    for job, local, seconds in ((first, 128, 0.2), (first, 129, 0.3), (second, 128, 0.4)):
+        job.update_params(1, 1, local, seconds, 0.0, 1.0, 1.0)
+        [measured] = families["cifar10"].memory.shapes.values()
+        assert measured.whole == (0.4 if job is second else 0.2)
 
 
 def test_a_length_is_known_once_a_job_of_the_family_has_ended() -> None:

@@ -144,5 +144,5 @@ def test_training_alone_learns_the_digits() -> None:
     data = train.digits()
     seen, test = data.some(slice(train.TRAINED)), data.some(slice(train.TRAINED, None))
     workers = train.Workers(1, train.Network.size(32))
-    args = argparse.Namespace(width=32, batch_size=8, epochs=20)
+    args = argparse.Namespace(width=32, batch_size=8, epochs=20, pause=0.0)
     assert train.train(0, args, seen, workers, os.getpid()).accuracy(test) > 0.8

@@ -175,6 +175,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
             self.policy = policy
             self.names = [f"host-{index:02}" for index in range(16)]
             self.since: dict[str, tuple[list[int], float]] = {}
+            self.ran: Counter[str] = Counter()
             if copy:
                 random.Random(-copy).shuffle(self.names)
 
@@ -191,6 +192,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
             )
             for name in jobs:
                 held = list(before.get(name, ()))
+                self.ran[name] += INTERVAL_S if held else 0
                 if name not in self.since or self.since[name][0] != held:
                     self.since[name] = held, now - INTERVAL_S  # it was decided the last time
             views = tuple(self._view(name, info, before.get(name, ()), now) for name, info in jobs.items())
@@ -220,7 +222,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 info.max_replicas,
                 True,
                 attained_gpu_seconds=info.attained_service,
-                run_seconds=info.age,
+                run_seconds=float(self.ran[name]),
                 restarts=info.num_restarts,
                 allocation=dict(Counter(self.names[n] for n in held)),
                 held_seconds=now - self.since[name][1] if held else None,

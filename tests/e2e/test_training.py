@@ -10,6 +10,7 @@ from pathlib import Path
 import docker
 import pytest
 from clusters import wait_for
+from docker.models.containers import Container
 from services import Service
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def test_digits_train_in_a_container_that_sees_just_its_two_gpus(
             assert not config["Binds"]
             assert {mount["Type"] for mount in container.attrs["Mounts"]} == {"volume"}, "it has a folder of the host"
             launcher = "horovodrun -np 2 -H localhost:2"  # soon: it follows the engine's init and our own first words
-            wait_for(lambda: any(launcher in " ".join(row) for row in container.top()["Processes"]), what=launcher)
+            wait_for(lambda: any(launcher in " ".join(row) for row in processes_of(container)), what=launcher)
         finally:
             client.close()
         ended = served.wait(job_id, "succeeded", "failed", seconds=180)
@@ -129,3 +130,8 @@ def test_a_failing_job_shows_the_exit_code_of_its_command_not_of_its_launcher(
         job = served.wait(job_id, "failed", seconds=120)
         assert (job["exit_code"], job["reason"]) == (3, "command_failed"), served.logs(job_id)
         assert "exit code 3" in job["message"]
+
+
+def processes_of(container: Container) -> list[list[str]]:
+    """Whole lines, however wide the engine's terminal was. None for a moment, while the engine starts it."""
+    return container.top(ps_args="-ww -eo pid,args")["Processes"] or []

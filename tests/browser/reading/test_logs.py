@@ -87,7 +87,7 @@ def test_attempts_times_ranks_and_colours_are_shown(service: Service, page: Page
     assert dark == "rgb(255, 255, 0)"
     assert faults(page) == []
     page.emulate_media(color_scheme="light")
-    assert log.get_by_text("lemon").first.evaluate("word => getComputedStyle(word).color") != dark
+    expect(log.get_by_text("lemon").first).not_to_have_css("color", dark)
     assert faults(page) == []
 
     search = page.get_by_label("Search the log")

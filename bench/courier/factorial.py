@@ -76,11 +76,11 @@ def digits_service(gpus: int = 4) -> Iterator[Service]:
         yield target
 
 
-def job_of(width: int, core: int = 0) -> dict[str, Any]:
+def job_of(width: int, core: int = 0, pause: float = 0.0) -> dict[str, Any]:
     return {
         "type": "Other", "container_image": "digits", "launcher": "none", "env": {"OPENBLAS_NUM_THREADS": "1"},
         "family": f"digits-{width}",
-        "command": f"python3 {SCRIPT} --width {width} --core {core}",
+        "command": f"python3 {SCRIPT} --width {width} --core {core} --pause {pause}",
     }  # fmt: skip
 
 
@@ -88,9 +88,7 @@ def job_of(width: int, core: int = 0) -> dict[str, Any]:
 def neighbours(target: Service, count: int) -> Iterator[None]:
     """So many jobs train on the same host, without end: the first on the core that a job of one worker leaves free."""
     keys = {"family": "neighbour", "required_gpus": 1, "batch_size": 256, "epochs": 1_000_000}
-    bodies = [{**job_of(256, core=1 + n), **keys, "name": f"neighbour-{n}"} for n in range(count)]
-    for body in bodies:
-        body["command"] += f" --pause {PAUSE_S}"
+    bodies = [{**job_of(256, core=1 + n, pause=PAUSE_S), **keys, "name": f"neighbour-{n}"} for n in range(count)]
     jobs = [target.request("POST", "/api/v1/jobs", body)["id"] for body in bodies]
     try:
         for job in jobs:
@@ -184,8 +182,8 @@ def held_out(
 
 
 def noise(runs: Sequence[Run], what: str) -> str:
-    """What is left to the best of models: runs of one point differ. Accuracy hangs neither on workers nor on jobs
-    beside it, so that these count as further runs of a point."""
+    """How far single runs can be foretold at all: those of one point differ. Accuracy hangs neither on workers nor on
+    jobs beside it, so that these count as further runs of a point."""
     full = [run for run in runs if run.design == "full"]
     if what == "accuracy":
         groups = _groups(full, lambda run: (run.family, run.batch_size, run.epochs), lambda run: run.accuracy)
@@ -198,7 +196,7 @@ def noise(runs: Sequence[Run], what: str) -> str:
         return "no point was tried twice: nothing tells the noise"
     error = sum(statistics.variance(group) * (len(group) - 1) for group in several) / left
     spread = statistics.variance([value for group in several for value in group])
-    return f"R2 of the means {where}, at most: {1 - error / spread:.4f} ({sum(map(len, several))} runs)"
+    return f"R2 of single runs by the means {where}: {1 - error / spread:.4f} ({sum(map(len, several))} runs)"
 
 
 def _groups(

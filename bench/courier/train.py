@@ -15,7 +15,6 @@ import json
 import mmap
 import multiprocessing
 import os
-import random
 import time
 import urllib.request
 import zlib
@@ -80,9 +79,9 @@ class Network:
         return (SIDE * ENLARGED) ** 2 * width + width + width * DIGITS + DIGITS
 
     def draw(self, seed: int) -> None:
-        generator = np.random.default_rng(seed)
+        random = np.random.default_rng(seed)
         for layer in (self.first, self.second):
-            layer[...] = generator.standard_normal(layer.shape, np.float32) * np.sqrt(2 / layer.shape[0])
+            layer[...] = random.standard_normal(layer.shape, np.float32) * np.sqrt(2 / layer.shape[0])
 
     def scores(self, images: Array) -> tuple[Array, Array]:
         hidden: Array = np.maximum(images @ self.first + self.bias, 0)
@@ -148,10 +147,9 @@ def train(rank: int, args: argparse.Namespace, data: Digits, workers: Workers, s
     network = Network(args.width, np.zeros(Network.size(args.width), np.float32))
     network.draw(0)
     own = [Network(args.width, of_turn[rank]) for of_turn in workers.gradients]
-    velocity, order, step = np.zeros_like(network.weights), np.random.default_rng(seed), 0
-    pauses = random.Random(seed)
+    velocity, dice, step = np.zeros_like(network.weights), np.random.default_rng(seed), 0
     for _ in range(args.epochs):
-        rows = order.permutation(len(data.labels))
+        rows = dice.permutation(len(data.labels))
         for begin in range(0, len(rows), args.batch_size):
             batch = rows[begin : begin + args.batch_size]
             network.gradient(data.some(batch[rank :: workers.count]), len(batch), own[step % 2])
@@ -162,7 +160,7 @@ def train(rank: int, args: argparse.Namespace, data: Digits, workers: Workers, s
             network.weights -= np.float32(LEARNING_RATE) * velocity
             step += 1
             if args.pause:
-                time.sleep(pauses.expovariate(1 / args.pause))
+                time.sleep(dice.exponential(args.pause))
     return network
 
 

@@ -16,7 +16,8 @@ import multiprocessing
 import os
 import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -128,32 +129,19 @@ def _play_here(case: Case) -> Times:
 
 def _compare(cases: Sequence[Case], here: Sequence[Times], there: Sequence[Times]) -> bool:
     """Prints our simulator's mean times in the artifact's, by workload and by application; whether they agree."""
-    groups: dict[str, list[tuple[float, float]]] = {}
+    groups: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for case, mine, others in zip(cases, here, there, strict=True):
-        groups.setdefault(case.workload.stem, []).append((_mean(mine.values()), _mean(others.values())))
-    for name in measured_applications():
-        for copy in dict.fromkeys(case.copy for case in cases):
-            ours, theirs = (
-                _mean(
-                    times[job.id]
-                    for case, times in zip(cases, played, strict=True)
-                    for job in load_trace(case.workload)
-                    if case.copy == copy and job.application.name == name
-                )
-                for played in (here, there)
-            )
-            groups.setdefault(name, []).append((ours, theirs))
+        for job in load_trace(case.workload):
+            for group in (case.workload.stem, job.application.name):
+                groups[group][case.copy].append((mine[job.id], others[job.id]))
     kept = []
-    for name, pairs in groups.items():
-        budget = AGREEMENT["one application" if name in measured_applications() else "all jobs"]
-        ratio = paired_ratio(*zip(*pairs, strict=True))
-        what = f"our simulator: mean time of {name} in the artifact's"
+    for group, copies in groups.items():
+        budget = AGREEMENT["one application" if group in measured_applications() else "all jobs"]
+        means = [tuple(map(statistics.fmean, zip(*pairs, strict=True))) for pairs in copies.values()]
+        ratio = paired_ratio(*zip(*means, strict=True))
+        what = f"our simulator: mean time of {group} in the artifact's"
         kept.append(verdict(what, str(ratio), f"within {budget:.0%}", abs(ratio.mean - 1) <= budget))
     return all(kept)
-
-
-def _mean(values: Iterable[float]) -> float:
-    return statistics.fmean(values)
 
 
 def _published(path: Path, policy: str, workloads: list[Path]) -> dict[str, Summary]:

@@ -76,7 +76,7 @@ def test_requirements_become_a_layer_over_the_image_that_jobs_share(
         fields = {"container_image": worker_image, "launcher": "none", "requirements": asked}
         tag = layer_tag(layered(worker_image, layer_of(asked)))
         try:
-            first = served.wait(served.submit(name, **fields), "succeeded", "failed", seconds=400)
+            first = served.wait(served.submit(name, **fields), "succeeded", "failed", seconds=180)
             assert (first["state"], served.logs(first["id"])) == ("succeeded", "good morning\n"), first["message"]
             assert "job.pulling" in kinds(served, first["id"])
             base, made = client.inspect_image(worker_image), client.inspect_image(tag)
@@ -85,11 +85,11 @@ def test_requirements_become_a_layer_over_the_image_that_jobs_share(
             assert [made["Config"].get(key) or [] for key in same] == [base["Config"].get(key) or [] for key in same]
             assert made["Config"]["User"] == (base["Config"]["User"] or "0")
             program = f"python -c 'import {name}, torch; print(torch.__version__)'"
-            again = served.wait(served.submit(program, **fields), "succeeded", "failed", seconds=240)
+            again = served.wait(served.submit(program, **fields), "succeeded", "failed", seconds=120)
             assert again["state"] == "succeeded"
             assert "job.pulling" not in kinds(served, again["id"])
             wrong = served.submit("true", **{**fields, "requirements": ["--no-index", f"{name}==9"]})
-            failed = served.wait(wrong, "succeeded", "failed", seconds=240)
+            failed = served.wait(wrong, "succeeded", "failed", seconds=120)
             assert (failed["state"], failed["reason"]) == ("failed", "image_unavailable")
             assert f"No matching distribution found for {name}==9" in failed["message"]
             mine = {"label": f"schedulearn.layer.build={tag}"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browsing import REPORTING, assert_clean, faults, measured, open_page, report, visit
 from clusters import wait_for
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from services import Service
 
 pytestmark = pytest.mark.browser
@@ -150,8 +150,7 @@ def test_a_chart_is_taken_away_as_numbers_and_as_a_picture(trained: tuple[Servic
 
 def test_a_picture_is_offered_once_the_chart_is_drawn(trained: tuple[Service, str], page: Page) -> None:
     service, job = trained
-    held: list[Route] = []
-    page.route("**/assets/Plot-*.js", lambda route: held.append(route))  # on a slow line
+    page.route("**/assets/Plot-*.js", lambda route: None)  # held back, as by a slow line
     open_page(page, service, f"/ui/jobs/{job}?tab=training")
     page.get_by_role("button", name="What to do with loss").click()
     picture = page.get_by_role("menuitem", name="Download PNG")

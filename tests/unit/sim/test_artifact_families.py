@@ -59,6 +59,14 @@ def test_a_job_measures_a_shape_once_and_a_family_its_newest() -> None:
         assert measured.whole == (0.4 if job is second else 0.2)
 
 
+def test_a_family_forgets_its_oldest_shapes() -> None:
+    (job,), families = family_of(1)
+    memory = families["cifar10"].memory
+    for replicas in range(1, memory.limit + 6):
+        job.update_params(1, replicas, 128, 0.2, 0.0, 1.0, 1.0)
+    assert [gpus for _, _, gpus, _ in memory.shapes] == [*range(6, memory.limit + 6)]
+
+
 def test_a_length_is_known_once_a_job_of_the_family_has_ended() -> None:
     (ended, running), families = family_of(2)
     cluster = SimpleNamespace(jobs=[ended, running])

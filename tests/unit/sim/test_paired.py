@@ -1,6 +1,7 @@
 """Paired runs over jittered copies tell 1 % apart; the bench of others' simulators says so where it did not run."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, par
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.result import summarize
 from schedulearn.scheduler.sim.simulator import simulate
-from schedulearn.scheduler.sim.workload import TraceJob
+from schedulearn.scheduler.sim.workload import TraceJob, load_trace
 
 
 def test_a_difference_of_one_per_cent_is_seen_under_noise_that_both_share() -> None:
@@ -54,6 +55,22 @@ def test_processes_change_no_result() -> None:
     one, two = play_all(cases, 1), play_all(cases, 2)
     assert [each.mean_jct for each in one] == [each.mean_jct for each in two]
     assert len({each.mean_jct for each in one}) == 3
+
+
+def test_simulators_that_differ_by_more_than_the_budget_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    files = sorted(outside.WORKLOADS.glob("*.csv"))[:2]
+    cases = [outside.Case(Path(), file, "default", copy, True) for file in files for copy in range(3)]
+    there = [{job.id: 100.0 + case.copy for job in load_trace(case.workload)} for case in cases]
+    assert outside._compare(cases, there, there)
+    here = [
+        {job.id: times[job.id] * (0.9 if job.application.name == "ncf" else 1.0) for job in load_trace(case.workload)}
+        for case, times in zip(cases, there, strict=True)
+    ]
+    capsys.readouterr()
+    assert not outside._compare(cases, here, there)
+    said = capsys.readouterr().out
+    assert "OVER our simulator: mean time of ncf in the artifact's: 0.900" in said
+    assert "ok   our simulator: mean time of bert in the artifact's: 1.000" in said
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

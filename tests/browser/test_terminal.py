@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 from pathlib import Path
 
@@ -106,8 +107,10 @@ def test_the_end_of_the_job_is_told(service: Service, page: Page) -> None:
     service.wait(job, "running")
     watch = open_page(page, service, f"/ui/jobs/{job}")
     open_shell(page)
+    page.keyboard.type("echo li''ves\n")
+    screen_shows(page, "lives")
     service.call("POST", f"/api/v1/jobs/{job}/cancel")
-    expect(page.get_by_text("The shell ended with 137.")).to_be_visible()
+    expect(page.get_by_text(f"The shell ended with {128 + signal.SIGHUP}.")).to_be_visible()
     assert_clean(watch)
 
 

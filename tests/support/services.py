@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shlex
+import shutil
 import signal
 import sqlite3
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -29,12 +32,18 @@ IMAGE = "plain"
 """An image name that means this machine's own programs: no environment has to be built."""
 KEPT = ("SCHEDULEARN_CACHE",)
 
+_HOME = tempfile.mkdtemp(prefix="home-")
+"""Of what the tests start: shells there must not read the start-up files of who runs the tests."""
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+
 _ENV = {
     **{
         key: value
         for key, value in os.environ.items()
         if key in KEPT or not key.startswith(("SCHEDULEARN_", "COLUMNS", "NO_COLOR", "FORCE_COLOR"))
     },
+    "HOME": _HOME,
+    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
     "TERM": "xterm-256color",
     "SCHEDULEARN_ENVIRONMENTS": json.dumps({IMAGE: "/usr"}),
 }

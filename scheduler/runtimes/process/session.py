@@ -1,7 +1,8 @@
 """Runs one command in a local task for somebody's terminal, and ends with everything that it started.
 
 A process of its own, whose input and output are the command's. It lives as long as its connection to the service, which
-ends with the service, and as its task. It answers with the exit code as one line.
+ends with the service, and as its task. What it ran is hung up then, as by a terminal that closes, and killed soon
+after. It answers with the exit code as one line.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ import select
 import signal
 import socket
 import termios
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.process.keeper import NOT_EXECUTABLE, NOT_FOUND, PR_SET_CHILD_SUBREAPER
+from schedulearn.scheduler.runtimes.terminals.contract import HANG_UP_S
 
 KILLED = 128 + signal.SIGKILL
 
@@ -44,10 +50,10 @@ def main(directory: str, control_fd: str, wish: str) -> int:
     for fd in (ended, task, control.fileno()):
         poller.register(fd, select.POLLIN)
     poller.poll()
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    procfs.kill_children(_reap)
-    code = os.waitstatus_to_exitcode(status)
+    statuses: dict[int, int] = {}
+    _hang_up(child, partial(_reap, statuses))
+    procfs.kill_children(partial(_reap, statuses))
+    code = os.waitstatus_to_exitcode(statuses[child])
     try:
         control.sendall(f"{code if code >= 0 else 128 - code}\n".encode())
     except OSError:
@@ -55,14 +61,27 @@ def main(directory: str, control_fd: str, wish: str) -> int:
     return 0
 
 
-def _reap() -> bool:
-    """Collects ended children. False if there are none left."""
+def _hang_up(child: int, reap: Callable[[], bool]) -> None:
+    """Tells the command and what it started to end, and gives them time for it."""
+    with suppress(ProcessLookupError):  # it is not yet a group of its own
+        os.killpg(child, signal.SIGHUP)
+    for pid in procfs.children_of_self():
+        os.kill(pid, signal.SIGHUP)
+    end = time.monotonic() + HANG_UP_S
+    while reap() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def _reap(statuses: dict[int, int]) -> bool:
+    """Collects ended children, and how they ended. False if there are none left."""
     while True:
         try:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                return True
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return False
+        if pid == 0:
+            return True
+        statuses[pid] = status
 
 
 def _become(spec: dict[str, Any], wish: dict[str, Any]) -> None:

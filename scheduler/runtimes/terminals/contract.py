@@ -33,9 +33,14 @@ class Size:
     rows: int
 
 
+HANG_UP_S = 1.0
+"""For which what runs in a terminal that closes may clean up: SIGHUP comes first, SIGKILL so long after it."""
+
+
 class Terminal(Protocol):
     """One command and its connection. The command and all that it started end with `close`, at the latest with the
-    service, and with their task. `read`, the writing calls and `close` may come from three threads."""
+    service, and with their task: by SIGHUP, what is left after HANG_UP_S by SIGKILL. `read`, the writing calls and
+    `close` may come from three threads."""
 
     def read(self) -> tuple[int, bytes] | None:
         """What the command wrote, and whether to OUT or ERR (with a terminal it is all OUT). Waits for some; None:

@@ -1,7 +1,7 @@
 """Terminals in containers, by the engine's own exec over its one connection: no port, nothing to install there.
 
 An exec outlives its connection. So each command carries a mark in its environment, which all that it starts inherits,
-and `close` has a shell in the container kill what has it. What has neither the mark nor a living parent with it stays
+and `close` has a shell in the container end what has it. What has neither the mark nor a living parent with it stays
 until its container ends: a program that drops its environment and its parents, as nobody does by accident.
 """
 
@@ -22,6 +22,7 @@ from schedulearn.scheduler.errors import RuntimeFault
 from schedulearn.scheduler.runtimes.docker.api import CONNECT_S, Engine, status_of
 from schedulearn.scheduler.runtimes.terminals.contract import (
     COMMAND,
+    HANG_UP_S,
     NO_CODE,
     OUT,
     TERM,
@@ -37,9 +38,10 @@ _READ = 1 << 16
 _PS = "-eo pid,user,pcpu,rss,etimes,args"
 _END_S = 10.0  # for the engine to say how a command ended whose output has ended
 
-# $1: what the environment of a victim holds; $2: what that of a survivor holds. Only what every shell has, and `tr`.
-KILL = r"""
-rounds=0
+# $1: what the environment of a victim holds; $2: what that of a survivor holds; $3: in how many tenths of a second a
+# victim may end by itself. Only what every shell has, `tr` and `sleep`.
+END = r"""
+rounds=0 signal=HUP left=$3
 while [ $rounds -lt 100 ]; do
   rounds=$((rounds + 1)) found=" "
   for p in /proc/[0-9]*; do
@@ -62,7 +64,12 @@ while [ $rounds -lt 100 ]; do
     done
   done
   [ "$found" = " " ] && exit 0
-  kill -KILL $found 2>/dev/null
+  [ -z "$signal" ] || kill -$signal $found 2>/dev/null
+  if [ "$left" -gt 0 ]; then
+    signal="" left=$((left - 1)) && sleep 0.1
+  else
+    signal=KILL
+  fi
 done
 exit 1
 """
@@ -120,7 +127,7 @@ class DockerTerminals:
                 try:
                     left = api.inspect_container(row["Id"])["ExecIDs"]
                     if left:
-                        self._kill(str(row["Id"]), f"{MARK}=", f"{MARK}={self._service}-")
+                        self._hang_up(str(row["Id"]), f"{MARK}=", f"{MARK}={self._service}-")
                 except (docker.errors.APIError, RuntimeFault):
                     continue  # it has just ended
 
@@ -132,9 +139,9 @@ class DockerTerminals:
             self._end(container, mark)
 
     def _end(self, container: str, mark: str) -> None:
-        """Kills what has the mark. In a paused container nothing can be done until it goes on."""
+        """Ends what has the mark. In a paused container nothing can be done until it goes on."""
         try:
-            self._kill(container, f"{MARK}={mark}", _NOBODY)
+            self._hang_up(container, f"{MARK}={mark}", _NOBODY)
         except docker.errors.APIError as error:
             if status_of(error) not in (404, 409):
                 raise
@@ -148,9 +155,9 @@ class DockerTerminals:
         except docker.errors.NotFound:
             return False
 
-    def _kill(self, container: str, victims: str, survivors: str) -> None:
+    def _hang_up(self, container: str, victims: str, survivors: str) -> None:
         api = self._engine.api
-        made = api.exec_create(container, ["sh", "-c", KILL, "sh", victims, survivors])
+        made = api.exec_create(container, ["sh", "-c", END, "sh", victims, survivors, str(round(10 * HANG_UP_S))])
         api.exec_start(made["Id"])
 
 

@@ -167,6 +167,18 @@ class TestEnd:
         assert marked(seconds) == []
         assert bench.see(task_id).state == "running"
 
+    @pytest.mark.parametrize("size", [None, SIZE])
+    def test_what_runs_is_hung_up_and_may_clean_up(self, bench: Bench, seconds: str, size: Size | None) -> None:
+        """A shell killed while it held a lock in its user's home left that lock for good."""
+        no_fake(bench)
+        task_id, end = bench.start(SLEEPER), f"/tmp/end-{seconds}"
+        inner = f"trap 'echo clean >{end}; exit' HUP; echo ready; sleep {seconds} & wait"
+        with opened(bench, task_id, "sh", "-c", f'sh -c "{inner}"; true', size=size) as terminal:
+            read_until(terminal, b"ready")
+        with opened(bench, task_id, "cat", end) as look:
+            assert read_all(look)[OUT] == b"clean\n"
+        Path(end).unlink(missing_ok=True)  # of a local task
+
     def test_what_a_command_left_when_it_ended_goes_too(self, bench: Bench, seconds: str) -> None:
         no_fake(bench)
         task_id = bench.start(SLEEPER)

@@ -1,12 +1,12 @@
 """The simulator of Pollux's authors (petuum/adaptdl, branch `osdi21-artifact`, folder `simulator`), with a policy of
 ours in it. Nothing of it is kept here: whoever runs this gives the path of a checkout.
 
-It needs pandas. Its genetic algorithm and autograd are left out: our policies need neither. The fit of step times has
-its own objective and search, with the gradient written out: seven times as fast, and it predicts the same to 1e-5.
+It needs pandas. Its genetic algorithm and autograd are left out: our policies need neither.
 
-In the artifact a job that comes is unknown, also where forty of its kind have ended. With `families`, jobs of one
-application share what was measured, their lengths are predicted by those that have ended, and policy and workers go by
-this project's fit, all as in this service. What is true, what a restart costs and when it is decided stay as they are.
+What is known of a job is this project's fit to what was measured of it, for policy and workers alike. In the artifact a
+job that comes is unknown, also where forty of its kind have ended. With `families`, jobs of one application share what
+was measured, and their lengths are predicted by those that have ended, as in this service. What is true, what a restart
+costs and when it is decided stay as they are.
 """
 
 from __future__ import annotations
@@ -17,23 +17,18 @@ import sys
 import types
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.policy import HostView, JobView, Policy, Snapshot
 from schedulearn.scheduler.sim.conditions import POLLUX
 from schedulearn.scheduler.sim.jobs.memory import Memory, Pass, Shape, alike
 
-if TYPE_CHECKING:
-    from schedulearn.metrics.model.goodput import GoodputFunction
-
-Floats = npt.NDArray[np.float64]
 INTERVAL_S = 60
 GPU_TYPE = "t4"
 
@@ -52,16 +47,14 @@ def play(
     simulator, pandas = _load(artifact)
     rows = pandas.read_csv(workload)
     rows["time"] = [max(0.0, time + shift) for time, shift in zip(rows["time"], shifts, strict=True)]
-    known: dict[str, Family] = defaultdict(Family)
     job_class = simulator.Job
-    simulator.Job = remembering(job_class, known) if families else job_class
+    simulator.Job = remembering(job_class, shared=families)
     try:
         adapter = _adapter(simulator.PolluxPolicy)(policy, copy)
         cluster = simulator.Cluster(rows, adapter, 16, num_gpus=4)
     finally:
         simulator.Job = job_class
-    if families:
-        adapter.knowing = lambda name: _knowledge(cluster, known, name)
+    adapter.jobs = {job.name: job for job in cluster.jobs}
     while not cluster.all_complete():
         cluster.step(INTERVAL_S)
     return {name: float(seconds) for name, seconds in cluster.get_jcts().items()}
@@ -69,11 +62,11 @@ def play(
 
 @dataclass
 class Family:
-    """What jobs of one application have learned together."""
+    """What jobs of one application have learned together, or one job that is a family of its own."""
 
     memory: Memory = field(default_factory=Memory)
     first_noise: Any = None
-    """Gradient statistics of a job in its first epoch: what the next one is taken to begin with."""
+    """Gradient statistics that its first job began with: what every other is taken to begin with."""
 
 
 class Knowledge(NamedTuple):
@@ -85,17 +78,19 @@ class Knowledge(NamedTuple):
 
 
 class Remembering:
-    """What a job of the artifact does differently if it shares its profile with its family."""
+    """What a job of the artifact does differently if its profile is that of its family, and fitted by us."""
 
     families: Mapping[str, Family]
+    shared: bool
+    """Whether its family is its application; else it is one of its own."""
+    name: str
     application: Any
-    epoch: int
     _noise: Any = None
     _measured: frozenset[Shape] = frozenset()
 
     @property
     def family(self) -> Family:
-        return self.families[self.application.name]
+        return self.families[self.application.name if self.shared else self.name]
 
     @property
     def max_profiled_replicas(self) -> int:
@@ -120,8 +115,10 @@ class Remembering:
     @grad_params.setter
     def grad_params(self, found: Any) -> None:
         self._noise = found
-        if found is not None and self.epoch == 0:
-            self.family.first_noise = found
+        self.family.first_noise = self.family.first_noise or found
+
+    def get_speedup_fn(self) -> None:
+        """What only the artifact's own policies ask for."""
 
     def update_params(
         self, num_nodes: int, num_replicas: int, local_bsz: int, step_time: float, sync_time: float, *noise: float
@@ -133,15 +130,14 @@ class Remembering:
             self.family.memory.learn(shape, Pass(local_bsz, step_time - sync_time, step_time))
 
 
-def remembering(base: type, families: Mapping[str, Family]) -> type:
+def remembering(base: type, *, shared: bool) -> type:
     """The artifact's class of jobs, with the profile of the job's family in place of its own."""
-    return type("RememberingJob", (Remembering, base), {"families": families})
+    return type("RememberingJob", (Remembering, base), {"families": defaultdict(Family), "shared": shared})
 
 
-def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowledge | None:
-    """None: no job of the family was measured."""
-    job = next(each for each in cluster.jobs if each.name == name)
-    application, family = job.application, families[job.application.name]
+def _knowledge(job: Any, jobs: Collection[Any]) -> Knowledge | None:
+    """Of one of `jobs`; None: nothing of its family was measured."""
+    application, family = job.application, job.family
     if not family.memory.shapes:
         return None
     sqr, var = job.grad_params
@@ -151,7 +147,7 @@ def _knowledge(cluster: Any, families: Mapping[str, Family], name: str) -> Knowl
     local = int(application.min_local_bsz), int(application.max_local_bsz)
     bounds = BatchBounds(int(init), int(application.max_batch_size), *local, alone_passes=POLLUX.alone_passes)
     goodput = family.memory.goodput(float(phi), bounds, {})
-    left = samples_left(job, [each for each in cluster.jobs if each.application is application], init)
+    left = samples_left(job, [each for each in jobs if each.family is family], init)
     return Knowledge(goodput, None if left is None else left / float(goodput(1, 1)))
 
 
@@ -169,7 +165,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
     """The artifact tells apart its policies by their class."""
 
     class Adapter(base):  # type: ignore[misc]
-        knowing: Callable[[str], Knowledge | None] = staticmethod(lambda name: None)
+        jobs: Mapping[str, Any]
 
         def __init__(self, policy: Policy, copy: int) -> None:
             self.policy = policy
@@ -209,11 +205,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
             return found, len(nodes)
 
         def _view(self, name: str, info: Any, held: Sequence[int], now: float) -> JobView:
-            goodput: GoodputFunction | None = None
-            if (known := self.knowing(name)) is not None:
-                goodput = known.goodput
-            elif hasattr(info.speedup_fn, "_goodput_fn"):
-                goodput = lambda nodes, gpus, gpu_type=None: info.speedup_fn(nodes, gpus)  # noqa: E731
+            known = _knowledge(self.jobs[name], self.jobs.values())
             return JobView(
                 name,
                 info.creation_timestamp,
@@ -226,7 +218,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 restarts=info.num_restarts,
                 allocation=dict(Counter(self.names[n] for n in held)),
                 held_seconds=now - self.since[name][1] if held else None,
-                goodput=goodput,
+                goodput=None if known is None else known.goodput,
                 resize_seconds=POLLUX.stall_up,
                 remaining=None if known is None else known.remaining,
             )
@@ -245,7 +237,6 @@ def _load(artifact: Path) -> tuple[Any, Any]:
     stub("pymoo.algorithms.nsga2", NSGA2=object)
     stub("pymoo.operators.crossover.util", crossover_mask=None)
     stub("pymoo.util.nds.non_dominated_sorting", NonDominatedSorting=object)
-    fit_faster(importlib.import_module("goodput"))
     return importlib.import_module("simulator"), pandas
 
 
@@ -276,50 +267,3 @@ def stub(name: str, **content: object) -> None:
     module.__dict__.update(content)
     if parent:
         setattr(sys.modules[parent], leaf, module)
-
-
-def fit_faster(goodput: Any) -> None:
-    import scipy.optimize
-
-    search = scipy.optimize.minimize
-
-    def minimize(objective: Any, start: Any, args: Any = (), jac: Any = None, **options: Any) -> Any:
-        measured = [np.asarray(column, dtype=float) for column in args]
-        with np.errstate(all="ignore"):
-            return search(lambda x: _objective(x, *measured), start, jac=True, **options)
-
-    goodput.scipy = types.SimpleNamespace(
-        optimize=types.SimpleNamespace(minimize=minimize, Bounds=scipy.optimize.Bounds)
-    )
-
-
-def _objective(
-    x: Floats, nodes: Floats, replicas: Floats, batch: Floats, grad_times: Floats, step_times: Floats
-) -> tuple[float, Floats]:
-    """The artifact's loss, and its gradient by the seven parameters."""
-    alpha, beta, alpha_node, beta_node, alpha_local, beta_local, gamma = x
-    remote, local = nodes > 1, (nodes <= 1) & (replicas > 1)
-    further = np.maximum(replicas - 2, 1e-8)
-    grad = alpha + beta * batch
-    sync = np.where(remote, alpha_node, np.where(local, alpha_local, 1e-8))
-    sync = sync + np.where(remote, beta_node, np.where(local, beta_local, 1e-8)) * further
-    p, q = grad**gamma, sync**gamma
-    total = p + q
-    off_grad, off_step = np.log(grad) - np.log(grad_times), np.log(total) / gamma - np.log(step_times)
-    rms_grad, rms_step = np.sqrt((off_grad**2).mean()), np.sqrt((off_step**2).mean())
-    loss = rms_grad + rms_step + 1e-3 * (gamma - 1) ** 2
-    loss += 1e-2 * ((beta_node / alpha_node) ** 2 + (beta_local / alpha_local) ** 2)
-    of_grad, of_step = off_grad / (len(batch) * rms_grad), off_step / (len(batch) * rms_step)
-    by_grad = of_grad / grad + of_step * p / grad / total
-    by_sync = of_step * q / sync / total
-    by_gamma = (p * np.log(grad) + q * np.log(sync)) / total / gamma - np.log(total) / gamma**2
-    slope = [
-        by_grad.sum(),
-        (by_grad * batch).sum(),
-        (by_sync * remote).sum() - 2e-2 * beta_node**2 / alpha_node**3,
-        (by_sync * remote * further).sum() + 2e-2 * beta_node / alpha_node**2,
-        (by_sync * local).sum() - 2e-2 * beta_local**2 / alpha_local**3,
-        (by_sync * local * further).sum() + 2e-2 * beta_local / alpha_local**2,
-        (of_step * by_gamma).sum() + 2e-3 * (gamma - 1),
-    ]
-    return float(loss), np.array(slope)

@@ -30,7 +30,7 @@ POINTS = 0.05
 WINDOW_S = 5.0
 PARK_S = 120.0
 PARAMETER_S = 3.0
-"""`base_s` and `min_run`: 30 s by default, where the thesis' jobs took ten times as long as these do."""
+"""`base_s` and `min_run`: tens of seconds by default, where the thesis' jobs took ten times as long as these do."""
 PUBLISHED = {
     "thesis-default": ("439.0 s", "99.18 %"),
     "thesis-speed": ("509.7 s", "99.13 %"),

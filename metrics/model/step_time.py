@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
 LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
+NARROW = 1.25  # batches that differ by less say nothing about how time grows with them: errors would be taken for it
 MAX_MEASUREMENTS = 1000
 _ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
 _TINY = 1e-12  # a perfect fit has a corner where its root has no slope
@@ -256,11 +257,11 @@ def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Float
     def freeze(index: int, value: float) -> None:
         start[index] = lower[index] = upper[index] = value
 
-    if np.all(batch == batch[0]):
-        # One batch size: nobody knows how time grows with it, so half of it is taken to.
+    if batch.max() < NARROW * batch.min():
+        # About one batch size: nobody knows how time grows with it, so half of it is taken to.
         mean = float(np.exp(np.mean(np.log(seen.grad_time[used]))))
         freeze(0, mean / 2)
-        freeze(1, mean / 2 / float(batch[0]))
+        freeze(1, mean / 2 / float(np.exp(np.mean(np.log(batch)))))
     local, remote = (nodes == 1) & (replicas >= 2), nodes >= 2
     for alpha, rows in ((2, local), (4, remote)):
         if not rows.any():

@@ -37,7 +37,7 @@ class GoodputPolicy(Policy):
     resizes: ClassVar[bool] = True
 
     metric: str = "default"
-    base_s: float = field(default=30.0, metadata={"doc": "seconds that a new allocation is expected to last at least"})
+    base_s: float = field(default=60.0, metadata={"doc": "seconds that a new allocation is expected to last at least"})
     patience: float = field(
         default=0.5,
         metadata={"doc": "and how much longer: this share of how long the job's allocations have lasted so far"},

@@ -125,6 +125,17 @@ def test_one_batch_size_tells_half_of_the_time_apart() -> None:
     assert (model.alpha_grad, model.beta_grad * 10) == (pytest.approx(0.1, rel=1e-6), pytest.approx(0.1, rel=1e-6))
 
 
+def test_batches_close_to_each_other_tell_no_more_than_one() -> None:
+    """Each is measured somewhat wrong: a slope through such points would say that small batches cost as much as large
+    ones, and no job would ever try a small one."""
+    truth = StepTimeModel(0.1, 0.01, 0.05, 0.01, 0.2, 0.02, 2.0)
+    seen = observe(truth, [(1, 1, 200), (1, 2, 198), (1, 4, 195), (2, 8, 192)])
+    wrong = StepTimes(*vars(seen).values())
+    wrong.grad_time[:] = [2.0, 2.02, 2.04, 2.06]
+    model = fit(wrong)
+    assert float(model.grad_time(100)) == pytest.approx(0.75 * float(model.grad_time(200)), rel=0.02)
+
+
 def test_what_was_never_seen_counts_as_almost_free() -> None:
     """Optimism under ignorance: a job that ran on one GPU only is tried on more."""
     truth = StepTimeModel(0.1, 0.01, 0.5, 0.1, 2.0, 0.2, 2.0)

@@ -76,7 +76,7 @@ def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:
     young = elastic("a", 0.7, allocation={"h1": 1}, run_seconds=36000.0, restarts=12, resize_seconds=60.0)
     calm = replace(young, held_seconds=20000.0)
-    objective, two, now = GoodputPolicy().objective, np.array([[1.6]]), np.array([1.0])
+    objective, two, now = GoodputPolicy(base_s=30).objective, np.array([[1.6]]), np.array([1.0])
     shares = [float(restart_share(objective, [each], two, now)[0, 0]) for each in (young, calm)]
     assert shares[0] == pytest.approx((30 + 0.5 * 36000 / 13) / (30 + 0.5 * 36000 / 13 + 60))
     assert shares[1] == pytest.approx((30 + 0.5 * 20000) / (30 + 0.5 * 20000 + 60))
@@ -111,11 +111,12 @@ def test_what_was_measured_on_one_gpu_alone_is_tried_on_two() -> None:
 
 
 def test_a_running_job_is_resized_only_if_that_pays_for_the_restart() -> None:
+    policy = make_policy("goodput", base_s=30)
     running = elastic("r", 0.3, allocation={"h0": 4}, run_seconds=100.0, restarts=9)
-    plan = make_policy("goodput").allocate(snapshot([running], CLUSTER))
+    plan = policy.allocate(snapshot([running], CLUSTER))
     assert plan.allocations["r"] == {"h0": 4}, "16 GPUs would be 1.5 times as fast; the restart takes half of the time"
     quick = replace(running, resize_seconds=0.1)
-    assert gpus(make_policy("goodput").allocate(snapshot([quick], CLUSTER)))["r"] == 16
+    assert gpus(policy.allocate(snapshot([quick], CLUSTER)))["r"] == 16
 
 
 @pytest.mark.parametrize("metric", ["default", "speed", "cost"])

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench.policies.artifact import Family, _knowledge, remembering
+from bench.policies.artifact import _knowledge, remembering
 
 
 class Bare:
@@ -23,14 +23,13 @@ APPLICATION = SimpleNamespace(
 )
 
 
-def family_of(count: int) -> tuple[list[Any], dict[str, Family]]:
-    families = {"cifar10": Family()}
-    made = remembering(Bare, families)
-    return [made(f"cifar10-{n}", APPLICATION) for n in range(count)], families
+def jobs_of_one_application(count: int, *, shared: bool = True) -> list[Any]:
+    made = remembering(Bare, shared=shared)
+    return [made(f"cifar10-{n}", APPLICATION) for n in range(count)]
 
 
 def test_what_one_job_measured_the_next_one_begins_with() -> None:
-    (first, second), _ = family_of(2)
+    first, second = jobs_of_one_application(2)
     assert first.perf_params is None
     first.update_params(1, 1, 128, 0.2, 0.0, 1e-4, 2e-4)
     first.update_params(1, 2, 128, 0.25, 0.05, 1e-4, 2e-4)
@@ -40,8 +39,20 @@ def test_what_one_job_measured_the_next_one_begins_with() -> None:
     assert alpha + 128 * beta == pytest.approx(0.2, rel=0.01)
 
 
-def test_a_job_begins_with_the_noise_of_the_first_epoch_and_then_has_its_own() -> None:
-    (first, second), _ = family_of(2)
+def test_jobs_that_share_nothing_begin_with_nothing() -> None:
+    first, second = jobs_of_one_application(2, shared=False)
+    first.update_params(1, 1, 128, 0.2, 0.0, 1e-4, 2e-4)
+    assert first.perf_params is not None
+    assert second.perf_params is second.grad_params is _knowledge(second, [first, second]) is None
+    first.completion_time, first.progress = 5000, 1000.0
+    second.update_params(1, 1, 128, 0.2, 0.0, 1e-4, 2e-4)
+    known = _knowledge(second, [first, second])
+    assert known is not None
+    assert known.remaining is None
+
+
+def test_a_job_begins_with_the_noise_that_the_first_began_with_and_then_has_its_own() -> None:
+    first, second = jobs_of_one_application(2)
     first.update_params(1, 1, 128, 0.2, 0.0, 3.0, 4.0)
     first.epoch = 1
     first.update_params(1, 1, 128, 0.2, 0.0, 5.0, 6.0)
@@ -52,31 +63,31 @@ def test_a_job_begins_with_the_noise_of_the_first_epoch_and_then_has_its_own() -
 
 def test_a_job_measures_a_shape_once_and_a_family_its_newest() -> None:
     """As in our own simulator: batches that are nearly the same tell the same."""
-    (first, second), families = family_of(2)
+    first, second = jobs_of_one_application(2)
     for job, local, seconds in ((first, 124, 0.2), (first, 128, 0.3), (second, 126, 0.4)):
         job.update_params(1, 1, local, seconds, 0.0, 1.0, 1.0)
-        [measured] = families["cifar10"].memory.shapes.values()
+        [measured] = job.family.memory.shapes.values()
         assert measured.whole == (0.4 if job is second else 0.2)
 
 
 def test_a_family_forgets_its_oldest_shapes() -> None:
-    (job,), families = family_of(1)
-    memory = families["cifar10"].memory
+    [job] = jobs_of_one_application(1)
+    memory = job.family.memory
     for replicas in range(1, memory.limit + 6):
         job.update_params(1, replicas, 128, 0.2, 0.0, 1.0, 1.0)
     assert [gpus for _, _, gpus, _ in memory.shapes] == [*range(6, memory.limit + 6)]
 
 
 def test_a_length_is_known_once_a_job_of_the_family_has_ended() -> None:
-    (ended, running), families = family_of(2)
-    cluster = SimpleNamespace(jobs=[ended, running])
-    assert _knowledge(cluster, families, running.name) is None
+    ended, running = jobs_of_one_application(2)
+    jobs = [ended, running]
+    assert _knowledge(running, jobs) is None
     ended.update_params(1, 1, 128, 0.2, 0.0, 1.0, 1.0)
     running.update_params(1, 1, 128, 0.2, 0.0, 1.0, 1.0)
-    early = _knowledge(cluster, families, running.name)
+    early = _knowledge(running, jobs)
     assert early is not None
     assert early.remaining is None
     ended.progress, ended.completion_time, running.progress = 1000.0, 5000, 400.0
-    late = _knowledge(cluster, families, running.name)
+    late = _knowledge(running, jobs)
     assert late is not None
     assert late.remaining == pytest.approx(600 * 128 / float(late.goodput(1, 1)))

@@ -25,7 +25,8 @@ def sources(folder: Path) -> list[Path]:
 
 def old_python() -> str | None:
     named = os.environ.get("SCHEDULEARN_TEST_PYTHON38")
-    pyenv = sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    pyenv = sorted(root.glob("versions/3.8.*/bin/python3.8"))
     # pyenv's own command of that name may stand for no Python at all.
     return named or (str(pyenv[-1]) if pyenv else shutil.which("python3.8"))
 

@@ -161,6 +161,25 @@ def samples_left(job: Any, family: Sequence[Any], init_batch: float) -> float | 
     return float(max(total - job.progress, 0.05 * total) * init_batch)
 
 
+class Holdings:
+    """For how long jobs hold GPUs, by what they held at each decision."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[str] = Counter()
+        """Seconds for which a job held any."""
+        self._since: dict[str, tuple[Collection[Any], float]] = {}
+
+    def see(self, name: str, held: Collection[Any], now: float) -> None:
+        self.ran[name] += INTERVAL_S if held else 0
+        if name not in self._since or self._since[name][0] != held:
+            self._since[name] = held, now - INTERVAL_S  # it was decided the last time
+
+    def seconds(self, name: str, now: float) -> float | None:
+        """For which a job holds what it holds; None: nothing."""
+        held, since = self._since[name]
+        return now - since if held else None
+
+
 def _adapter(base: type) -> Callable[[Policy, int], Any]:
     """The artifact tells apart its policies by their class."""
 
@@ -170,8 +189,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
         def __init__(self, policy: Policy, copy: int) -> None:
             self.policy = policy
             self.names = [f"host-{index:02}" for index in range(16)]
-            self.since: dict[str, tuple[list[int], float]] = {}
-            self.ran: Counter[str] = Counter()
+            self.holdings = Holdings()
             if copy:
                 random.Random(-copy).shuffle(self.names)
 
@@ -187,10 +205,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 HostView(self.names[n], node.resources["nvidia.com/gpu"], GPU_TYPE) for n, node in nodes.items()
             )
             for name in jobs:
-                held = list(before.get(name, ()))
-                self.ran[name] += INTERVAL_S if held else 0
-                if name not in self.since or self.since[name][0] != held:
-                    self.since[name] = held, now - INTERVAL_S  # it was decided the last time
+                self.holdings.see(name, list(before.get(name, ())), now)
             views = tuple(self._view(name, info, before.get(name, ()), now) for name, info in jobs.items())
             plan = self.policy.allocate(Snapshot(now, 0, hosts, views))
             found = {}
@@ -214,10 +229,10 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 info.max_replicas,
                 True,
                 attained_gpu_seconds=info.attained_service,
-                run_seconds=float(self.ran[name]),
+                run_seconds=float(self.holdings.ran[name]),
                 restarts=info.num_restarts,
                 allocation=dict(Counter(self.names[n] for n in held)),
-                held_seconds=now - self.since[name][1] if held else None,
+                held_seconds=self.holdings.seconds(name, now),
                 goodput=None if known is None else known.goodput,
                 resize_seconds=POLLUX.stall_up,
                 remaining=None if known is None else known.remaining,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bench.policies.artifact import old_pandas, samples_left, stub
+from bench.policies.artifact import INTERVAL_S, Holdings, old_pandas, samples_left, stub
 from schedulearn.policy import HostView, JobView, Plan, Snapshot, make_policy
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +31,6 @@ Held = tuple[str | None, Sequence[int]]
 SIA = "sia"
 FAMILIES = " with families"
 """Behind a metric: lengths are predicted by jobs of the same application that have ended, as this service does it."""
-INTERVAL_S = 60
 SETTINGS = {"project_throughputs": True, "share_max_replicas": True}
 """Sia's own, as its authors ran it for their table 3; the rest are its defaults."""
 
@@ -113,8 +112,7 @@ def _adapter(sia: Any) -> type:
         def __init__(self, metric: str) -> None:
             super().__init__(**SETTINGS)
             self.ours = make_policy("goodput", metric)
-            self.ran: Counter[str] = Counter()
-            self.since: dict[str, tuple[Counter[str], float]] = {}
+            self.holdings = Holdings()
 
         def optimize(
             self, jobs: Mapping[str, Any], nodes: Mapping[str, Mapping[int, Any]], before: Mapping[str, Held]
@@ -129,10 +127,7 @@ def _adapter(sia: Any) -> type:
             views = []
             for name, info in jobs.items():
                 kind, places = held.get(name, (None, ()))
-                self.ran[name] += INTERVAL_S if places else 0
-                pieces = Counter(f"{kind} {gpus}" for gpus in Counter(places).values())
-                if name not in self.since or self.since[name][0] != pieces:
-                    self.since[name] = pieces, now - INTERVAL_S  # it was decided the last time
+                self.holdings.see(name, Counter(f"{kind} {gpus}" for gpus in Counter(places).values()), now)
                 views.append(self._view(name, info, Counter(_host(kind, index) for index in places), now))
             plan = self.ours.allocate(Snapshot(now, 0, hosts, tuple(views)))
             return {view.id: _given(view, plan, held.get(view.id, (None, ()))) for view in views}
@@ -152,11 +147,11 @@ def _adapter(sia: Any) -> type:
                 max(info.max_replicas.values()),
                 True,
                 attained_gpu_seconds=info.attained_service,
-                run_seconds=float(self.ran[name]),
+                run_seconds=float(self.holdings.ran[name]),
                 restarts=info.num_restarts,
                 allocation=dict(allocation),
                 # Sia leaves alone whoever is just restarting, and so do we.
-                held_seconds=0.0 if info.scaling_underway else now - self.since[name][1],
+                held_seconds=0.0 if info.scaling_underway else self.holdings.seconds(name, now),
                 goodput=goodput,
                 remaining=remaining,
                 resize_seconds=float(sia.get_restart_penalty(name)),

@@ -26,6 +26,8 @@ import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.policy import HostView, JobView, Policy, Snapshot
+from schedulearn.scheduler.core.model import Basis
+from schedulearn.scheduler.core.profile import TRIES
 from schedulearn.scheduler.sim.conditions import POLLUX
 from schedulearn.scheduler.sim.jobs.memory import Memory, Pass, Shape, alike
 
@@ -161,6 +163,13 @@ def samples_left(job: Any, family: Sequence[Any], init_batch: float) -> float | 
     return float(max(total - job.progress, 0.05 * total) * init_batch)
 
 
+def _may_try(job: Any, info: Any) -> int:
+    """GPUs. The artifact lets a job try twice what it was measured on, if any; its other bounds stay."""
+    most, seen = min(64, job.application.max_batch_size // job.application.min_local_bsz), job.family.memory.largest
+    free = info.max_replicas == min(most, max(1, 2 * seen))  # else it is held to one GPU
+    return min(most, TRIES * seen) if free and seen else int(info.max_replicas)
+
+
 class Holdings:
     """For how long jobs hold GPUs, by what they held at each decision."""
 
@@ -226,7 +235,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 info.creation_timestamp,
                 1,
                 1,
-                info.max_replicas,
+                _may_try(self.jobs[name], info),
                 True,
                 attained_gpu_seconds=info.attained_service,
                 run_seconds=float(self.holdings.ran[name]),
@@ -236,6 +245,7 @@ def _adapter(base: type) -> Callable[[Policy, int], Any]:
                 goodput=None if known is None else known.goodput,
                 resize_seconds=POLLUX.stall_up,
                 remaining=None if known is None else known.remaining,
+                basis=None if known is None or known.remaining is None else Basis.FAMILY,
             )
 
     return Adapter

@@ -93,7 +93,7 @@ class JobView:
     required_gpus: int
     min_gpus: int = 1
     max_gpus: int = 1
-    """Already capped to what may be tried now (twice the largest profiled count)."""
+    """Already capped to what may be tried now (`TRIES` times the largest profiled count)."""
     elastic: bool = False
     priority: int = 50
     weight: float = 1.0

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from schedulearn.metrics.model.goodput import Goodput
 
 
+TRIES = 4
+"""A job may be tried on so many times the GPUs that it, or its family, was measured on."""
+
+
 @dataclass(frozen=True)
 class JobProfile:
     """One job's speed, as of its newest report."""
@@ -25,8 +29,8 @@ class JobProfile:
     """How long it took to its first step when it started; None if that is not known."""
 
     def cap(self, max_gpus: int, min_gpus: int) -> int:
-        """What may be tried now: twice what was profiled, within the job's own bounds."""
-        return max(min_gpus, min(max_gpus, 2 * self.max_profiled))
+        """What may be tried now, within the job's own bounds."""
+        return max(min_gpus, min(max_gpus, TRIES * self.max_profiled))
 
     def for_worker(self) -> dict[str, dict[str, float]]:
         """GPU type -> parameters of its step-time model."""

@@ -173,7 +173,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
             restarts=view.restarts,
             profile=known,
             profiled_gpus=facts.profiled_gpus,
-            length_known=view.remaining is not None,
+            basis=view.basis,
         ),
     )
 

@@ -6,7 +6,8 @@ import math
 import random
 from collections.abc import Sequence
 
-from schedulearn.scheduler.core.planning.remaining_work import pace
+from schedulearn.scheduler.core.model import Basis
+from schedulearn.scheduler.core.planning.remaining_work import Length, pace
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.training import Training
 from schedulearn.scheduler.sim.workload import TraceJob
@@ -19,10 +20,17 @@ def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str,
     return {job.id: math.exp(dice.uniform(-spread, spread)) for job in sorted(jobs, key=lambda j: j.id)}
 
 
-def remaining(training: Training, error: float) -> float | None:
-    """Seconds left on one GPU, as far as the conditions let anybody know. `error`: of a declared length."""
-    if training.job.running is not None and not training.job.running.length_known:
-        return None
+def remaining(training: Training, error: float) -> Length | None:
+    """What is left, as far as the conditions let anybody know. `error`: of a declared length."""
+    basis = {"declared": Basis.PROGRESS, "predicted": Basis.FAMILY}.get(training.conditions.lengths)
+    if training.job.running is not None:
+        basis = training.job.running.basis and basis and max(basis, training.job.running.basis, key=list(Basis).index)
+    seconds = None if basis is None else _seconds_left(training, error)
+    return None if basis is None or seconds is None else Length(seconds, basis)
+
+
+def _seconds_left(training: Training, error: float) -> float | None:
+    """On one GPU."""
     total = None
     if training.conditions.lengths == "declared":
         total = training.application.total_steps * error

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.policy import Policy, plan_faults
+from schedulearn.scheduler.core.profile import TRIES
 from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.memory import Memory
@@ -357,11 +358,10 @@ class Simulation:
         return Snapshot(self._time(self.now), self.conditions.seed, hosts, jobs, self.last_host, scales)
 
     def _view(self, training: Training) -> JobView:
-        job = training.job
-        most = job.most_gpus
-        goodput = training.goodput()
+        job, most, goodput = training.job, training.job.most_gpus, training.goodput()
+        length = remaining(training, self._errors[job.id])
         if self.policy.resizes and job.elastic and training.application.times is not None:
-            most = min(most, max(job.min_gpus, 2 * training.largest))
+            most = min(most, max(job.min_gpus, TRIES * training.largest))
         return JobView(
             id=job.id,
             submitted_at=job.submitted_at,
@@ -379,7 +379,8 @@ class Simulation:
             restarts=training.restarts,
             allocation=dict(training.allocation),
             held_seconds=self.now - training.held_since if training.allocation else None,
-            remaining=remaining(training, self._errors[job.id]),
+            remaining=length.seconds if length is not None else None,
+            basis=length.basis if length is not None else None,
             goodput=goodput,
             profiled_gpus=training.largest if goodput is not None else None,
             resize_seconds=self.conditions.stall_up,

@@ -15,7 +15,7 @@ import numpy as np
 
 from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel, StepTimes, fit
-from schedulearn.scheduler.core.model import METRICS, Metric
+from schedulearn.scheduler.core.model import METRICS, Basis, Metric
 from schedulearn.scheduler.core.suggestions import did_you_mean
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.sim.application import (
@@ -102,8 +102,8 @@ class Running:
     """How fast it goes, as measured; taken for the truth. None: as its application says."""
     profiled_gpus: int = 0
     """The most GPUs that it was measured on."""
-    length_known: bool = True
-    """Whether policies may know how much is left, as far as the conditions let them."""
+    basis: Basis | None = Basis.PROGRESS
+    """How policies know how much is left, as far as the conditions let them; None: they don't."""
 
 
 def load_applications(path: Path | None = None) -> dict[str, Application]:

@@ -33,10 +33,10 @@ def measured(gpus: int, batch: int, gpu_type: str = "a", at: float = 1.0) -> Mea
     return MeasuredPasses(gpu_type, 1, gpus, batch, passes=50, grad_time=grad, iter_time=iteration, at=at)
 
 
-def test_a_job_may_try_twice_the_gpus_that_it_was_measured_on() -> None:
+def test_a_job_may_try_four_times_the_gpus_that_it_was_measured_on() -> None:
     profile = make_profile(last_report(), [measured(1, 64), measured(2, 32)])
     assert profile.max_profiled == 2
-    assert [profile.cap(most, least) for most, least in ((64, 1), (3, 1), (64, 6))] == [4, 3, 6]
+    assert [profile.cap(most, least) for most, least in ((64, 1), (3, 1), (64, 6))] == [8, 3, 8]
 
 
 def test_each_type_of_gpu_has_its_own_model_and_the_newest_comes_first() -> None:

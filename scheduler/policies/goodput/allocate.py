@@ -13,7 +13,7 @@ import numpy as np
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
-from schedulearn.scheduler.policies.goodput.objective import Objective
+from schedulearn.scheduler.policies.goodput.objective import LATER_UNKNOWN, Objective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options, goodput_of
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
@@ -40,6 +40,9 @@ LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock ro
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 # The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
 EQUAL_SHARE = 0.5
+# Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, for each part of
+# today's price that it expects to pay later: the less it gains by waiting, the less it should.
+EVEN_SHARE, LAST_WEIGHT = 0.2, 4.0
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
@@ -141,7 +144,7 @@ class Choosing:
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight) * weight
         if objective.foresees:
-            worth = worth_of_work(options, weight, market, objective.later_price, floor)
+            worth = worth_of_work(options, weight, market, _later_prices(objective, options.jobs), floor)
             base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
             price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * SLACK, floor)
             held_up = worth + price
@@ -163,6 +166,13 @@ class Choosing:
         return assign(cost, options.gpus, options.pool, room).choice
 
 
+def _later_prices(objective: Objective, jobs: Sequence[JobView]) -> Floats:
+    """(J,): of today's price, what each job expects a GPU to cost when the crowd has gone."""
+    if all(job.remaining is None for job in jobs):
+        return np.full(len(jobs), max(objective.later_price, LATER_UNKNOWN))
+    return np.array([objective.later_price_of(job) for job in jobs])
+
+
 def _weights(objective: Objective, options: Options, now: float) -> Floats:
     """(J,): what holding up each job costs a second, 1 on average."""
     jobs = options.jobs
@@ -172,10 +182,11 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
     if by_length.any() and any(job.remaining is not None for job in jobs):
-        # heSRPT supposes that nobody else comes, and so starves long jobs. Who does not want them to wait for cheaper
-        # GPUs does not want them to weigh next to nothing either.
-        equal = objective.later_price
-        shortest = hesrpt_weights(remaining_work(jobs)) * len(jobs) * (1 - equal) + equal
+        # heSRPT supposes that nobody else comes, and so starves long jobs; whoever has most left ends last in any case.
+        left = remaining_work(jobs)
+        last = int(left.argmax())
+        shortest = hesrpt_weights(left) * len(jobs) * (1 - EVEN_SHARE) + EVEN_SHARE
+        shortest[last] = max(shortest[last], LAST_WEIGHT * objective.later_price_of(jobs[last]))
         weights = np.where(by_length, shortest, weights / weights.mean())
     if objective.foresees:
         weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE

@@ -27,7 +27,7 @@ HEADROOM_HERE, HEADROOM = 1.05, 1.25
 """How much of the time that is left a job may not need, where it is and elsewhere. The difference keeps it from going
 back and forth."""
 GROWTH = 4.0
-"""A job may be tried on twice what it was measured on: so many times as fast as on the most of today it may become."""
+"""A job may later be tried on more than today: so many times as fast as on the most of today it may become."""
 PATIENCE = 2.0  # a job may wait while its time on its least size fits so often before its deadline
 
 

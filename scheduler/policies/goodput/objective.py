@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import JobView, Metric
+from schedulearn.scheduler.core.model import Basis, JobView, Metric
 
 IN_PLACE_RUN = 5.0
 """So many times as long as a resize in place costs, a job keeps what it then has."""
+LATER_GUESSED, LATER_UNKNOWN = 0.5, 0.6
+"""What a GPU costs later, at least: to a job that does not tell its length itself, and to all where no length is known.
+Who seems to have long to go may end at once."""
 COST_PRICE = 0.5
 """Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 
@@ -52,6 +55,11 @@ class Objective:
     def weighs_length_of(self, job: JobView) -> bool:
         """Whether the job comes the earlier the sooner it will end, where that is known."""
         return self.priced if job.metric is None else job.metric != "default"
+
+    def later_price_of(self, job: JobView) -> float:
+        """`later_price`, or more if the length of the job is only guessed."""
+        told = job.remaining is not None and job.basis is not Basis.FAMILY
+        return self.later_price if told else max(self.later_price, LATER_GUESSED)
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
         """`use_efficiency`, by a job's own metric if it has one: as the thesis has it, `speed` looks at throughput

@@ -66,7 +66,7 @@ def test_a_running_job_that_is_in_time_where_it_is_is_left_alone() -> None:
 
 
 def test_a_job_that_may_not_be_tried_on_enough_yet_gets_the_most_that_it_may() -> None:
-    """Twice what it was measured on is the most of today: what it needs comes by and by."""
+    """Four times what it was measured on is the most of today: what it needs comes by and by."""
     others = [elastic(f"j{i}", remaining=200.0) for i in range(12)]
     grows = elastic("grows", max_gpus=4, deadline=NOW + 800.0)
     plan = gpus(goodput().allocate(snapshot([*others, grows], CLUSTER)))

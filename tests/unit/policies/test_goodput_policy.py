@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
-from schedulearn.scheduler.core.model import HostView, JobView, Plan
+from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
@@ -71,6 +71,17 @@ def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
     assert of_the_long_one(0.2) < of_the_long_one(1.0)
     with pytest.raises(InvalidError, match="later_price must be 0 to 1"):
         make_policy("goodput", later_price=1.5)
+
+
+def test_the_job_with_most_left_waits_less_for_cheaper_gpus_if_its_length_is_only_predicted() -> None:
+    """By its family: it may end at once. One that told its length itself is believed."""
+    few = [elastic(f"j{i}", 0.7, remaining=1000.0) for i in range(5)] + [elastic("long", 0.95, remaining=1e5)]
+
+    def of_the_long_one(basis: Basis) -> int:
+        jobs = [replace(each, basis=basis) for each in few]
+        return gpus(make_policy("goodput", "speed").allocate(snapshot(jobs, CLUSTER))).get("long", 0)
+
+    assert of_the_long_one(Basis.PROGRESS) < of_the_long_one(Basis.FAMILY)
 
 
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:

@@ -115,16 +115,16 @@ def test_elastic_jobs_without_a_profile_scale_up_to_what_they_ask_for_and_no_fur
 
 
 def test_a_profiled_job_goes_as_fast_as_its_profile_says_and_grows_step_by_step() -> None:
-    """It was measured on one GPU only, so it may go to two at once, and to four after those were measured."""
-    seconds = 3200.0
+    """It was measured on one GPU only, so it may go to four at once, and to eight after those were measured."""
+    seconds = 6400.0
     view = job("a", elastic=True, allocation={"h1": 1}, run_seconds=500.0, goodput=LINEAR, remaining=seconds,
-               basis=Basis.PROGRESS, max_gpus=2)  # fmt: skip
-    found = play([view], "goodput", max_gpus=8, profiled_gpus=1)
+               basis=Basis.PROGRESS, max_gpus=4)  # fmt: skip
+    found = play([view], "goodput", gpus=8, max_gpus=8, profiled_gpus=1)
     sizes = [sum(held.allocation.values()) for held in found.run.held]
-    assert sizes == [2, 4]
-    two, four = (held.end - held.begin for held in found.run.held)
+    assert sizes == [4, 8]
+    four, eight = (held.end - held.begin for held in found.run.held)
     # RESTART_S of each allocation are a restart; all else is done at the speed of so many GPUs.
-    assert 2 * (two - RESTART_S) + 4 * (four - RESTART_S) == pytest.approx(seconds, rel=0.01)
+    assert 4 * (four - RESTART_S) + 8 * (eight - RESTART_S) == pytest.approx(seconds, rel=0.01)
 
 
 def test_jobs_that_no_host_can_hold_have_no_end() -> None:

@@ -36,7 +36,6 @@ from schedulearn.scheduler.sim.workload import load_trace
 
 BUDGETS = {
     "speed": {"mean_jct": 0.93, "p99_jct": 1.0, "makespan": 1.0},
-    "speed/later_price=0.85": {"mean_jct": 0.93, "p99_jct": 1.0, "makespan": 1.0},
     "default": {"mean_jct": 0.98, "mean_unfairness": 1.0},
 }
 """Of `goodput`, as `schedulearn simulate` takes it."""

@@ -164,10 +164,11 @@ def samples_left(job: Any, family: Sequence[Any], init_batch: float) -> float | 
 
 
 def _may_try(job: Any, info: Any) -> int:
-    """GPUs. The artifact lets a job try twice what it was measured on, if any; its other bounds stay."""
-    most, seen = min(64, job.application.max_batch_size // job.application.min_local_bsz), job.family.memory.largest
-    free = info.max_replicas == min(most, max(1, 2 * seen))  # else it is held to one GPU
-    return min(most, TRIES * seen) if free and seen else int(info.max_replicas)
+    """GPUs. The artifact lets a job try twice what it was measured on, if any; those it holds to one GPU stay there."""
+    if info.max_replicas == 1:
+        return 1
+    application = job.application
+    return min(64, application.max_batch_size // application.min_local_bsz, TRIES * job.family.memory.largest)
 
 
 class Holdings:

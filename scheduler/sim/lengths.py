@@ -12,6 +12,9 @@ from schedulearn.scheduler.sim.conditions import Conditions
 from schedulearn.scheduler.sim.jobs.training import Training
 from schedulearn.scheduler.sim.workload import TraceJob
 
+BASES = {"declared": Basis.PROGRESS, "predicted": Basis.FAMILY}
+"""By `Conditions.lengths`; no other lets anybody know."""
+
 
 def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str, float]:
     """Job -> by what its declared length is wrong."""
@@ -22,11 +25,17 @@ def length_errors(jobs: Sequence[TraceJob], conditions: Conditions) -> dict[str,
 
 def remaining(training: Training, error: float) -> Length | None:
     """What is left, as far as the conditions let anybody know. `error`: of a declared length."""
-    basis = {"declared": Basis.PROGRESS, "predicted": Basis.FAMILY}.get(training.conditions.lengths)
-    if training.job.running is not None:
-        basis = training.job.running.basis and basis and max(basis, training.job.running.basis, key=list(Basis).index)
+    basis = _basis(training)
     seconds = None if basis is None else _seconds_left(training, error)
     return None if basis is None or seconds is None else Length(seconds, basis)
+
+
+def _basis(training: Training) -> Basis | None:
+    """Of the conditions and of a job that ran before, what is less trustworthy."""
+    allowed, running = BASES.get(training.conditions.lengths), training.job.running
+    if allowed is None or running is None or running.basis is None:
+        return allowed if running is None else None
+    return max(allowed, running.basis, key=list(Basis).index)
 
 
 def _seconds_left(training: Training, error: float) -> float | None:

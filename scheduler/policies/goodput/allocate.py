@@ -13,7 +13,7 @@ import numpy as np
 from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot, gpu_count
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
-from schedulearn.scheduler.policies.goodput.objective import LATER_UNKNOWN, Objective
+from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options, build_options, goodput_of
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
@@ -42,7 +42,7 @@ AGEING_S = 3600.0  # a job that has waited for so long counts twice
 EQUAL_SHARE = 0.5
 # Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, for each part of
 # today's price that it expects to pay later: the less it gains by waiting, the less it should.
-EVEN_SHARE, LAST_WEIGHT = 0.2, 4.0
+EQUAL_OF_HESRPT, LAST_WEIGHT = 0.2, 4.0
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
@@ -128,7 +128,8 @@ class Choosing:
 
     def __init__(self, objective: Objective, options: Options, now: float) -> None:
         self.objective, self.options, self.now = objective, options, now
-        self.weights = _weights(objective, options, now)
+        self._later = np.array(objective.later_prices(options.jobs))
+        self.weights = _weights(objective, options, now, self._later)
         self._value = value = discount_restarts(objective, options)
         self._allowed = allowed = value > 0
         self._base = np.where(allowed, self.weights[:, None] / np.where(allowed, value, 1.0), np.inf)
@@ -144,7 +145,7 @@ class Choosing:
         market = market_price(base, gpu_seconds, options, room, by_worth) if objective.priced else 0.0
         floor = bounded_floor(objective, options, base, gpu_seconds, market, weight) * weight
         if objective.foresees:
-            worth = worth_of_work(options, weight, market, _later_prices(objective, options.jobs), floor)
+            worth = worth_of_work(options, weight, market, self._later, floor)
             base, gpu_seconds = np.where(self._allowed, -worth * value, np.inf), self._size
             price = np.maximum(market_price(base, gpu_seconds, options, room, by_worth) * SLACK, floor)
             held_up = worth + price
@@ -166,15 +167,8 @@ class Choosing:
         return assign(cost, options.gpus, options.pool, room).choice
 
 
-def _later_prices(objective: Objective, jobs: Sequence[JobView]) -> Floats:
-    """(J,): of today's price, what each job expects a GPU to cost when the crowd has gone."""
-    if all(job.remaining is None for job in jobs):
-        return np.full(len(jobs), max(objective.later_price, LATER_UNKNOWN))
-    return np.array([objective.later_price_of(job) for job in jobs])
-
-
-def _weights(objective: Objective, options: Options, now: float) -> Floats:
-    """(J,): what holding up each job costs a second, 1 on average."""
+def _weights(objective: Objective, options: Options, now: float, later: Floats) -> Floats:
+    """(J,): what holding up each job costs a second, 1 on average. `later` (J,): the prices that they expect."""
     jobs = options.jobs
     attained = np.array([job.attained_gpu_seconds for job in jobs])
     # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
@@ -185,8 +179,8 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
         # heSRPT supposes that nobody else comes, and so starves long jobs; whoever has most left ends last in any case.
         left = remaining_work(jobs)
         last = int(left.argmax())
-        shortest = hesrpt_weights(left) * len(jobs) * (1 - EVEN_SHARE) + EVEN_SHARE
-        shortest[last] = max(shortest[last], LAST_WEIGHT * objective.later_price_of(jobs[last]))
+        shortest = hesrpt_weights(left) * len(jobs) * (1 - EQUAL_OF_HESRPT) + EQUAL_OF_HESRPT
+        shortest[last] = max(shortest[last], LAST_WEIGHT * later[last])
         weights = np.where(by_length, shortest, weights / weights.mean())
     if objective.foresees:
         weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE

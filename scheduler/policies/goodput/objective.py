@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedulearn.scheduler.core.host_scaling import HostScaling
@@ -56,10 +57,12 @@ class Objective:
         """Whether the job comes the earlier the sooner it will end, where that is known."""
         return self.priced if job.metric is None else job.metric != "default"
 
-    def later_price_of(self, job: JobView) -> float:
-        """`later_price`, or more if the length of the job is only guessed."""
-        told = job.remaining is not None and job.basis is not Basis.FAMILY
-        return self.later_price if told else max(self.later_price, LATER_GUESSED)
+    def later_prices(self, jobs: Sequence[JobView]) -> tuple[float, ...]:
+        """Of today's price, what each job expects a GPU to cost when the crowd has gone: `later_price`, or more if its
+        length is only guessed."""
+        guessed = LATER_GUESSED if any(job.remaining is not None for job in jobs) else LATER_UNKNOWN
+        told = (job.remaining is not None and job.basis is not Basis.FAMILY for job in jobs)
+        return tuple(self.later_price if each else max(self.later_price, guessed) for each in told)
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
         """`use_efficiency`, by a job's own metric if it has one: as the thesis has it, `speed` looks at throughput

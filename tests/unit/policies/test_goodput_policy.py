@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
+from schedulearn.scheduler.policies.goodput.allocate import Choosing
 from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
@@ -82,6 +83,15 @@ def test_the_job_with_most_left_waits_less_for_cheaper_gpus_if_its_length_is_onl
         return gpus(make_policy("goodput", "speed").allocate(snapshot(jobs, CLUSTER))).get("long", 0)
 
     assert of_the_long_one(Basis.PROGRESS) < of_the_long_one(Basis.FAMILY)
+
+
+def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it() -> None:
+    """It ends last in any case; by its length alone it would weigh least."""
+    jobs = tuple(elastic(f"j{i}", remaining=1000.0 * 2**i, basis=Basis.FAMILY) for i in range(6))
+    options = build_options(jobs, tuple(CLUSTER))
+    weights = Choosing(GoodputPolicy(metric="speed").objective, options, now=0.0).weights.tolist()
+    assert weights[:5] == sorted(weights[:5], reverse=True)
+    assert weights[5] > weights[4]
 
 
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:

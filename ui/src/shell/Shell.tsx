@@ -93,7 +93,7 @@ function PolicyChip() {
   return (
     <Link to="/policy" className={classes.policy} data-trouble={data.problem !== ""}>
       <span className={classes.policyLabel}>policy</span> {data.algorithm}
-      {data.metric !== "default" && ` · ${data.metric}`}
+      {data.metric !== "default" && <span className={classes.metric}> · {data.metric}</span>}
       {data.problem && " (!)"}
     </Link>
   );

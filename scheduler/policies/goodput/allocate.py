@@ -40,8 +40,8 @@ LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock ro
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
 # The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
 EQUAL_SHARE = 0.5
-# Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, for each part of
-# today's price that it expects to pay later: the less it gains by waiting, the less it should.
+# Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, against the mean,
+# for each part of today's price that it expects to pay later: the less it gains by waiting, the less it should.
 EQUAL_OF_HESRPT, LAST_WEIGHT = 0.2, 4.0
 
 
@@ -174,14 +174,16 @@ def _weights(objective: Objective, options: Options, now: float, later: Floats) 
     # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
     # since a guess should not weigh like knowledge.
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
+    weights /= weights.mean()
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
+    left = remaining_work(jobs)
     if by_length.any() and any(job.remaining is not None for job in jobs):
-        # heSRPT supposes that nobody else comes, and so starves long jobs; whoever has most left ends last in any case.
-        left = remaining_work(jobs)
-        last = int(left.argmax())
+        # heSRPT supposes that nobody else comes, and so starves long jobs.
         shortest = hesrpt_weights(left) * len(jobs) * (1 - EQUAL_OF_HESRPT) + EQUAL_OF_HESRPT
-        shortest[last] = max(shortest[last], LAST_WEIGHT * later[last])
-        weights = np.where(by_length, shortest, weights / weights.mean())
+        weights = np.where(by_length, shortest, weights)
+    last = np.flatnonzero((left == left.max()) & by_length)
+    if len(last) == 1:  # it ends last in any case
+        weights[last] = np.maximum(weights[last], LAST_WEIGHT * later[last])
     if objective.foresees:
         weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE
     if objective.equal_weights:

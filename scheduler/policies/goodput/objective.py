@@ -10,9 +10,9 @@ from schedulearn.scheduler.core.model import Basis, JobView, Metric
 
 IN_PLACE_RUN = 5.0
 """So many times as long as a resize in place costs, a job keeps what it then has."""
-LATER_GUESSED, LATER_UNKNOWN = 0.5, 0.6
-"""What a GPU costs later, at least: to a job that does not tell its length itself, and to all where no length is known.
-Who seems to have long to go may end at once."""
+LATER_GUESSED = 0.5
+"""What a GPU costs later, at least, to a job that does not tell its length itself. Who seems to have long to go may end
+at once."""
 COST_PRICE = 0.5
 """Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 
@@ -60,9 +60,8 @@ class Objective:
     def later_prices(self, jobs: Sequence[JobView]) -> tuple[float, ...]:
         """Of today's price, what each job expects a GPU to cost when the crowd has gone: `later_price`, or more if its
         length is only guessed."""
-        guessed = LATER_GUESSED if any(job.remaining is not None for job in jobs) else LATER_UNKNOWN
         told = (job.remaining is not None and job.basis is not Basis.FAMILY for job in jobs)
-        return tuple(self.later_price if each else max(self.later_price, guessed) for each in told)
+        return tuple(self.later_price if each else max(self.later_price, LATER_GUESSED) for each in told)
 
     def uses_efficiency_for(self, metric: Metric | None) -> bool:
         """`use_efficiency`, by a job's own metric if it has one: as the thesis has it, `speed` looks at throughput

@@ -85,13 +85,27 @@ def test_the_job_with_most_left_waits_less_for_cheaper_gpus_if_its_length_is_onl
     assert of_the_long_one(Basis.PROGRESS) < of_the_long_one(Basis.FAMILY)
 
 
-def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it() -> None:
-    """It ends last in any case; by its length alone it would weigh least."""
-    jobs = tuple(elastic(f"j{i}", remaining=1000.0 * 2**i, basis=Basis.FAMILY) for i in range(6))
+def weights_of(jobs: tuple[JobView, ...]) -> list[float]:
     options = build_options(jobs, tuple(CLUSTER))
-    weights = Choosing(GoodputPolicy(metric="speed").objective, options, now=0.0).weights.tolist()
+    weights: list[float] = Choosing(GoodputPolicy(metric="speed").objective, options, now=0.0).weights.tolist()
+    return weights
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it(known: bool) -> None:
+    """It ends last in any case; by its length, or by how long it has run, it would weigh least."""
+    seconds = [4000.0 * 2**i for i in range(6)]
+    if known:
+        jobs = tuple(elastic(f"j{i}", remaining=each, basis=Basis.FAMILY) for i, each in enumerate(seconds))
+    else:
+        jobs = tuple(elastic(f"j{i}", attained_gpu_seconds=each) for i, each in enumerate(seconds))
+    weights = weights_of(jobs)
     assert weights[:5] == sorted(weights[:5], reverse=True)
     assert weights[5] > weights[4]
+
+
+def test_of_jobs_that_have_as_much_left_none_weighs_more() -> None:
+    assert weights_of(tuple(elastic(f"j{i}") for i in range(3))) == pytest.approx([1.0] * 3)
 
 
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:

@@ -63,8 +63,8 @@ class GoodputPolicy(Policy):
         default=0.2,
         metadata={
             "doc": "what a GPU is expected to cost once today's crowd has gone, against today (metric `speed`; for "
-            "a job that does not tell its length itself, 0.5 at least). At 1 long jobs wait for nothing: all is done sooner, "
-            "but the mean job later"
+            "a job that does not tell its length itself, 0.5 at least). At 1 long jobs wait for nothing: all is done "
+            "sooner, but the mean job later"
         },
     )
 

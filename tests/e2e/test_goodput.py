@@ -30,6 +30,7 @@ def served(tmp_path: Path, horovod_env: Path) -> Iterator[Service]:
         answer = service.http.put("/api/v1/policy", json={"algorithm": "goodput", "metric": "speed"})
         assert answer.status_code == 200, answer.text
         yield service
+        service.cancel_all()
 
 
 def allocations(served: Service, job: Training) -> list[tuple[int, float, float | None]]:
@@ -59,13 +60,6 @@ def check_resizes(served: Service, *jobs: Training) -> int:
     return resizes
 
 
-def end(served: Service, *jobs: Training) -> None:
-    for job in jobs:
-        served.http.delete(f"/jobs/{job.id}")
-    for job in jobs:
-        served.wait(job.id, "cancelled", seconds=60)
-
-
 def submit(served: Service, out: Path, family: str) -> Training:
     return Training(served, out, "horovod", FLAGS, family=family, labels={})
 
@@ -80,10 +74,10 @@ def test_two_jobs_share_four_gpus_and_one_of_a_known_family_begins_at_its_size(s
     served.http.delete(f"/jobs/{second.id}")
     served.wait(second.id, "cancelled", seconds=60)
     wait_until(lambda: held(served) == 4, "those of the second in use too", 240)
-    assert check_resizes(served, first, second, third) >= 3
+    # One for the second or the first to grow, and one for the first to make room for the third, or to grow after it.
+    wait_until(lambda: check_resizes(served, first, second, third) >= 2, "two resizes at least", 240)
     [(size, _, ended), *_] = allocations(served, third)
     assert size > 1 or ended is None, "it began on one GPU and was stopped for more"
-    end(served, first, third)
 
 
 @pytest.mark.skipif(
@@ -103,4 +97,3 @@ def test_for_minutes_no_gpu_idles_but_while_a_job_is_resized(served: Service, tm
     check_resizes(served, *jobs)
     told = served.rows("SELECT job_id FROM event WHERE kind = 'job.resized'")
     assert {job for (job,) in told} >= {job.id for job in jobs}
-    end(served, *jobs)

@@ -60,11 +60,11 @@ class GoodputPolicy(Policy):
     )
 
     later_price: float = field(
-        default=0.2,
+        default=0.0,
         metadata={
-            "doc": "what a GPU is expected to cost once today's crowd has gone, against today (metric `speed`; for "
-            "a job that does not tell its length itself, 0.5 at least). At 1 long jobs wait for nothing: all is done "
-            "sooner, but the mean job later"
+            "doc": "the part of today's price of a GPU that stays when today's crowd has gone, since others will have "
+            "come (metric `speed`; 0.3 at least for a job that does not tell its length itself). At 1 long jobs wait "
+            "for nothing: all is done sooner, but the mean job later"
         },
     )
 

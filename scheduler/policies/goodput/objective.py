@@ -10,7 +10,7 @@ from schedulearn.scheduler.core.model import Basis, JobView, Metric
 
 IN_PLACE_RUN = 5.0
 """So many times as long as a resize in place costs, a job keeps what it then has."""
-LATER_GUESSED = 0.3
+LATER_GUESSED = 0.4
 """`later_price`, at least, of a job that does not tell its length itself. Who seems to have long to go may end at
 once."""
 COST_PRICE = 0.5

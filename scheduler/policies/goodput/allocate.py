@@ -25,6 +25,7 @@ from schedulearn.scheduler.policies.goodput.prices import (
     market_price,
     pool_prices,
     remaining_work,
+    worth_of_work,
 )
 from schedulearn.scheduler.policies.goodput.restarts import (
     WAITING,
@@ -33,12 +34,15 @@ from schedulearn.scheduler.policies.goodput.restarts import (
     weighted_times,
 )
 from schedulearn.scheduler.policies.goodput.spare_gpus import give_spare_gpus
-from schedulearn.scheduler.policies.goodput.worth import worth_of_work
 
 PINNED = 1e9  # at least: to stop a job that must stay as it is costs more than whatever it keeps others from
 LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
 AGEING_S = 3600.0  # a job that has waited for so long counts twice
-EQUAL_OF_HESRPT = 0.2  # of heSRPT's weights, what is the same for all
+# The share of weight that is the same for all jobs, where prices are foreseen: those tell jobs apart as well.
+EQUAL_SHARE = 0.5
+# Of heSRPT's weights, what is the same for all; and what the job with most work left weighs at least, against the mean,
+# for each part of today's price that it expects to pay later: the less it gains by waiting, the less it should.
+EQUAL_OF_HESRPT, LAST_WEIGHT = 0.2, 4.0
 
 
 def decide(objective: Objective, snapshot: Snapshot) -> Plan:
@@ -125,7 +129,7 @@ class Choosing:
     def __init__(self, objective: Objective, options: Options, now: float) -> None:
         self.objective, self.options, self.now = objective, options, now
         self._later = np.array(objective.later_prices(options.jobs))
-        self.weights = _weights(objective, options, now)
+        self.weights = _weights(objective, options, now, self._later)
         self._value = value = discount_restarts(objective, options)
         self._allowed = allowed = value > 0
         self._base = np.where(allowed, self.weights[:, None] / np.where(allowed, value, 1.0), np.inf)
@@ -163,8 +167,8 @@ class Choosing:
         return assign(cost, options.gpus, options.pool, room).choice
 
 
-def _weights(objective: Objective, options: Options, now: float) -> Floats:
-    """(J,): what holding up each job costs a second, 1 on average."""
+def _weights(objective: Objective, options: Options, now: float, later: Floats) -> Floats:
+    """(J,): what holding up each job costs a second, 1 on average. `later` (J,): the prices that they expect."""
     jobs = options.jobs
     attained = np.array([job.attained_gpu_seconds for job in jobs])
     # Who has run for long will run on for long: the less service a job has had, the sooner it ends. By the square root,
@@ -172,13 +176,16 @@ def _weights(objective: Objective, options: Options, now: float) -> Floats:
     weights = (np.minimum(attained, OLD_GPU_S) + YOUNG_GPU_S) ** -0.5
     weights /= weights.mean()
     by_length = np.array([objective.weighs_length_of(job) for job in jobs])
-    if objective.foresees:
-        weights = np.where(by_length, 1.0, weights)  # what lengths are worth is in the prices that jobs will see
-    elif by_length.any() and any(job.remaining is not None for job in jobs):
+    left = remaining_work(jobs)
+    if by_length.any() and any(job.remaining is not None for job in jobs):
         # heSRPT supposes that nobody else comes, and so starves long jobs.
-        left = remaining_work(jobs)
         shortest = hesrpt_weights(left) * len(jobs) * (1 - EQUAL_OF_HESRPT) + EQUAL_OF_HESRPT
         weights = np.where(by_length, shortest, weights)
+    last = np.flatnonzero((left == left.max()) & by_length)
+    if len(last) == 1:  # it ends last in any case
+        weights[last] = np.maximum(weights[last], LAST_WEIGHT * later[last])
+    if objective.foresees:
+        weights = weights / weights.mean() * (1 - EQUAL_SHARE) + EQUAL_SHARE
     if objective.equal_weights:
         weights = np.ones(len(jobs))
     waited = np.array([max(0.0, now - job.submitted_at - job.run_seconds) for job in jobs])

@@ -10,9 +10,9 @@ from schedulearn.scheduler.core.model import Basis, JobView, Metric
 
 IN_PLACE_RUN = 5.0
 """So many times as long as a resize in place costs, a job keeps what it then has."""
-LATER_GUESSED = 0.4
-"""`later_price`, at least, of a job that does not tell its length itself. Who seems to have long to go may end at
-once."""
+LATER_GUESSED = 0.5
+"""What a GPU costs later, at least, to a job that does not tell its length itself. Who seems to have long to go may end
+at once."""
 COST_PRICE = 0.5
 """Of a GPU for the metric `cost`, against the weight of the job that would have it."""
 
@@ -58,8 +58,8 @@ class Objective:
         return self.priced if job.metric is None else job.metric != "default"
 
     def later_prices(self, jobs: Sequence[JobView]) -> tuple[float, ...]:
-        """Of today's price, what stays for each job when the crowd has gone: `later_price`, or more if its length is
-        only guessed."""
+        """Of today's price, what each job expects a GPU to cost when the crowd has gone: `later_price`, or more if its
+        length is only guessed."""
         told = (job.remaining is not None and job.basis is not Basis.FAMILY for job in jobs)
         return tuple(self.later_price if each else max(self.later_price, LATER_GUESSED) for each in told)
 

@@ -3,10 +3,10 @@
 The rule. S(k) is a job's goodput on k GPUs over that on one (Pollux, OSDI 2021); w its weight, by the metric. Holding a
 job up costs w a second, and a GPU costs its price p a second, so a unit of its work on k GPUs costs (w + p k) / S(k).
 Under `cost` each job takes its cheapest k, and p is the lowest price at which all fit: what a GPU is worth to those who
-would have it otherwise, or more. Under `speed` prices fall as jobs end. More work prolongs a job at its end, so what a
-unit is worth to it, V, is the least of (w + P k) / S(k) at the price P that a GPU will have then (`worth.py`), and it
-takes the k that gains most today, V S(k) - p k; with P = p that would be the cheapest again. Each type of GPU has its
-price there. `default` knows no prices. `knapsack.assign` then
+would have it otherwise, or more. Under `speed` prices are expected to fall: a crowd goes, and jobs that will be there
+for long had better work more when it has gone. V, the least of (w + P k) / S(k) at the mean price P that a job will
+see in its life, is what a unit is worth to it, and it takes the k that gains most today, V S(k) - p k; with P = p that
+would be the cheapest again. Each type of GPU has its price there. `default` knows no prices. `knapsack.assign` then
 makes the choice exact within each type's GPUs.
 A change of a running job counts only as much as its time is expected to last against the restart: S is multiplied by
 T / (T + restart) for every choice but the present one, T at most the time that the job has left. A job that has just
@@ -60,11 +60,11 @@ class GoodputPolicy(Policy):
     )
 
     later_price: float = field(
-        default=0.0,
+        default=0.2,
         metadata={
-            "doc": "the part of today's price of a GPU that stays when today's crowd has gone, since others will have "
-            "come (metric `speed`; 0.4 at least for a job that does not tell its length itself). At 1 long jobs wait "
-            "for nothing: all is done sooner, but the mean job later"
+            "doc": "what a GPU is expected to cost once today's crowd has gone, against today (metric `speed`; for "
+            "a job that does not tell its length itself, 0.5 at least). At 1 long jobs wait for nothing: all is done "
+            "sooner, but the mean job later"
         },
     )
 

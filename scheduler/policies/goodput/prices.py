@@ -1,4 +1,4 @@
-"""What GPUs cost: the market's price, what metrics ask for on top, and how much work is left to pay for."""
+"""What GPUs are worth: the market's price, what jobs expect to pay later, and what metrics ask for on top."""
 
 from __future__ import annotations
 
@@ -15,18 +15,38 @@ from schedulearn.scheduler.policies.goodput.options import Options
 
 SLACK = 0.9  # of the price that balances: what is left over goes to those who gain by it
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
+CALM_S = 7200.0  # in which a crowd goes, by the order of it
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
 HALVINGS = 30  # of the search for one price: a multiple of three
 SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
-# Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
-# others of its kind are known too.
-LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
+LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
+
+
+def worth_of_work(
+    options: Options, weight: Floats, price: float, later: Floats | float, floor: Floats | float = 0.0
+) -> Floats:
+    """(J, 1): what a unit of work (a second on one GPU) will have cost the job in the end, in waiting and in GPUs, at
+    the prices that it will see. The crowd that makes today's `price` goes: who ends soon pays today's, who will be
+    there for long can do more of its work when GPUs are cheap, and by so much less is its work worth now. `later`: one,
+    or (J,): of today's price, what a GPU will cost when the crowd is gone. `floor` (J, 1): what one costs at least at
+    any time."""
+    allowed = options.speedup > 0
+    inverse = np.where(allowed, 1 / np.where(allowed, options.speedup, 1.0), np.inf)
+    held_up = weight * inverse
+    gpu_seconds_per_work = np.where(allowed, options.charged * np.where(allowed, inverse, 0.0), 0.0)
+    rows = np.arange(len(inverse))
+    seconds_per_work = inverse[rows, (held_up + np.maximum(price, floor) * gpu_seconds_per_work).argmin(axis=1)]
+    seconds_per_work = np.where(np.isfinite(seconds_per_work), seconds_per_work, 0.0)  # 0: it can run nowhere now
+    life = remaining_work(options.jobs) * seconds_per_work / CALM_S
+    # The mean over its life of a price that falls from 1 to `later` by exp(-t).
+    mean = later + (1 - later) * -np.expm1(-life) / np.maximum(life, 1e-9)
+    worth = (held_up + np.maximum(price * mean[:, None], floor) * gpu_seconds_per_work).min(axis=1)[:, None]
+    return np.where(np.isfinite(worth), worth, weight)
 
 
 def remaining_work(jobs: tuple[JobView, ...]) -> Floats:
     """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
-    least = UNKNOWN_GPU_S if any(job.remaining is not None for job in jobs) else YOUNG_GPU_S
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], least, LONGEST_GPU_S)
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, LONGEST_GPU_S)
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 

@@ -1,6 +1,5 @@
 """What the goodput policy promises, beside the properties that hold for every policy."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +13,11 @@ from schedulearn.scheduler.core.host_scaling import HostScaling
 from schedulearn.scheduler.core.model import Basis, HostView, JobView, Plan
 from schedulearn.scheduler.errors import InvalidError
 from schedulearn.scheduler.policies.goodput.allocate import Choosing
-from schedulearn.scheduler.policies.goodput.knapsack import Floats
 from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
-from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, remaining_work
+from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
 from schedulearn.scheduler.policies.goodput.restarts import restart_share
-from schedulearn.scheduler.policies.goodput.worth import worth_of_work
 from schedulearn.scheduler.policies.registry import make_policy
 
 
@@ -46,63 +43,23 @@ def test_profiles_decide_and_not_requests() -> None:
     assert gpus(make_policy("goodput").allocate(snapshot(jobs)))["good"] >= 2
 
 
-def worths(jobs: Sequence[JobView], later: Floats | float = 0.0) -> tuple[float, list[float]]:
-    """(today's price, what a unit of work of each job is worth), all of one weight."""
-    options = build_options(tuple(jobs), tuple(CLUSTER))
-    weight = np.ones((len(jobs), 1))
+def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> None:
+    """Weights are the same for both; the long one will see cheaper GPUs."""
+    few = [elastic(f"j{i}", 0.7, remaining=seconds) for i, seconds in enumerate([60.0, 60.0, 60.0, 60.0, 60.0, 1e5])]
+    options = build_options(tuple(few), tuple(CLUSTER))
+    weight = np.ones((6, 1))
     allowed = options.speedup > 0
     speedup = np.where(allowed, options.speedup, 1.0)
     held_up, each = np.where(allowed, weight / speedup, np.inf), np.where(allowed, options.size / speedup, 0.0)
     price = market_price(held_up, each, options, options.capacity)
-    return price, worth_of_work(options, weight, price, later)[:, 0].tolist()
-
-
-def test_in_a_crowd_who_has_long_to_go_leaves_gpus_to_those_who_end_soon() -> None:
-    """Weights are the same for both; the long one will see cheaper GPUs."""
-    few = [elastic(f"j{i}", 0.7, remaining=seconds) for i, seconds in enumerate([60.0, 60.0, 60.0, 60.0, 60.0, 1e5])]
-    price, worth = worths(few)
+    worth = worth_of_work(options, weight, price, GoodputPolicy().later_price)
     assert price > 0
     assert worth[5] < 0.8 * worth[0]
-    assert worth[:5] == pytest.approx([worth[0]] * 5)
+    assert worth[:5, 0] == pytest.approx(worth[0, 0])
     sizes = gpus(make_policy("goodput", "speed").allocate(snapshot(few, CLUSTER)))
     assert sizes["j5"] < sizes["j0"]
     alone = gpus(make_policy("goodput", "speed").allocate(snapshot(few[5:], CLUSTER)))
     assert alone == {"j5": 16}
-
-
-def test_of_two_jobs_the_work_of_who_ends_last_is_worth_what_it_takes_with_all_gpus() -> None:
-    """Nobody else will want them then: 1 / S(16). Who ends first pays for what it keeps the other from."""
-    price, (first, last) = worths([elastic("first", 0.7, remaining=1e3), elastic("last", 0.7, remaining=1e6)])
-    assert last == pytest.approx(16**-0.7, rel=0.02)
-    assert first > 1.2 * last
-    assert price > 0
-
-
-def test_nothing_is_worth_more_than_at_todays_price_and_all_of_it_if_prices_stay() -> None:
-    jobs = [elastic(f"j{i}", 0.8, remaining=600.0 * 3**i) for i in range(6)]
-    _, now = worths(jobs, later=1.0)
-    _, halfway = worths(jobs, later=0.5)
-    _, later = worths(jobs)
-    assert now == pytest.approx([now[0]] * 6)
-    assert all(a >= b for a, b in zip(now, later, strict=True))
-    assert now[-1] > halfway[-1] > later[-1]
-    assert later == sorted(later, reverse=True)
-
-
-@pytest.mark.parametrize("count", [300, 1000])
-def test_of_many_jobs_a_sample_tells_what_gpus_will_cost(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [elastic(f"j{i}", 0.3 + 0.6 * i / count, remaining=100.0 + 10.0 * (i * 7 % count)) for i in range(count)]
-    _, sampled = worths(jobs)
-    monkeypatch.setattr("schedulearn.scheduler.policies.goodput.worth.SAMPLE", count)
-    _, exact = worths(jobs)
-    assert sampled == pytest.approx(exact, rel=0.15)
-
-
-def test_more_jobs_than_gpus_and_some_that_can_run_nowhere_have_worths() -> None:
-    _, worth = worths(
-        [elastic(f"j{i}", remaining=0.0 if i % 2 else 1e5, min_gpus=1 + 16 * (i == 7)) for i in range(40)]
-    )
-    assert all(0 < each < 1e6 for each in worth)
 
 
 def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
@@ -117,15 +74,15 @@ def test_who_expects_no_cheaper_gpus_holds_long_jobs_up_less() -> None:
         make_policy("goodput", later_price=1.5)
 
 
-def test_a_length_that_is_only_predicted_waits_less_for_cheaper_gpus() -> None:
+def test_the_job_with_most_left_waits_less_for_cheaper_gpus_if_its_length_is_only_predicted() -> None:
     """By its family: it may end at once. One that told its length itself is believed."""
     few = [elastic(f"j{i}", 0.7, remaining=1000.0) for i in range(5)] + [elastic("long", 0.95, remaining=1e5)]
 
-    def of_the_long_one(basis: Basis) -> float:
+    def of_the_long_one(basis: Basis) -> int:
         jobs = [replace(each, basis=basis) for each in few]
-        return worths(jobs, np.array(GoodputPolicy().objective.later_prices(jobs)))[1][-1]
+        return gpus(make_policy("goodput", "speed").allocate(snapshot(jobs, CLUSTER))).get("long", 0)
 
-    assert of_the_long_one(Basis.PROGRESS) < 0.9 * of_the_long_one(Basis.FAMILY)
+    assert of_the_long_one(Basis.PROGRESS) < of_the_long_one(Basis.FAMILY)
 
 
 def weights_of(jobs: tuple[JobView, ...]) -> list[float]:
@@ -134,19 +91,21 @@ def weights_of(jobs: tuple[JobView, ...]) -> list[float]:
     return weights
 
 
-def test_by_speed_lengths_are_in_the_prices_and_not_in_the_weights() -> None:
-    jobs = tuple(elastic(f"j{i}", remaining=1e3 * 4**i, attained_gpu_seconds=1e3 * 4**i) for i in range(4))
-    assert weights_of(jobs) == pytest.approx([1.0] * 4)
-    served = [replace(each, metric="default") for each in jobs]
-    assert weights_of(tuple(served)) == sorted(weights_of(tuple(served)), reverse=True)
+@pytest.mark.parametrize("known", [True, False])
+def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it(known: bool) -> None:
+    """It ends last in any case; by its length, or by how long it has run, it would weigh least."""
+    seconds = [4000.0 * 2**i for i in range(6)]
+    if known:
+        jobs = tuple(elastic(f"j{i}", remaining=each, basis=Basis.FAMILY) for i, each in enumerate(seconds))
+    else:
+        jobs = tuple(elastic(f"j{i}", attained_gpu_seconds=each) for i, each in enumerate(seconds))
+    weights = weights_of(jobs)
+    assert weights[:5] == sorted(weights[:5], reverse=True)
+    assert weights[5] > weights[4]
 
 
-def test_an_unknown_length_among_known_ones_is_taken_for_a_long_one() -> None:
-    """Who is short has soon ended, and then its kind is known."""
-    unknown = elastic("unknown", attained_gpu_seconds=5000.0)
-    known = elastic("known", remaining=10_000.0)
-    assert remaining_work((unknown, unknown)).tolist() == [5000.0, 5000.0]
-    assert remaining_work((unknown, known))[0] > 10_000
+def test_of_jobs_that_have_as_much_left_none_weighs_more() -> None:
+    assert weights_of(tuple(elastic(f"j{i}") for i in range(3))) == pytest.approx([1.0] * 3)
 
 
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:

@@ -67,7 +67,7 @@ def test_requirements_become_a_layer_over_the_image_that_jobs_share(
     name = f"greeting{uuid.uuid4().hex[:8]}"  # nobody else on this engine has such a layer
     make_wheel(tmp_path / "wheels", name, "def main():\n    print('good morning')\n")
     client = docker.APIClient(base_url=docker_url)
-    gateway = client.inspect_network("bridge")["IPAM"]["Config"][0]["Gateway"]
+    gateway = gateway_of(client, worker_image)
     with (
         serve_folder(tmp_path / "wheels", gateway) as index,
         Service(tmp_path / "data", runtime="docker", env={"DOCKER_HOST": docker_url}) as served,
@@ -98,6 +98,16 @@ def test_requirements_become_a_layer_over_the_image_that_jobs_share(
             served.cancel_all()
             client.remove_image(tag, force=True)
             client.close()
+
+
+def gateway_of(client: docker.APIClient, image: str) -> str:
+    """Where a container finds this host. (An engine's first start leaves it out of the network: moby issue 26799.)"""
+    container = client.create_container(image, ["sleep", "60"])["Id"]
+    try:
+        client.start(container)
+        return str(client.inspect_container(container)["NetworkSettings"]["Networks"]["bridge"]["Gateway"])
+    finally:
+        client.remove_container(container, force=True)
 
 
 def kinds(service: Service, job_id: str) -> list[str]:

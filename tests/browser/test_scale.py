@@ -58,14 +58,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     service.wait(30)
 
 
-def smooth(page: Page, act: Callable[[], None]) -> None:
-    """`act`, without a frame over LONGEST_MS."""
+def smooth(page: Page, act: Callable[[], None], small_ms: float = 0) -> None:
+    """`act`, without a frame over LONGEST_MS; on a slow machine, over twice what the same took with few rows."""
     longest: list[float] = []
     for _ in range(TRIES):
         longest.append(frames(page, act))
-        if longest[-1] <= LONGEST_MS:
+        if longest[-1] <= max(LONGEST_MS, 2 * small_ms):
             return
-    raise AssertionError(f"frames took {longest} ms")
+    raise AssertionError(f"frames took {longest} ms, with few rows {small_ms} ms")
 
 
 def frames(page: Page, act: Callable[[], None]) -> float:
@@ -81,13 +81,14 @@ def test_ten_thousand_jobs_are_listed(cluster: None, page: Page) -> None:
     table = page.get_by_role("table")
     expect(table).to_be_visible()
     smooth(page, lambda: _wheel(page, 40))
+    few_ms = min(frames(page, lambda: _jump(page)) for _ in range(3))
     end = time.monotonic() + 120
     while int(table.get_attribute("aria-rowcount") or 0) <= 10_000:
         assert time.monotonic() < end, "the list does not go on"
         page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
         page.wait_for_timeout(60)
     assert page.locator("tr[data-index]").count() < 100, "every row is in the document"
-    smooth(page, lambda: _jump(page))
+    smooth(page, lambda: _jump(page), few_ms)
     page.get_by_role("button", name="Show the newest, live").click()
     expect(table).to_have_attribute("aria-rowcount", "101")
 

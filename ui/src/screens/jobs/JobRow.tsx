@@ -1,4 +1,3 @@
-import { Checkbox } from "@mantine/core";
 import { memo } from "react";
 import { Link } from "react-router";
 import type { Job } from "../../api/types";
@@ -7,6 +6,7 @@ import { plainSentence } from "../../format/number";
 import { StateBadge } from "../../jobs/StateBadge";
 import { isOver } from "../../jobs/states";
 import classes from "./JobsTable.module.css";
+import { Tick } from "./Tick";
 
 interface Props {
   job: Job;
@@ -30,12 +30,7 @@ export const JobRow = memo(function JobRow(props: Props) {
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`job-${job.id}`}>
       <td className={classes.check}>
-        <Checkbox
-          size="xs"
-          aria-label={`Select ${job.name}`}
-          checked={selected}
-          onChange={() => onToggle(job.id)}
-        />
+        <Tick label={`Select ${job.name}`} checked={selected} onChange={() => onToggle(job.id)} />
       </td>
       <td className={classes.state}>
         <StateBadge state={job.state} />

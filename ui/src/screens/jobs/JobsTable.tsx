@@ -1,4 +1,3 @@
-import { Checkbox } from "@mantine/core";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Job, JobSort, Sweep } from "../../api/types";
@@ -10,6 +9,7 @@ import { type Entry, entriesOf, jobsOf, keyOf } from "./groups";
 import { JobRow } from "./JobRow";
 import classes from "./JobsTable.module.css";
 import { SweepRow } from "./SweepRow";
+import { Tick } from "./Tick";
 
 interface Props {
   rows: Job[];
@@ -58,7 +58,7 @@ export function JobsTable({ rows, selected, onSelect, sweeps, sort, onSort, onEn
   const list = useWindowVirtualizer({
     count: entries.length,
     estimateSize: () => ROW_PX,
-    overscan: 12,
+    overscan: 8,
     scrollMargin: top,
     // What the page's head and the table's own cover.
     scrollPaddingStart: 110,
@@ -116,12 +116,11 @@ export function JobsTable({ rows, selected, onSelect, sweeps, sort, onSort, onEn
         <thead>
           <tr>
             <th className={classes.check}>
-              <Checkbox
-                size="xs"
-                aria-label="Select all jobs that can be cancelled"
+              <Tick
+                label="Select all jobs that can be cancelled"
                 disabled={choosable.length === 0}
                 checked={count > 0 && count === choosable.length}
-                indeterminate={count > 0 && count < choosable.length}
+                partly={count > 0 && count < choosable.length}
                 onChange={() =>
                   onSelect(() => new Set(count === choosable.length ? [] : choosable.map((job) => job.id)))
                 }

@@ -1,4 +1,3 @@
-import { Checkbox } from "@mantine/core";
 import { memo } from "react";
 import { Link } from "react-router";
 import type { Sweep } from "../../api/types";
@@ -9,6 +8,7 @@ import { shownCounts } from "../../sweeps/runs";
 import { SweepBadge } from "../../sweeps/SweepBadge";
 import { type Group, spanOf } from "./groups";
 import classes from "./JobsTable.module.css";
+import { Tick } from "./Tick";
 
 interface Props {
   group: Group;
@@ -34,11 +34,10 @@ export const SweepRow = memo(function SweepRow(props: Props) {
   return (
     <tr ref={measure} data-index={index} aria-rowindex={index + 2} data-testid={`sweep-${group.sweep}`}>
       <td className={classes.check}>
-        <Checkbox
-          size="xs"
-          aria-label={`Select the runs of ${name}`}
+        <Tick
+          label={`Select the runs of ${name}`}
           checked={chosen > 0 && chosen === jobs.length}
-          indeterminate={chosen > 0 && chosen < jobs.length}
+          partly={chosen > 0 && chosen < jobs.length}
           disabled={!jobs.some((job) => canCancel(job.state)) && chosen === 0}
           onChange={() => onToggle(jobs.map((job) => job.id))}
         />

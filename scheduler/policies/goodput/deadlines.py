@@ -44,7 +44,7 @@ def lateness(objective: Objective, options: Options, now: float, capacity: Ints)
     with_deadline = [row for row, job in enumerate(options.jobs) if job.deadline is not None and job.deadline > now]
     if not objective.deadline_share or not with_deadline:
         return Lateness(late, protected)
-    work = remaining_work(options.jobs)
+    work = remaining_work(options.jobs, compared=False)
     bound, taken = objective.deadline_share * float(capacity.sum()), 0
     for row in sorted(with_deadline, key=lambda row: (options.jobs[row].deadline, options.jobs[row].order)):
         too_slow = _too_slow(options, row, float(work[row]), now)

@@ -19,7 +19,9 @@ CALM_S = 7200.0  # in which a crowd goes, by the order of it
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
 HALVINGS = 30  # of the search for one price: a multiple of three
 SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
-LONGEST_GPU_S = 400_000.0  # of work that is guessed to be left
+# Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
+# others of its kind are known too.
+LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
 
 
 def worth_of_work(
@@ -44,9 +46,12 @@ def worth_of_work(
     return np.where(np.isfinite(worth), worth, weight)
 
 
-def remaining_work(jobs: tuple[JobView, ...]) -> Floats:
-    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds."""
-    guess = np.clip([job.attained_gpu_seconds for job in jobs], YOUNG_GPU_S, LONGEST_GPU_S)
+def remaining_work(jobs: tuple[JobView, ...], *, compared: bool = True) -> Floats:
+    """(J,): seconds left on one GPU; where nothing is known, as many as it has had, within bounds. `compared`: jobs are
+    weighed against each other, and an unknown length among known ones counts as a long one."""
+    among_known = compared and any(job.remaining is not None for job in jobs)
+    least = UNKNOWN_GPU_S if among_known else YOUNG_GPU_S
+    guess = np.clip([job.attained_gpu_seconds for job in jobs], least, LONGEST_GPU_S)
     return np.array([s if job.remaining is None else job.remaining for job, s in zip(jobs, guess, strict=True)])
 
 

@@ -16,7 +16,7 @@ from schedulearn.scheduler.policies.goodput.allocate import Choosing
 from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
-from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, worth_of_work
+from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, remaining_work, worth_of_work
 from schedulearn.scheduler.policies.goodput.restarts import restart_share
 from schedulearn.scheduler.policies.registry import make_policy
 
@@ -106,6 +106,16 @@ def test_the_job_with_most_left_weighs_more_than_those_that_end_before_it(known:
 
 def test_of_jobs_that_have_as_much_left_none_weighs_more() -> None:
     assert weights_of(tuple(elastic(f"j{i}") for i in range(3))) == pytest.approx([1.0] * 3)
+
+
+def test_an_unknown_length_among_known_ones_is_taken_for_a_long_one() -> None:
+    """Who is short has soon ended, and then its kind is known."""
+    unknown = elastic("unknown", attained_gpu_seconds=5000.0)
+    known = elastic("known", remaining=10_000.0)
+    assert remaining_work((unknown, unknown)).tolist() == [5000.0, 5000.0]
+    assert remaining_work((unknown, known))[0] > 10_000
+    by_itself = remaining_work((unknown, known), compared=False)  # what its deadline hangs on
+    assert by_itself.tolist() == [5000.0, 10_000.0]
 
 
 def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was_resized_before() -> None:

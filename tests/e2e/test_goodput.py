@@ -74,8 +74,8 @@ def test_two_jobs_share_four_gpus_and_one_of_a_known_family_begins_at_its_size(s
     served.http.delete(f"/jobs/{second.id}")
     served.wait(second.id, "cancelled", seconds=60)
     wait_until(lambda: held(served) == 4, "those of the second in use too", 240)
-    # One for the second or the first to grow, and one for the first to make room for the third, or to grow after it.
-    wait_until(lambda: check_resizes(served, first, second, third) >= 2, "two resizes at least", 240)
+    # Which way there hangs on who starts first: the third takes GPUs of one that shrinks, or of one that waits again.
+    assert check_resizes(served, first, second, third) >= 1, "all four were in use though nobody grew"
     [(size, _, ended), *_] = allocations(served, third)
     assert size > 1 or ended is None, "it began on one GPU and was stopped for more"
 

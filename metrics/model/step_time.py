@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
 LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
+UNSEEN_NETWORK = 0.5  # of a pass's computing: what synchronising over hosts is taken to cost at least until it is seen
 NARROW = 1.25  # batches that differ by less say nothing about how time grows with them: errors would be taken for it
 MAX_MEASUREMENTS = 1000
 _ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
@@ -138,8 +139,9 @@ def fit(times: StepTimes, before: StepTimeModel | None = None) -> StepTimeModel:
     1e-2 [(beta_node / alpha_node)^2 + (beta_local / alpha_local)^2] (Pollux, section 4.1, and its artifact).
 
     Parameters that nothing observed tells apart are held back rather than guessed, on the side of optimism, which is
-    what makes a job be tried on more GPUs: unseen synchronisation counts as (almost) free. Measurements that lie far
-    from all others of the fit are left out in a second round. Deterministic.
+    what makes a job be tried on more GPUs: unseen synchronisation within a host counts as (almost) free, over hosts as
+    UNSEEN_NETWORK of a pass. Measurements that lie far from all others of the fit are left out in a second round.
+    Deterministic.
 
     `before`: the fit of most of the same measurements; the search then starts there and takes a fraction of the time.
     """
@@ -274,9 +276,10 @@ def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Float
 
 
 def _released(x: Floats, seen: StepTimes, used: npt.NDArray[np.bool_]) -> StepTimeModel:
-    """Hosts are at least MULTI_HOST_PENALTY times as far apart as GPUs of one host, where nothing says otherwise."""
+    """Hosts are at least MULTI_HOST_PENALTY times as far apart as GPUs of one host, and a network is slow against a
+    pass, where nothing says otherwise. More hosts still promise more speed, so that a job is tried on them."""
     if not (seen.num_nodes[used] >= 2).any():
-        x[4] = max(x[4], MULTI_HOST_PENALTY * x[2])
+        x[4] = max(x[4], MULTI_HOST_PENALTY * x[2], UNSEEN_NETWORK * float(np.median(seen.grad_time[used])))
         x[5] = max(x[5], MULTI_HOST_PENALTY * x[3])
     return StepTimeModel(*(float(v) for v in x))
 

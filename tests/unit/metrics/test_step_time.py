@@ -136,14 +136,25 @@ def test_batches_close_to_each_other_tell_no_more_than_one() -> None:
     assert float(model.grad_time(100)) == pytest.approx(0.75 * float(model.grad_time(200)), rel=0.02)
 
 
-def test_what_was_never_seen_counts_as_almost_free() -> None:
+def test_what_was_never_seen_within_a_host_counts_as_almost_free() -> None:
     """Optimism under ignorance: a job that ran on one GPU only is tried on more."""
     truth = StepTimeModel(0.1, 0.01, 0.5, 0.1, 2.0, 0.2, 2.0)
     model = fit(observe(truth, [(1, 1, 10), (1, 1, 20), (1, 1, 40)]))
-    assert float(model.throughput(4, 16, 10)) == pytest.approx(16 * float(model.throughput(1, 1, 10)), rel=1e-3)
+    assert float(model.throughput(1, 4, 10)) == pytest.approx(4 * float(model.throughput(1, 1, 10)), rel=1e-3)
     local = fit(observe(truth, [(1, k, m) for k in (1, 2) for m in (10, 20)]))
     assert float(local.sync_time(1, 4)) == pytest.approx(float(local.sync_time(1, 2)), rel=1e-3)
     assert float(local.sync_time(2, 4)) >= 1.1 * float(local.sync_time(1, 2))
+
+
+def test_a_network_that_was_never_seen_is_slow_but_not_too_slow_to_be_tried() -> None:
+    """As of the applications that Pollux's authors measured: twice the GPUs over two hosts, a third more speed."""
+    truth = StepTimeModel(0.1, 0.01, 0.01, 0.0, 2.0, 0.0, 1.0)
+    model = fit(observe(truth, [(1, k, 20) for k in (1, 2, 4)]))
+    assert float(model.sync_time(2, 8)) == pytest.approx(0.5 * 0.3, rel=0.02)
+    gains = model.throughput([2, 4, 8], [8, 16, 32], 20) / model.throughput([1, 2, 4], [4, 8, 16], 20)
+    assert gains == pytest.approx([1.38, 2.0, 2.0], rel=0.02)
+    seen = fit(observe(truth, [(1, 1, 20), (1, 4, 20), (2, 8, 20)]))
+    assert float(seen.sync_time(2, 8)) == pytest.approx(2.0, rel=0.02)  # a measurement counts, and nothing else
 
 
 def test_a_few_wild_measurements_do_not_bend_the_fit() -> None:

@@ -1,23 +1,29 @@
 """Each metric in what it is for, against every other policy, on random traces: paired, with intervals.
 
     python -m bench.policies.columns [--traces 20] [--first 0] [--jobs 80] [--processes N] [--policies LIST]
-        [--lengths unknown|predicted|declared]
+        [--lengths unknown|predicted|declared] [--bound]
 
 Traces are made by their number: equal hosts or two or three types, arrivals one by one or five at once, and loads from
 0.3 to 2 times what the cluster can do. `python -m bench columns` plays the first six. A ratio below 1: better.
+`--bound`, a minute or two a trace: how far below that of `default` a mean completion time can be at most on those of
+equal hosts (`bound.py`), and how far it is where everything is known before (`foresight.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from bench.measured_service import verdict
 from bench.policies.paired import Case, paired_ratio, play_all
+from bench.policies.yardstick import clairvoyant
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.sim.application import packed
 from schedulearn.scheduler.sim.arguments import equal_hosts, parse_policies, parse_trace, parse_types
@@ -98,6 +104,25 @@ def judge(found: Mapping[str, Sequence[Summary]]) -> bool:
     return all(kept)
 
 
+def room(number: int, jobs: int = 80) -> dict[str, float]:
+    """Of a trace of equal hosts: `clairvoyant`."""
+    text, _, seed = setting(number, jobs).trace.partition("#")
+    return clairvoyant(parse_trace(text, int(seed)))
+
+
+def tell_room(numbers: Sequence[int], jobs: int, found: Mapping[str, Sequence[Summary]], processes: int) -> None:
+    """Prints what is left to gain where hosts are equal, and what each policy has, in mean times of `default`."""
+    equal = [at for at, number in enumerate(numbers) if not setting(number, jobs).speeds]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        rooms = list(pool.map(partial(room, jobs=jobs), [numbers[at] for at in equal]))
+    rows = {name: [each[name] for each in rooms] for name in ("lower_bound", "foresight")}
+    rows |= {name: [runs[at].mean_jct for at in equal] for name, runs in found.items()}
+    print(f"  mean_jct on the {len(equal)} traces of equal hosts, of goodput:default", flush=True)
+    for name, means in rows.items():
+        if name != "goodput:default":
+            print(f"    {name}: {paired_ratio(means, rows['goodput:default'])}", flush=True)
+
+
 def main() -> bool:
     return judge(play(range(6), 40, POLICIES, os.cpu_count() or 1))
 
@@ -109,6 +134,7 @@ def command() -> None:
     parser.add_argument("--jobs", type=int, default=80, help="of each trace")
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--lengths", choices=("unknown", "predicted", "declared"), default="unknown")
+    parser.add_argument("--bound", action="store_true", help="what is left to gain, on equal hosts")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.traces)
@@ -117,7 +143,10 @@ def command() -> None:
         gpus = sum(host.gpus for host in each.hosts)
         types = ",".join(sorted(each.speeds)) or "equal"
         print(f"  {number}: {each.trace}, {gpus} GPUs ({types}), {each.load:.2f} times capacity", flush=True)
-    judge(play(numbers, given.jobs, given.policies, given.processes, given.lengths))
+    found = play(numbers, given.jobs, given.policies, given.processes, given.lengths)
+    judge(found)
+    if given.bound:
+        tell_room(numbers, given.jobs, found, given.processes)
 
 
 if __name__ == "__main__":

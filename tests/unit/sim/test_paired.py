@@ -107,3 +107,11 @@ def test_a_column_is_lost_only_where_somebody_is_ahead_for_sure(capsys: pytest.C
     assert columns.judge({"goodput:speed": mine, "fifo": worse})
     assert "the best on 3 of 3 traces" in capsys.readouterr().out
     assert not columns.judge({"goodput:speed": worse, "fifo": mine})
+
+
+def test_no_policy_is_below_the_bound_that_columns_are_held_against() -> None:
+    number = next(each for each in range(20) if not columns.setting(each, columns.BURST).speeds)
+    least = columns.room(number, columns.BURST)
+    assert 0 < least["lower_bound"] < least["foresight"]
+    for [run] in columns.play([number], columns.BURST, "goodput:default,goodput:speed,srtf", 1, "declared").values():
+        assert least["lower_bound"] < run.mean_jct

@@ -22,6 +22,7 @@ from schedulearn.scheduler.sim.workload import TraceJob
 
 Floats = npt.NDArray[np.float64]
 STEP_S, PRICE_S = 60.0, 300.0
+FREE = 1e-9  # a price that is none
 FINER = 4  # parts of a segment of the simulator
 
 
@@ -46,10 +47,11 @@ def market(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) 
     end = max(job.submitted_at for job in jobs) + 3 * busy / (hosts * width)
     clock = np.arange(0.0, end, STEP_S)
     capacity = hosts * width
-    prices = np.full(int(end / PRICE_S) + 1, 1.0 / width)
-    prices[int(max(job.submitted_at for job in jobs) / PRICE_S) + 1 :] /= 4
+    start = np.full(int(end / PRICE_S) + 1, 1.0 / width)
+    start[int(max(job.submitted_at for job in jobs) / PRICE_S) + 1 :] /= 4
     best = Market(0.0, clock, {})
-    for number in range(rounds):
+    prices = np.full_like(start, FREE)  # at first: then the bound is the mean time alone, which is best for few jobs
+    for number in range(-1, rounds):
         total, used = 0.0, np.zeros(len(prices))
         paid = np.interp(clock, np.arange(len(prices) + 1) * PRICE_S, np.r_[0.0, np.cumsum(prices) * PRICE_S])
         tables = {name: _cheapest(duration, gpus, clock, paid) for name, duration in parts.items()}
@@ -63,8 +65,11 @@ def market(jobs: Sequence[TraceJob], hosts: int, width: int, rounds: int = 150) 
         bound = (total - capacity * float(prices.sum()) * PRICE_S) / len(jobs)
         if bound > best.bound:
             best = Market(bound, clock, {name: values for name, (values, _) in tables.items()})
+        if number < 0:
+            prices = start
+            continue
         excess = used / (capacity * PRICE_S) - 1
-        prices = np.clip(prices * np.exp(np.clip(excess, -1, 1) * 0.5 / (1 + number / 15)), 1e-9, 10.0)
+        prices = np.clip(prices * np.exp(np.clip(excess, -1, 1) * 0.5 / (1 + number / 15)), FREE, 10.0)
     return best
 
 

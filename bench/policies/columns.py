@@ -5,7 +5,7 @@
 
 Traces are made by their number: equal hosts or two or three types, arrivals one by one or five at once, and loads from
 0.3 to 2 times what the cluster can do. `python -m bench columns` plays the first six. A ratio below 1: better.
-`--bound`, a minute or two a trace: how far below that of `default` a mean completion time can be at most on those of
+`--bound`, some minutes a trace: how far below that of `default` a mean completion time can be at most on those of
 equal hosts (`bound.py`), and how far it is where everything is known before (`foresight.py`).
 """
 
@@ -18,11 +18,11 @@ import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 from bench.measured_service import verdict
-from bench.policies.paired import Case, paired_ratio, play_all
+from bench.policies.paired import Case, numbered_trace, paired_ratio, play_all
 from bench.policies.yardstick import clairvoyant
 from schedulearn.scheduler.core.model import HostView
 from schedulearn.scheduler.sim.application import packed
@@ -35,6 +35,7 @@ CLUSTERS = ("", "", "t4=6x4,a100=2x8@2.5", "t4=8x4,v100=4x4@1.8,a100=2x8@2.5")
 """An empty one: 16 equal hosts of 4 GPUs. As often equal as mixed."""
 POLICIES = "goodput:speed,goodput:default,goodput:cost,afs-l,ffdl,elastic-fifo,elastic-tiresias,tiresias"
 AIMS = {"goodput:speed": "mean_jct", "goodput:default": "mean_unfairness", "goodput:cost": "host_hours"}
+COMPARED = "goodput:default"  # what is left to gain is told in its times
 BURST = 5  # jobs at once, of traces whose jobs come so
 LEAST_LOAD, MOST_LOAD = 0.3, 2.0
 
@@ -104,23 +105,22 @@ def judge(found: Mapping[str, Sequence[Summary]]) -> bool:
     return all(kept)
 
 
-def room(number: int, jobs: int = 80) -> dict[str, float]:
+def room(number: int, jobs: int) -> dict[str, float]:
     """Of a trace of equal hosts: `clairvoyant`."""
-    text, _, seed = setting(number, jobs).trace.partition("#")
-    return clairvoyant(parse_trace(text, int(seed)))
+    return clairvoyant(numbered_trace(setting(number, jobs).trace))
 
 
 def tell_room(numbers: Sequence[int], jobs: int, found: Mapping[str, Sequence[Summary]], processes: int) -> None:
     """Prints what is left to gain where hosts are equal, and what each policy has, in mean times of `default`."""
     equal = [at for at, number in enumerate(numbers) if not setting(number, jobs).speeds]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        rooms = list(pool.map(partial(room, jobs=jobs), [numbers[at] for at in equal]))
+        rooms = list(pool.map(room, [numbers[at] for at in equal], repeat(jobs)))
     rows = {name: [each[name] for each in rooms] for name in ("lower_bound", "foresight")}
     rows |= {name: [runs[at].mean_jct for at in equal] for name, runs in found.items()}
-    print(f"  mean_jct on the {len(equal)} traces of equal hosts, of goodput:default", flush=True)
+    print(f"  mean_jct on the {len(equal)} traces of equal hosts, of {COMPARED}", flush=True)
     for name, means in rows.items():
-        if name != "goodput:default":
-            print(f"    {name}: {paired_ratio(means, rows['goodput:default'])}", flush=True)
+        if name != COMPARED:
+            print(f"    {name}: {paired_ratio(means, rows[COMPARED])}", flush=True)
 
 
 def main() -> bool:
@@ -137,6 +137,8 @@ def command() -> None:
     parser.add_argument("--bound", action="store_true", help="what is left to gain, on equal hosts")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
+    if given.bound and COMPARED not in given.policies.split(","):
+        parser.error(f"--bound compares with {COMPARED}: --policies must name it")
     numbers = range(given.first, given.first + given.traces)
     for number in numbers:
         each = setting(number, given.jobs)

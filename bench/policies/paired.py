@@ -48,8 +48,7 @@ class Case:
     conditions: Conditions
 
     def play(self) -> Summary:
-        text, _, seed = self.trace.partition("#")
-        jobs = jittered(parse_trace(text, int(seed or 0)), self.copy)
+        jobs = jittered(numbered_trace(self.trace), self.copy)
         return summarize(simulate(self.contender.make(), jobs, renamed(self.hosts, self.copy), self.conditions))
 
 
@@ -62,6 +61,12 @@ class Ratio(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def numbered_trace(trace: str) -> list[TraceJob]:
+    """`trace` as `schedulearn simulate` takes it, with its seed behind a `#` if it has one."""
+    text, _, seed = trace.partition("#")
+    return parse_trace(text, int(seed or 0))
 
 
 def jittered(jobs: Sequence[TraceJob], copy: int) -> list[TraceJob]:

@@ -48,13 +48,16 @@ def main(arguments: list[str]) -> int:
         parser.error(f"there is no check {', '.join(unknown)}; there are {', '.join(known)}")
     if machine.gpu is None:
         print(f"NO GPU: {machine.why_not}. What needs one is skipped, and nothing is proven.\n", flush=True)
+    about = facts(machine, " ".join(["make gpu-check", *arguments]))
     found: list[Check] = []
+    report = ""
     for name in chosen:
         for check in run(name, known[name]):
             found.append(check)
             print(f"{check.status:8} {check.name}: {check.measured}", flush=True)
-    report = markdown(facts(machine, " ".join(["make gpu-check", *arguments])), found)
-    (args.out / "report.md").write_text(report)
+            # After each, so that one who stops it keeps what was found.
+            report = markdown(about, found)
+            (args.out / "report.md").write_text(report)
     print(f"\n{report}\n{loudly(found)}The report and the tables are in {args.out}/.")
     return exit_code(found, machine.gpu is not None)
 

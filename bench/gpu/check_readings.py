@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.gpu import nvidia_smi
-from bench.gpu.machine import Machine, started
+from bench.gpu.machine import Machine, begun, paths, started
 from bench.gpu.report import Check, passed
 
 LOAD_S, LOOKS = 30.0, 20
+READS = """
+import time
+from schedulearn.metrics.probe.nvml import NvmlReader
+reader = NvmlReader()
+reader.inventory()
+reader.sample()
+print("read", flush=True)
+for _ in range(300):
+    reader.sample()
+    time.sleep(0.2)
+"""
 
 
 def readings(machine: Machine) -> Iterator[Check]:
@@ -23,8 +35,7 @@ def readings(machine: Machine) -> Iterator[Check]:
     reader = NvmlReader()
     reader.inventory()
     with started("resnet50", "--batch", 32, "--seconds", LOAD_S + 60) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # its first step is done
+        begun(process)
         time.sleep(5)  # until the clocks and the power have settled
         looks: dict[str, list[nvidia_smi.Difference]] = {}
         energy, watts = [], []
@@ -59,22 +70,20 @@ def holds_no_memory(machine: Machine) -> Iterator[Check]:
     machine.needs_gpu()
     from schedulearn.metrics.probe.nvml import NvmlReader
 
-    pid = os.fork()
-    if pid == 0:
+    # A process of its own: this one may have loaded CUDA with PyTorch.
+    command = [sys.executable, "-c", READS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=paths()) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        mapped = Path(f"/proc/{process.pid}/maps").read_text()
         reader = NvmlReader()
         reader.inventory()
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            reader.sample()
-            time.sleep(0.2)
-        os._exit(0)
-    time.sleep(2)
-    mapped = Path(f"/proc/{pid}/maps").read_text()
-    reader = NvmlReader()
-    reader.inventory()
-    on_gpu = {process.pid for gpu in reader.sample().gpus for process in gpu.processes or ()}
-    os.waitpid(pid, 0)
+        on_gpu = {each.pid for gpu in reader.sample().gpus for each in gpu.processes or ()}
+        process.kill()
+    reads = "libnvidia-ml" in mapped
+    yield passed("the reader reads by NVML", reads, "libnvidia-ml" if reads else "not loaded", "libnvidia-ml")
     yield passed(
         "the reader has loaded no CUDA", "libcuda" not in mapped, "libcuda" * ("libcuda" in mapped) or "none", "none"
     )
-    yield passed("the reader holds no memory of a GPU", pid not in on_gpu, "yes" if pid in on_gpu else "none", "none")
+    held = "yes" if process.pid in on_gpu else "none"
+    yield passed("the reader holds no memory of a GPU", process.pid not in on_gpu, held, "none")

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from bench.gpu.machine import JOB, PATIENCE_S, Machine, found_in, started, trained
+from bench.gpu.machine import JOB, PATIENCE_S, Machine, begun, found_in, started, trained
 from bench.gpu.report import Check, passed
 from bench.gpu.variants import VARIANTS
 
@@ -89,8 +89,7 @@ def checkpoint(machine: Machine) -> Iterator[Check]:
     with tempfile.TemporaryDirectory(prefix="schedulearn-gpu-check-") as folder:
         env = {**JOB, "SCHEDULEARN_CHECKPOINT_DIR": folder}
         with started(*how, **env) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
+            begun(process)
             began = time.monotonic()
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=PATIENCE_S)

@@ -94,18 +94,33 @@ def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def paths() -> dict[str, str]:
+    """The environment of a Python that imports from here."""
+    found = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": found}
+
+
 @contextmanager
 def started(*arguments: object, **env: str) -> Iterator[subprocess.Popen[str]]:
     """train.py with these arguments; killed at the end if it still runs."""
     command = [sys.executable, str(TRAIN), *map(str, arguments)]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, text=True, env={**os.environ, "PYTHONPATH": path, **env}, **pipes) as process:
+    with subprocess.Popen(command, text=True, env={**paths(), **env}, **pipes) as process:
         try:
             yield process
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def begun(process: subprocess.Popen[str]) -> None:
+    """Waits for the first step of train.py; warnings may come before. Raises RuntimeError if it ends without one."""
+    assert process.stdout is not None
+    said = ""
+    for said in process.stdout:
+        if said.startswith("step "):
+            return
+    raise RuntimeError(f"train.py ended before its first step: {said.strip()[-200:] or 'it said nothing'}")
 
 
 def trained(*arguments: object, code: int = 0, **env: str) -> tuple[dict[str, Any], str]:

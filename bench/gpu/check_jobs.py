@@ -76,7 +76,10 @@ def service(runtime: str, environment: Path | None) -> Iterator[Service]:
         ):
             try:
                 served = Service(f"http://127.0.0.1:{port}", process.pid)
-                served.wait("the service", lambda: _answers(served))
+                served.wait("the service", lambda: process.poll() is not None or _answers(served))
+                if process.poll() is not None:
+                    said = (Path(data) / "serve.log").read_text().strip()
+                    raise RuntimeError(f"the service ended: {said[-200:]}")
                 yield served
             finally:
                 process.terminate()
@@ -158,4 +161,4 @@ def container_job(machine: Machine) -> Iterator[Check]:
         job = served.submit("gpu-check", "schedulearn/pytorch", f'python -c "{code}"', {})
         ended = served.wait("the job in a container", lambda: _ended(served, job), CONTAINER_S)
         good = ended["state"] == "succeeded"
-        yield passed("a job in a container with CUDA", good, f"{ended['status']}: {ended['message']}", "succeeded")
+        yield passed("a job in a container with CUDA", good, f"{ended['state']}: {ended['message']}", "succeeded")

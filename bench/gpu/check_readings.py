@@ -82,8 +82,7 @@ def holds_no_memory(machine: Machine) -> Iterator[Check]:
         process.kill()
     reads = "libnvidia-ml" in mapped
     yield passed("the reader reads by NVML", reads, "libnvidia-ml" if reads else "not loaded", "libnvidia-ml")
-    yield passed(
-        "the reader has loaded no CUDA", "libcuda" not in mapped, "libcuda" * ("libcuda" in mapped) or "none", "none"
-    )
+    cuda = sorted({line.split()[-1] for line in mapped.splitlines() if "libcuda" in line})
+    yield passed("the reader has loaded no CUDA", not cuda, ", ".join(cuda) or "none", "none")
     held = "yes" if process.pid in on_gpu else "none"
     yield passed("the reader holds no memory of a GPU", process.pid not in on_gpu, held, "none")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from contextlib import nullcontext
 
@@ -19,6 +18,10 @@ import schedulearn.worker.torch as worker
 from bench.gpu.models import WORKLOADS
 from bench.gpu.variants import VARIANTS
 from schedulearn.worker.batch import noise_meter
+from schedulearn.worker.torch.memory import GpuMemory
+
+WARM_UP = 10
+"""Steps that don't count: libraries choose their kernels, and a model is compiled."""
 
 
 class Samples(Dataset):
@@ -55,9 +58,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--variant", choices=VARIANTS, default="plain")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--synchronous", action="store_true", help="wait for the GPU after each step, and time that")
     parser.add_argument("--seconds", type=float, help="end after so long, in place of --steps")
     parser.add_argument("--ballast", type=int, default=0, help="bytes more in each checkpoint")
+    parser.add_argument("--grow", type=int, help="after the training: passes of 16, 32 and so many samples, plainly")
     parser.add_argument("--noise", action="store_true", help="measure each step, at fixed weights, and compare offline")
     return parser.parse_args()
 
@@ -105,9 +108,7 @@ class Training:
         self.optimizer = self.run.optimizer(plain, self.net)
         self.graph: Graph | None = None
         self.losses: list[torch.Tensor] = []
-        self.times: list[float] = []
-        """Of each step, with fetching its data."""
-        self.ended = time.perf_counter()
+        self.warm_at: float | None = None
 
     def step(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.optimizer.zero_grad(set_to_none=self.args.variant != "graph")
@@ -128,10 +129,9 @@ class Training:
             self.graph = Graph(self.step, x, y)
         loss = self.graph.replay(x, y) if self.graph is not None else self.step(x, y)
         self.losses.append(loss.detach().clone())
-        if self.args.synchronous:
+        if len(self.losses) == WARM_UP:
             self.wait()
-        self.times.append(time.perf_counter() - self.ended)
-        self.ended = time.perf_counter()
+            self.warm_at = time.perf_counter()
         if len(self.losses) == 1 or len(self.losses) % 100 == 0:
             print(f"step {len(self.losses)}", flush=True)
 
@@ -145,7 +145,32 @@ class Training:
             if limit is not None and time.monotonic() - started > limit:
                 break
         self.wait()
+        self.warm_until = time.perf_counter()
         self.seconds = time.monotonic() - started
+
+    def pace_s(self) -> float:
+        """Seconds of a step, data included, over all after the first few. Nobody waits for the GPU in between, so that
+        data are fetched while it computes, as in any training."""
+        steps = len(self.losses) - WARM_UP
+        if self.warm_at is None or steps < 1:
+            return self.seconds / max(1, len(self.losses))
+        return (self.warm_until - self.warm_at) / steps
+
+    def grow(self, samples: int) -> None:
+        """Passes of 16, 32 and `samples`, and what the SDK says of the last if its memory runs out."""
+        memory = GpuMemory()
+        for count in (16, 32, samples):
+            memory.begin(self.args.device, count)
+            try:
+                x, y = (part.to(self.args.device) for part in WORKLOADS[self.args.model].data(count))
+                F.cross_entropy(self.model(x), y).backward()
+                memory.end()
+            except RuntimeError as error:
+                print(f"schedulearn: {memory.explain(error)}", flush=True)
+                return
+            self.model.zero_grad()
+            del x, y
+        print(f"fitted {samples}", flush=True)
 
     def wait(self) -> None:
         if self.cuda:
@@ -154,7 +179,7 @@ class Training:
     def found(self) -> dict[str, object]:
         found: dict[str, object] = {
             "losses": [float(loss) for loss in self.losses[:200]], "steps": len(self.losses), "seconds": self.seconds,
-            "host_step_s": statistics.median(self.times[3:] or self.times or [0.0]),
+            "pace_s": self.pace_s(),
         }  # fmt: skip
         if self.run.instruments is not None:
             list(self.run.instruments.step_times(None, 1, 0.0))
@@ -189,4 +214,6 @@ if __name__ == "__main__":
         noise_meter.BUDGET = 1e9  # each step is measured: time is not what this is about
     training = Training(given)
     training.train()
+    if given.grow:
+        training.grow(given.grow)
     print("found " + json.dumps(training.found()), flush=True)

@@ -71,7 +71,9 @@ def test_memory_that_runs_out_is_told_with_what_would_fit(found: Any, case: str,
 
 
 def test_without_a_pass_that_fitted_the_most_that_may_fit_is_told(found: Any) -> None:
-    assert "29 may fit, at most (at least 2.15 GB" in found["memory"]["at once"]
+    said = found["memory"]["at once"]
+    assert "at most 29 may fit (at least 2.15 GB" in said
+    assert "set max_local=14 to try half" in said
 
 
 def test_a_gradient_scaler_does_not_change_the_noise_that_is_found(horovod_env: Path, tmp_path: Path) -> None:

@@ -58,10 +58,11 @@ class GpuMemory:
         of = f"{fit.fixed / _GB:.2f} GB and {fit.each / _GB:.3f} GB a sample of {total / _GB:.1f} GB{others}"
         if fit.samples < 1:
             return f"{said}: not even one would fit ({of})"
-        advice = f"set max_local={fit.samples} or a smaller batch"
         if not fit.measured:
-            return f"{said}: {fit.samples} may fit, at most (at least {of}); {advice}"
-        return f"{said}: {fit.samples} would fit ({of}); {advice}"
+            # How far the pass had come is not known: so much less is sure to lead to one that fits in a few tries.
+            most, half = fit.samples, max(1, fit.samples // 2)
+            return f"{said}: at most {most} may fit (at least {of}), and none has yet; set max_local={half} to try half"
+        return f"{said}: {fit.samples} would fit ({of}); set max_local={fit.samples} or a smaller batch"
 
     def explain_uncaught(self) -> None:
         """Has what is said of errors follow the traceback of one that ends the script."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import time
@@ -31,6 +32,16 @@ class Row(NamedTuple):
 def measure(model: str, device: str, seconds: float = 2.0) -> Iterator[Row]:
     """One row a batch size, until the memory runs out: the median of blocks that take `seconds` together. On a GPU by
     its own clock."""
+    try:
+        yield from _measure(model, device, seconds)
+    finally:
+        import torch
+
+        gc.collect()
+        torch.cuda.empty_cache()  # what runs next in other processes needs the memory
+
+
+def _measure(model: str, device: str, seconds: float) -> Iterator[Row]:
     import torch
     from torch.nn import functional as F
 
@@ -43,6 +54,7 @@ def measure(model: str, device: str, seconds: float = 2.0) -> Iterator[Row]:
     torch.manual_seed(0)
     net = workload.make().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # cuDNN's attention broke on an H200 with PyTorch 2.11
     cast = torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
     for samples in workload.batches:
         try:

@@ -45,8 +45,7 @@ def timing(machine: Machine) -> Iterator[Check]:
 def overhead(machine: Machine) -> Iterator[Check]:
     """Whole runs with and without the SDK in turns: the middle of the ratios of neighbours."""
     machine.needs_training()
-    slow, quick = ("resnet50", "resnet18") if machine.device == "cuda" else ("tiny", "tiny")
-    for model, wanted_s, most in ((slow, 0.05, 0.01), (quick, 0.005, 0.03)):
+    for model, wanted_s, most in ((_model(machine)[0], 0.05, 0.01), ("tiny", 0.005, 0.03)):
         batch = _batch_for(machine, model, wanted_s)
         steps = max(60, int(6 / wanted_s))
         how = (model, "--batch", batch, "--device", machine.device, "--steps", steps)

@@ -43,9 +43,9 @@ def measure(model: str, device: str, seconds: float = 2.0) -> Iterator[Row]:
 
 def _measure(model: str, device: str, seconds: float) -> Iterator[Row]:
     import torch
-    from torch.nn import functional as F
 
     from bench.gpu.models import WORKLOADS
+    from bench.gpu.models import loss as loss_of
     from schedulearn.worker.torch.memory import is_out_of_memory
 
     workload = WORKLOADS[model]
@@ -63,7 +63,7 @@ def _measure(model: str, device: str, seconds: float) -> Iterator[Row]:
             def step(x: Any = x, y: Any = y) -> None:
                 optimizer.zero_grad()
                 with cast:
-                    loss = F.cross_entropy(net(x), y)
+                    loss = loss_of(net(x), y)
                 loss.backward()
                 optimizer.step()
 

@@ -11,11 +11,11 @@ import time
 from contextlib import nullcontext
 
 import torch
-from torch.nn import functional as F
 from torch.utils.data import Dataset
 
 import schedulearn.worker.torch as worker
 from bench.gpu.models import WORKLOADS
+from bench.gpu.models import loss as loss_of
 from bench.gpu.variants import VARIANTS
 from schedulearn.worker.batch import noise_meter
 from schedulearn.worker.torch.memory import GpuMemory
@@ -113,7 +113,7 @@ class Training:
     def step(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.optimizer.zero_grad(set_to_none=self.args.variant != "graph")
         with self.cast:
-            loss = F.cross_entropy(self.net(x), y)
+            loss = loss_of(self.net(x), y)
         self.scaler.scale(loss).backward()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -163,7 +163,7 @@ class Training:
             memory.begin(self.args.device, count)
             try:
                 x, y = (part.to(self.args.device) for part in WORKLOADS[self.args.model].data(count))
-                F.cross_entropy(self.model(x), y).backward()
+                loss_of(self.model(x), y).backward()
                 memory.end()
             except RuntimeError as error:
                 print(f"schedulearn: {memory.explain(error)}", flush=True)
@@ -198,7 +198,7 @@ def offline_noise(model: torch.nn.Module, data: Samples, batch: int, device: str
     for start in range(0, len(data.data) - batch + 1, batch):
         model.zero_grad()
         part = slice(start, start + batch)
-        F.cross_entropy(model(data.data[part].to(device)), data.labels[part].to(device)).backward()
+        loss_of(model(data.data[part].to(device)), data.labels[part].to(device)).backward()
         gradient = torch.cat([p.grad.double().flatten() for p in model.parameters()])
         total = gradient if total is None else total + gradient
         squares += float(gradient.square().sum())

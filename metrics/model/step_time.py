@@ -28,6 +28,8 @@ SMALLEST = 1e-8  # seconds: no time is zero, so that logarithms exist
 LARGEST = 1e6  # seconds: nor without end, so that the search can't run off where measurements hold nothing back
 MULTI_HOST_PENALTY = 1.1  # synchronising over hosts costs at least so many times as within one
 UNSEEN_NETWORK = 0.5  # of a pass's computing: what synchronising over hosts is taken to cost at least until it is seen
+FIXED = 0.3  # of a pass's time, what does not grow with its batch, until a second batch has been seen
+LAUNCH_S = 0.01  # of short passes it is at least so much, the time to launch a pass's kernels, but not above half
 NARROW = 1.25  # batches that differ by less say nothing about how time grows with them: errors would be taken for it
 MAX_MEASUREMENTS = 1000
 _ROUNDS, _STRIDE = 60, 2.0  # of the search, and how far it goes in one: parameters by e squared
@@ -260,10 +262,11 @@ def _bounds(seen: StepTimes, used: npt.NDArray[np.bool_]) -> tuple[Floats, Float
         start[index] = lower[index] = upper[index] = value
 
     if batch.max() < NARROW * batch.min():
-        # About one batch size: nobody knows how time grows with it, so half of it is taken to.
+        # About one batch size: nobody knows how time grows with it.
         mean = float(np.exp(np.mean(np.log(seen.grad_time[used]))))
-        freeze(0, mean / 2)
-        freeze(1, mean / 2 / float(np.exp(np.mean(np.log(batch)))))
+        fixed = max(FIXED * mean, min(LAUNCH_S, mean / 2))
+        freeze(0, fixed)
+        freeze(1, (mean - fixed) / float(np.exp(np.mean(np.log(batch)))))
     local, remote = (nodes == 1) & (replicas >= 2), nodes >= 2
     for alpha, rows in ((2, local), (4, remote)):
         if not rows.any():

@@ -119,10 +119,15 @@ def test_a_fit_of_a_hundred_observations_takes_20_ms() -> None:
     assert min(times) < 0.1
 
 
-def test_one_batch_size_tells_half_of_the_time_apart() -> None:
-    truth = StepTimeModel(0.1, 0.01, 0.05, 0.01, 0.2, 0.02, 2.0)
+@pytest.mark.parametrize(
+    ("seconds", "fixed"),
+    [(0.2, 0.06), (0.04, 0.012), (0.03, 0.01), (0.02, 0.01), (0.007, 0.0035)],
+)
+def test_after_one_batch_size_a_part_of_the_time_is_taken_for_fixed(seconds: float, fixed: float) -> None:
+    """A pass of a few milliseconds is mostly launching kernels, whatever its batch."""
+    truth = StepTimeModel(seconds, 0.0, 0.05, 0.01, 0.2, 0.02, 2.0)
     model = fit(observe(truth, [(1, 1, 10)] * 5))
-    assert (model.alpha_grad, model.beta_grad * 10) == (pytest.approx(0.1, rel=1e-6), pytest.approx(0.1, rel=1e-6))
+    assert (model.alpha_grad, model.beta_grad * 10) == pytest.approx((fixed, seconds - fixed), rel=1e-6)
 
 
 def test_batches_close_to_each_other_tell_no_more_than_one() -> None:
@@ -133,7 +138,7 @@ def test_batches_close_to_each_other_tell_no_more_than_one() -> None:
     wrong = StepTimes(*vars(seen).values())
     wrong.grad_time[:] = [2.0, 2.02, 2.04, 2.06]
     model = fit(wrong)
-    assert float(model.grad_time(100)) == pytest.approx(0.75 * float(model.grad_time(200)), rel=0.02)
+    assert float(model.grad_time(100)) == pytest.approx(0.65 * float(model.grad_time(200)), rel=0.02)
 
 
 def test_what_was_never_seen_within_a_host_counts_as_almost_free() -> None:

@@ -28,7 +28,7 @@ def step_times(machine: Machine, names: Sequence[str], out: Path) -> Iterator[Ch
         except RuntimeError as error:
             yield Check(f"step times of {name}", "failed", f"after {len(rows)} batch sizes: {error}"[:300])
         if len(rows) < 3:
-            yield Check(f"step times of {name}", "SKIPPED", f"only {len(rows)} batch sizes fit into the memory")
+            yield Check(f"step times of {name}", "SKIPPED", f"only {len(rows)} batch sizes were measured")
             continue
         _, error = fitted(rows)
         sizes = ", ".join(f"{row.samples}: {row.step_s * 1e3:.1f}" for row in rows)

@@ -126,7 +126,7 @@ def out_of_memory(machine: Machine) -> Iterator[Check]:
         if not (told := re.search(r"set max_local=(\d+)", said)):
             break
         tried.append(int(told[1]))
-    measured = f"batches tried: {', '.join(map(str, tried))}; the last {'fits' if fits else 'does not'}"
+    measured = f"batches tried: {', '.join(map(str, tried[:MOST_TRIES]))}; the last {'fits' if fits else 'does not'}"
     yield passed("its advice leads to a batch that fits", fits, measured, f"within {MOST_TRIES}")
     yield from _after_passes_that_fitted(too_many)
 

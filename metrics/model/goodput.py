@@ -11,7 +11,7 @@ import numpy as np
 
 from schedulearn.metrics.model.batch_search import PHI, Parameters, search
 from schedulearn.metrics.model.noise_scale import efficiency
-from schedulearn.metrics.model.residuals import Residuals
+from schedulearn.metrics.model.residuals import Residuals, factors
 from schedulearn.metrics.model.step_time import StepTimeModel
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Goodput:
         samples = np.asarray(num_gpus) * np.asarray(atomic_batch) * (np.asarray(accumulation) + 1)
         speed = factor * model.throughput(num_nodes, num_gpus, atomic_batch, accumulation)
         if (measured := self._residuals(gpu_type)) is not None:
-            speed = speed * measured.factor(np.asarray(num_nodes), np.asarray(num_gpus))
+            speed = speed * measured.factor(*np.broadcast_arrays(num_nodes, num_gpus))
         return np.asarray(speed * self._efficiency(samples))
 
     def best(self, num_nodes: npt.ArrayLike, num_gpus: npt.ArrayLike, gpu_type: str | None = None) -> BatchChoice:
@@ -231,10 +231,10 @@ class _Asked:
 
     def __init__(self, nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]) -> None:
         self.nodes, self.gpus, self.sizes = nodes, gpus, np.sort(gpus)
-        self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
         shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
         self.shapes, self.column = shapes, column.reshape(-1)
         """Without repetition (2, any), and which of these each is."""
+        self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
 
 
 @lru_cache(maxsize=100)
@@ -243,15 +243,17 @@ def _asked(nodes: bytes, gpus: bytes, kinds: tuple[str | None, ...]) -> _Asked:
 
 
 def _table(jobs: Sequence[Goodput], limits: npt.NDArray[np.int64], asked: _Asked) -> Floats:
-    base = _values(jobs, limits, asked.shapes[0], asked.shapes[1], None)[:, asked.column]
-    table = np.empty_like(base)
+    base = _values(jobs, limits, asked.shapes[0], asked.shapes[1], None)
+    table = np.empty((len(jobs), len(asked.column)))
     for kind, mine in asked.of_kind.items():
-        factor = np.array([job._model(kind)[1] for job in jobs])
-        table[:, mine] = base[:, mine] * factor[:, None]
+        factor = np.array([1.0 if kind is None or kind in job.models else job._model(kind)[1] for job in jobs])
+        table[:, mine] = base[:, asked.column[mine]] * factor[:, None]
         known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
         if known:
-            better = _values([jobs[i] for i in known], limits[known], asked.nodes[mine], asked.gpus[mine], kind)
-            table[np.ix_(np.array(known), mine)] = better
+            shapes, column = np.unique(asked.column[mine], return_inverse=True)
+            nodes, gpus = asked.shapes[:, shapes]
+            better = _values([jobs[i] for i in known], limits[known], nodes, gpus, kind)
+            table[np.ix_(np.array(known), mine)] = better[:, column]
     return table
 
 
@@ -262,9 +264,9 @@ def _values(
     values = np.zeros((len(jobs), len(gpus)))
     job, at = np.nonzero(gpus <= limits[:, None])
     values[job, at] = search([_parameters(each, kind) for each in jobs], job, nodes[at], gpus[at]).goodput
-    for row, each in zip(values, jobs):
-        if (measured := each._residuals(kind)) is not None:
-            row *= measured.factor(nodes, gpus)
+    measured = [(row, found) for row, each in enumerate(jobs) if (found := each._residuals(kind)) is not None]
+    if measured:
+        values[[row for row, _ in measured]] *= factors([found for _, found in measured], nodes, gpus)
     return values
 
 

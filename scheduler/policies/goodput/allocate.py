@@ -14,7 +14,7 @@ from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, 
 from schedulearn.scheduler.policies.goodput.deadlines import charge, lateness
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, assign
 from schedulearn.scheduler.policies.goodput.objective import Objective
-from schedulearn.scheduler.policies.goodput.options import Options, build_options, goodput_of
+from schedulearn.scheduler.policies.goodput.options import Options, build_options
 from schedulearn.scheduler.policies.goodput.packing import Want, pack
 from schedulearn.scheduler.policies.goodput.prices import (
     OLD_GPU_S,
@@ -30,10 +30,10 @@ from schedulearn.scheduler.policies.goodput.prices import (
 from schedulearn.scheduler.policies.goodput.restarts import (
     WAITING,
     discount_restarts,
-    restart_share,
+    restarts_of,
     weighted_times,
 )
-from schedulearn.scheduler.policies.goodput.spare_gpus import give_spare_gpus
+from schedulearn.scheduler.policies.goodput.spare_gpus import Takers, give_spare_gpus
 
 PINNED = 1e9  # at least: to stop a job that must stay as it is costs more than whatever it keeps others from
 LOOK_AGAIN_S = 1.0  # so that time goes on between two looks, however a clock rounds
@@ -78,23 +78,17 @@ def _placed(
     better one of both is used: often another job can have the GPUs at once, and nobody has to move."""
     objective, options = choosing.objective, choosing.options
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
-    weights = dict(zip((job.id for job in jobs), choosing.weights.tolist(), strict=True))
-    takers = [job for job in jobs if objective.takes_spare_gpus(job) and job.id not in keeping]
+    ids, rows = [job.id for job in jobs], np.arange(len(jobs))
+    takers = Takers(jobs, choosing.weights, options.types, options.one_host, choosing.restarts).of(
+        [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping],
+        set(options.types),
+    )
     growing = {job.id for job in jobs if job.in_place and job.elastic and objective.takes_spare_gpus(job)}
 
     def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:
         allocations = pack(wants, jobs, snapshot.hosts, keeping, clears=clears, growing=growing)
-        speedup = dict(zip(weights, options.speedup[np.arange(len(jobs)), choice].tolist(), strict=True))
-        if takers:
-            speedup |= give_spare_gpus(
-                allocations,
-                takers,
-                snapshot.hosts,
-                lambda job: goodput_of(job, objective),
-                weights,
-                lambda some, speedups, now, moves: restart_share(objective, some, speedups, now, moves=moves),
-            )
-        return allocations, speedup
+        speedup = dict(zip(ids, options.speedup[rows, choice].tolist(), strict=True))
+        return allocations, speedup | give_spare_gpus(allocations, takers, snapshot.hosts)
 
     found = place(wants, clears=True)
     leaves = {
@@ -107,10 +101,12 @@ def _placed(
     if not leaves:
         return found
     other = place({**wants, **leaves}, clears=False)
-    differ = [job for job in jobs if found[0].get(job.id) != other[0].get(job.id)]
+    differ = [row for row in range(len(jobs)) if found[0].get(ids[row]) != other[0].get(ids[row])]
     if not differ:
         return found
-    times = weighted_times(objective, differ, (found[0], other[0]), weights, snapshot.hosts)
+    plans, weight = (found[0], other[0]), choosing.weights[differ]
+    some, restarts = [jobs[row] for row in differ], choosing.restarts.of(differ)
+    times = weighted_times(objective, some, plans, weight, restarts, snapshot.hosts)
     return found if times[0] < times[1] else other
 
 
@@ -130,7 +126,8 @@ class Choosing:
         self.objective, self.options, self.now = objective, options, now
         self._later = np.array(objective.later_prices(options.jobs))
         self.weights = _weights(objective, options, now, self._later)
-        self._value = value = discount_restarts(objective, options)
+        self.restarts = restarts_of(objective, options.jobs)
+        self._value = value = discount_restarts(objective, options, self.restarts)
         self._allowed = allowed = value > 0
         self._base = np.where(allowed, self.weights[:, None] / np.where(allowed, value, 1.0), np.inf)
         self._size = options.charged if objective.foresees else options.size.astype(float)

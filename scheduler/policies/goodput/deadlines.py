@@ -44,42 +44,37 @@ def lateness(objective: Objective, options: Options, now: float, capacity: Ints)
     with_deadline = [row for row, job in enumerate(options.jobs) if job.deadline is not None and job.deadline > now]
     if not objective.deadline_share or not with_deadline:
         return Lateness(late, protected)
-    work = remaining_work(options.jobs, compared=False)
+    rows = np.array(sorted(with_deadline, key=lambda row: (options.jobs[row].deadline, options.jobs[row].order)))
+    too_slow = _too_slow(options, rows, now)
+    able = options.speedup[rows] > 0
+    in_time = able & ~too_slow
+    able[:, options.wait] = True
+    least = np.where(in_time, options.size[rows], np.iinfo(np.int64).max).min(axis=1)
     bound, taken = objective.deadline_share * float(capacity.sum()), 0
-    for row in sorted(with_deadline, key=lambda row: (options.jobs[row].deadline, options.jobs[row].order)):
-        too_slow = _too_slow(options, row, float(work[row]), now)
-        in_time = ~too_slow & (options.speedup[row] > 0)
-        if not in_time.any() or not (too_slow & _possible(options, row)).any():
-            continue
-        least = int(options.size[row][in_time].min())
-        if taken + least > bound:
-            continue  # a smaller job with a later deadline may still fit
-        taken += least
-        late[row], protected[row] = too_slow, True
+    for at in np.flatnonzero(in_time.any(axis=1) & (too_slow & able).any(axis=1)):
+        if taken + least[at] <= bound:  # else a smaller job with a later deadline may still fit
+            taken += int(least[at])
+            late[rows[at]], protected[rows[at]] = too_slow[at], True
     return Lateness(late, protected)
 
 
-def _too_slow(options: Options, row: int, work: float, now: float) -> npt.NDArray[np.bool_]:
-    """(C,): choices by which the job would end after its deadline."""
-    job, speed = options.jobs[row], options.speedup[row]
-    assert job.deadline is not None
-    left = job.deadline - now
-    elsewhere = left - (job.restart_cost if job.allocation else 0.0)
-    sizes = speed[: options.wait]
-    fastest = float(speed.max(initial=0.0))
-    if fastest * left < work <= GROWTH * fastest * left:
-        work = fastest * left / HEADROOM  # on what it may be tried on now it would be late, on more it would not
+def _too_slow(options: Options, rows: Ints, now: float) -> npt.NDArray[np.bool_]:
+    """(rows, C): choices by which each of these jobs would end after its deadline."""
+    jobs, speed = [options.jobs[row] for row in rows], options.speedup[rows]
+    left = np.array([(job.deadline or now) - now for job in jobs])[:, None]
+    elsewhere = left - np.array([job.restart_cost if job.allocation else 0.0 for job in jobs])[:, None]
+    work = remaining_work(options.jobs, compared=False)[rows, None]
+    fastest = speed.max(axis=1, keepdims=True, initial=0.0)
+    # On what such a job may be tried on now it would be late, on more it would not.
+    grows = (fastest * left < work) & (work <= GROWTH * fastest * left)
+    work = np.where(grows, fastest * left / HEADROOM, work)
     slow = speed * elsewhere < HEADROOM * work
-    slow[options.stay] = speed[options.stay] * left < HEADROOM_HERE * work
-    least = float(sizes[sizes > 0].min(initial=np.inf))
-    slow[options.wait] = least * elsewhere < PATIENCE * work
+    slow[:, options.stay] = (speed[:, [options.stay]] * left < HEADROOM_HERE * work)[:, 0]
+    sizes = speed[:, : options.wait]
+    least = np.where(sizes > 0, sizes, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    with np.errstate(invalid="ignore"):  # no size at all, and no time
+        slow[:, options.wait] = (least * elsewhere < PATIENCE * work)[:, 0]
     return np.asarray(slow)
-
-
-def _possible(options: Options, row: int) -> npt.NDArray[np.bool_]:
-    able = options.speedup[row] > 0
-    able[options.wait] = True
-    return np.asarray(able)
 
 
 def charge(cost: Floats, held_up: Floats, found: Lateness, wait: int) -> None:

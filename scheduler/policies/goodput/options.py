@@ -40,6 +40,9 @@ class Options:
     """GPUs of open hosts."""
     worth: Floats
     """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
+    one_host: Floats
+    """(J, P, any): S on 1, 2, ... GPUs of one host of each type, as many as the largest host has; whichever sizes there
+    are to choose from."""
 
     @property
     def charged(self) -> Floats:
@@ -93,6 +96,7 @@ def build_options(
         capacity=pools.capacity,
         total=sum(host.gpus for host in pools.open_hosts.values()),
         worth=goodputs.worth,
+        one_host=goodputs.one_host,
     )
     _let_stay(found, hosts, pools, goodputs, keeping)
     return found
@@ -166,26 +170,32 @@ class _Goodputs:
     """(size, index of its type) -> its column."""
     worth: Floats
     """(types,): one GPU of each against the slowest, on average."""
+    one_host: Floats
+    """(J, types, any): as `speedup`, on 1, 2, ... GPUs of one host."""
 
 
 def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objective: Objective | None) -> _Goodputs:
     functions = [goodput_of(job, objective) for job in jobs]
     types = pools.types
-    # One GPU of each type comes first: what speedups are measured by.
-    gpus = np.concatenate([np.ones(len(types)), columns.size]).astype(np.int64)
-    nodes = np.concatenate([np.ones(len(types)), columns.hosts]).astype(np.int64)
-    kinds = [*types, *(types[pool] for pool in columns.pool)] if len(types) > 1 else None
+    # On one host of each type come first: speedups are measured by one GPU.
+    within = np.tile(np.arange(1, max(pools.widths) + 1), len(types))
+    gpus = np.concatenate([within, columns.size])
+    nodes = np.concatenate([np.ones_like(within), columns.hosts])
+    pool = np.concatenate([np.repeat(np.arange(len(types)), max(pools.widths)), columns.pool])
+    kinds = [types[index] for index in pool] if len(types) > 1 else None
     most = np.array([max(1, job.gpus, job.max_gpus if job.elastic else job.required_gpus) for job in jobs])
     found = goodput_table(functions, nodes, gpus, kinds, most)
-    on_one, table = found[:, : len(types)], found[:, len(types) :]
-    slowest = np.where(on_one > 0, on_one, np.inf).min(axis=1)
     unmeasured = np.array([function is None for function in functions])
+    on_one = found[:, : len(within)][:, within == 1]
+    slowest = np.where(on_one > 0, on_one, np.inf).min(axis=1)
     unit = np.where(unmeasured | ~np.isfinite(slowest), 1.0, slowest)
-    speedup = np.where(unmeasured[:, None], columns.size, table) / unit[:, None]
+    speedup = np.where(unmeasured[:, None], gpus, found) / unit[:, None]
+    one_host, speedup = speedup[:, : len(within)], speedup[:, len(within) :]
     place = {(int(k), int(p)): c for c, (k, p) in enumerate(zip(columns.size, columns.pool, strict=True))}
     known = on_one[(on_one > 0).all(axis=1)]
     ratios = known / known.min(axis=1, keepdims=True) if len(known) else np.ones((1, len(types)))
-    return _Goodputs(functions, table, unit, speedup, place, ratios.mean(axis=0))
+    one_host = one_host.reshape(len(jobs), len(types), -1)
+    return _Goodputs(functions, found[:, len(within) :], unit, speedup, place, ratios.mean(axis=0), one_host)
 
 
 def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:

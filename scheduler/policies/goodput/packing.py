@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -120,12 +121,18 @@ class _Packer:
         self.placed: dict[str, Allocation] = {}
         self.width: dict[str, int] = {}
         self.by_type: dict[str, list[str]] = {}
+        self.by_free: dict[str, list[tuple[int, str]]] = {}  # (free GPUs, host) of each type, in order
+        self.whole: dict[str, list[tuple[int, str]]] = {}  # (-GPUs, host) of those that are free altogether, in order
         self.room: dict[str, int] = {}  # free GPUs by type
         for host in hosts:
             if host.open and host.gpus:
                 self.by_type.setdefault(host.gpu_type, []).append(host.id)
+                self.by_free.setdefault(host.gpu_type, []).append((host.gpus, host.id))
+                self.whole.setdefault(host.gpu_type, []).append((-host.gpus, host.id))
                 self.room[host.gpu_type] = self.room.get(host.gpu_type, 0) + host.gpus
                 self.width[host.gpu_type] = max(self.width.get(host.gpu_type, 0), host.gpus)
+        for of_type in (*self.by_free.values(), *self.whole.values()):
+            of_type.sort()
 
     def put(self, job_id: str, allocation: Allocation) -> None:
         self.placed[job_id] = dict(allocation)
@@ -133,8 +140,23 @@ class _Packer:
             self.hinders.update(allocation)
         for host, gpus in allocation.items():
             if host in self.free and self.hosts[host].open:
-                self.free[host] -= gpus
-                self.room[self.hosts[host].gpu_type] -= gpus
+                self._take(host, gpus)
+
+    def _take(self, host: str, gpus: int) -> None:
+        """`gpus` of the host; what is negative is given back."""
+        kind, all_of_it = self.hosts[host].gpu_type, self.hosts[host].gpus
+        before, after = self.free[host], self.free[host] - gpus
+        if not gpus or not all_of_it:
+            return
+        self.free[host] = after
+        self.room[kind] -= gpus
+        by_free, whole = self.by_free[kind], self.whole[kind]
+        del by_free[bisect_left(by_free, (before, host))]
+        insort(by_free, (after, host))
+        if before == all_of_it:
+            del whole[bisect_left(whole, (-all_of_it, host))]
+        elif after == all_of_it:
+            insort(whole, (-all_of_it, host))
 
     def fits(self, host: str, want: Want) -> bool:
         return self.free.get(host, 0) >= want.gpus and self.hosts[host].gpu_type == want.gpu_type
@@ -161,36 +183,41 @@ class _Packer:
             for job_id in owners[host]:
                 del self.placed[job_id]
                 evicted.append(job_id)
-            self.room[gpu_type] += self.hosts[host].gpus - self.free[host]
-            self.free[host] = self.hosts[host].gpus
+            self._take(host, self.free[host] - self.hosts[host].gpus)
         return evicted
 
     def whole_hosts(self, want: Want, own: Allocation) -> dict[str, int]:
         """Whole free hosts, the job's own first, and the rest on one more; nothing if too few are free."""
-        hosts = self.by_type.get(want.gpu_type, [])
-        whole = [host for host in hosts if self.free[host] == self.hosts[host].gpus]
-        whole.sort(key=lambda host: (-self.hosts[host].gpus, host not in own, host))
+        whole = self.whole.get(want.gpu_type, [])
+        if own:
+            whole = sorted(whole, key=lambda each: (each[0], each[1] not in own, each[1]))
         taken: dict[str, int] = {}
         left = want.gpus
-        for host in whole:
-            if self.hosts[host].gpus <= left:
-                taken[host] = self.hosts[host].gpus
-                left -= taken[host]
-        if left:
-            rest = [host for host in hosts if host not in taken and self.free[host] >= left]
-            if not rest:
-                return {}
-            taken[min(rest, key=lambda host: (host not in own, self.free[host], host))] = left
+        for minus, host in whole:
+            if -minus <= left:
+                taken[host] = -minus
+                left += minus
+            if not left:
+                return taken
+        by_free = self.by_free.get(want.gpu_type, [])
+        rest = [each for each in by_free[bisect_left(by_free, (left, "")) :] if each[1] not in taken]
+        if not rest:
+            return {}
+        taken[min(rest, key=lambda each: (each[1] not in own, *each))[1]] = left
         return taken
 
     def tightest(self, want: Want) -> dict[str, int]:
-        fitting = [host for host in self.by_type.get(want.gpu_type, []) if self.free[host] >= want.gpus]
-        if not fitting:
-            return {}
-        # Where it can start at once, rather than where others are yet to leave.
-        late = {host: self.free[host] - self.hosts[host].leaving < want.gpus for host in fitting}
-        best = min(fitting, key=lambda host: (late[host], host in self.hinders, self.free[host], host))
-        return {best: want.gpus}
+        by_free = self.by_free.get(want.gpu_type, [])
+        best: tuple[bool, bool] | None = None
+        found: dict[str, int] = {}
+        for free, host in by_free[bisect_left(by_free, (want.gpus, "")) :]:
+            # Where it can start at once, rather than where others are yet to leave.
+            late = free - self.hosts[host].leaving < want.gpus
+            if best is None or (late, host in self.hinders) < best:
+                best, found = (late, host in self.hinders), {host: want.gpus}
+                if not any(best):
+                    break
+        return found
 
     def remains(self, want: Want, least: int) -> dict[str, int]:
         """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
@@ -198,7 +225,8 @@ class _Packer:
         kinds = [kind for kind in sorted(self.by_type) if self.room[kind] >= least]
         kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:
-            host = min(self.by_type[kind], key=lambda host: (-self.free[host], host))
+            by_free = self.by_free[kind]
+            _, host = by_free[bisect_left(by_free, (by_free[-1][0], ""))]  # the first of those with most
             if self.free[host] >= least:
                 return {host: max(least, min(want.gpus, self.free[host]))}
         for kind in kinds:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
@@ -16,33 +18,55 @@ WAITING = 1e3  # what it costs to hold a job up altogether, against running it o
 ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
 
 
-def discount_restarts(objective: Objective, options: Options) -> Floats:
+class Restarts(NamedTuple):
+    """What restarts cost jobs, and how long they may expect to have what they get for it; arrays (J, 1)."""
+
+    resize: Floats
+    """Seconds that it costs a job to be resized where it is."""
+    move: Floats
+    join: Floats
+    """Seconds in which a job that grows in place goes on as it is, until its new workers have joined."""
+    lasts: Floats
+    """Seconds that an allocation is expected to last at least, if the job does not end before."""
+    remaining: Floats
+    """Seconds of work that are left on one GPU; infinite if unknown."""
+    runs: npt.NDArray[np.bool_]
+
+    def of(self, rows: Sequence[int]) -> Restarts:
+        resize, move, join, lasts, remaining, runs = self
+        return Restarts(resize[rows], move[rows], join[rows], lasts[rows], remaining[rows], runs[rows])
+
+    def share(self, speedup: Floats, now: Floats, *, moves: bool = False) -> Floats:
+        """What is left of each `speedup` (J, any) if a running job must restart for it; `now` (J,): its present one.
+        `moves`: on another host, where nothing is done in place."""
+        restart = self.move if moves else self.resize
+        if not moves:
+            restart = restart + self.join * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
+        lasts = np.minimum(self.lasts, np.maximum(self.remaining / np.maximum(speedup, 1.0), ENDING_S))
+        return np.where(self.runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
+
+
+def restarts_of(objective: Objective, jobs: Sequence[JobView]) -> Restarts:
+    return Restarts(
+        np.array([job.restart_cost for job in jobs])[:, None],
+        np.array([job.move_cost for job in jobs])[:, None],
+        np.array([job.join_seconds for job in jobs])[:, None],
+        np.array([objective.base_s + objective.patience * _calm_seconds(job) for job in jobs])[:, None],
+        np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None],
+        np.array([bool(job.allocation) for job in jobs])[:, None],
+    )
+
+
+def discount_restarts(objective: Objective, options: Options, restarts: Restarts) -> Floats:
     """S, less for every choice but the present one of a job that runs: the restart must pay within the time that an
     allocation lasts, or until the job ends. In the column to wait: 1, or what being stopped leaves."""
     value = options.speedup.copy()
     value[:, options.wait] = 1.0
     sizes = value[:, : options.stay]
-    sizes *= restart_share(objective, options.jobs, sizes, value[:, options.stay])
+    sizes *= restarts.share(sizes, value[:, options.stay])
     keep = np.array([objective.keeps(job) for job in options.jobs]) & (value[:, options.stay] > 0)
     sizes[keep] = 0.0
     return value
-
-
-def restart_share(
-    objective: Objective, jobs: Sequence[JobView], speedup: Floats, now: Floats, *, moves: bool = False
-) -> Floats:
-    """What is left of each `speedup` (J, any) if a running job must restart for it; `now` (J,): its present one.
-    `moves`: on another host, where nothing is done in place. A job that grows in place goes on as it is until its new
-    workers have joined."""
-    restart = np.array([job.move_cost if moves else job.restart_cost for job in jobs])[:, None]
-    if not moves:
-        joins = np.array([job.join_seconds for job in jobs])[:, None]
-        restart = restart + joins * np.maximum(0.0, 1 - now[:, None] / np.maximum(speedup, LEAST_SPEEDUP))
-    lasted = np.array([objective.base_s + objective.patience * _calm_seconds(job) for job in jobs])
-    to_do = np.array([np.inf if job.remaining is None else job.remaining for job in jobs])[:, None]
-    lasts = np.minimum(lasted[:, None], np.maximum(to_do / np.maximum(speedup, 1.0), ENDING_S))
-    runs = np.array([bool(job.allocation) for job in jobs])[:, None]
-    return np.where(runs, lasts / np.maximum(lasts + restart, 1e-9), 1.0)
 
 
 def _calm_seconds(job: JobView) -> float:
@@ -56,11 +80,12 @@ def weighted_times(
     objective: Objective,
     jobs: Sequence[JobView],
     plans: Sequence[Mapping[str, Allocation]],
-    weights: Mapping[str, float],
+    weight: Floats,
+    restarts: Restarts,
     hosts: Sequence[HostView],
 ) -> list[float]:
     """Of each plan: what a unit of work costs `jobs` in weighted time, all together, where it puts them, with what they
-    lose by restarts. A job that gets nothing counts as WAITING."""
+    lose by `restarts`; `weight` (jobs,). A job that gets nothing counts as WAITING."""
     type_of = {host.id: host.gpu_type for host in hosts}
     types = sorted(set(type_of.values()))
     shapes = [[_shape(plan.get(job.id, {}), type_of) for job in jobs] for plan in plans]
@@ -80,13 +105,10 @@ def weighted_times(
         return np.asarray(table[np.arange(len(jobs)), at] / slowest)
 
     now = speedups(present)
-    weight = np.array([weights[job.id] for job in jobs])
     totals = []
     for plan, of_plan in zip(plans, shapes, strict=True):
         speedup = speedups(of_plan)[:, None]
-        resized, moved = (
-            speedup * restart_share(objective, jobs, speedup, now, moves=moves) for moves in (False, True)
-        )
+        resized, moved = (speedup * restarts.share(speedup, now, moves=moves) for moves in (False, True))
         same = np.array([plan.get(job.id, {}) == job.allocation for job in jobs])[:, None]
         stays = np.array([plan.get(job.id, {}).keys() == job.allocation.keys() for job in jobs])[:, None]
         stays &= np.array([len(job.allocation) <= 1 for job in jobs])[:, None]

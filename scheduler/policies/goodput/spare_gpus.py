@@ -4,23 +4,41 @@ on one host would train faster with it, there or by moving to it, by more than i
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
-
-if TYPE_CHECKING:
-    from schedulearn.metrics.model.goodput import GoodputFunction
+from schedulearn.scheduler.policies.goodput.restarts import Restarts
 
 _MORE = 1 + 1e-6  # a gain below this is none
-RestartShare = Callable[[Sequence[JobView], Floats, Floats, bool], Floats]
-"""What is left of each speedup (jobs, any) if a running job must be resized for it, or must move (True). The third: the
-present speedup of each job."""
+
+
+@dataclass(frozen=True)
+class Takers:
+    """Jobs that may take GPUs that are left over."""
+
+    jobs: Sequence[JobView]
+    weight: Floats
+    """(jobs,)"""
+    types: Sequence[str]
+    one_host: Floats
+    """(jobs, types, any): the speedup of each job on 1, 2, ... GPUs of one host of each type."""
+    restarts: Restarts
+
+    def of(self, rows: Sequence[int], types: Set[str]) -> Takers:
+        """Some of them, and of the types some."""
+        there = [at for at, kind in enumerate(self.types) if kind in types]
+        return Takers(
+            [self.jobs[row] for row in rows],
+            self.weight[rows],
+            [self.types[at] for at in there],
+            self.one_host[np.ix_(rows, there)],
+            self.restarts.of(rows),
+        )
 
 
 class _Grant(NamedTuple):
@@ -30,14 +48,9 @@ class _Grant(NamedTuple):
 
 
 def give_spare_gpus(
-    allocations: MutableMapping[str, Allocation],
-    jobs: Sequence[JobView],
-    hosts: Sequence[HostView],
-    function_of: Callable[[JobView], GoodputFunction | None],
-    weights: Mapping[str, float],
-    share: RestartShare,
+    allocations: MutableMapping[str, Allocation], takers: Takers, hosts: Sequence[HostView]
 ) -> dict[str, float]:
-    """Gives the GPUs that `allocations` leaves idle to those of `jobs` that gain most; returns their new speedups."""
+    """Gives the GPUs that `allocations` leaves idle to those of `takers` that gain most; returns their new speedups."""
     free = {host.id: host.gpus for host in hosts if host.open and host.gpus}
     for allocation in allocations.values():
         for host_id, gpus in allocation.items():
@@ -45,59 +58,36 @@ def give_spare_gpus(
                 free[host_id] -= gpus
     if not any(gpus > 0 for gpus in free.values()):
         return {}
-    widest = max(host.gpus for host in hosts if host.id in free)
-    found = []
-    for job in jobs:
+    rows = []
+    for row, job in enumerate(takers.jobs):
         if not job.elastic or len(allocation := allocations.get(job.id, {})) != 1:
             continue
         [(host_id, gpus)] = allocation.items()
-        if host_id in free and gpus < min(job.max_gpus, widest):
-            found.append(job)
-    if not found:
+        if host_id in free and gpus < min(job.max_gpus, takers.one_host.shape[2]):
+            rows.append(row)
+    if not rows:
         return {}
     type_of = {host.id: host.gpu_type for host in hosts if host.id in free}
-    types = sorted(set(type_of.values()))
-    speedups = _speedups(found, types, widest, function_of)
-    flat, now = speedups.reshape(len(found), -1), _present(found, types, type_of, speedups)
-    resized, moved = ((flat * share(found, flat, now, moves)).reshape(speedups.shape) for moves in (False, True))
+    found = takers.of(rows, set(type_of.values()))
     spare = _Spare(free, type_of)
-    candidates = _Candidates(found, types, allocations, type_of, weights, speedups, resized, moved)
+    candidates = _Candidates(found, allocations, type_of)
     candidates.look_at_all(spare)
     changed: dict[str, float] = {}
     while (grant := candidates.best(spare)) is not None:
-        job = found[grant.row]
+        job = found.jobs[grant.row]
         changed[job.id] = candidates.grant(grant, spare)
         allocations[job.id] = {grant.host: grant.gpus}
     return changed
 
 
-def _speedups(
-    jobs: Sequence[JobView],
-    types: Sequence[str],
-    widest: int,
-    function_of: Callable[[JobView], GoodputFunction | None],
-) -> Floats:
-    """(jobs, types, widest): on 1, 2, ... GPUs of one host, against one GPU of the slowest type."""
-    counts = np.tile(np.arange(1, widest + 1), len(types))
-    kinds = [kind for kind in types for _ in range(widest)] if len(types) > 1 else None
-    functions = [function_of(job) for job in jobs]
-    most = np.array([max(job.gpus, job.max_gpus) for job in jobs])
-    table = goodput_table(functions, np.ones_like(counts), counts, kinds, most)
-    table[[function is None for function in functions]] = counts
-    ones = table[:, counts == 1]
-    unit = np.where(ones > 0, ones, np.inf).min(axis=1, keepdims=True)
-    table /= np.where(np.isfinite(unit), unit, 1.0)
-    return table.reshape(len(jobs), len(types), widest)
-
-
-def _present(jobs: Sequence[JobView], types: Sequence[str], type_of: Mapping[str, str], speedups: Floats) -> Floats:
-    """(jobs,): the speedup of each where it is; 0 if that is not on one open host."""
-    now = np.zeros(len(jobs))
-    for row, job in enumerate(jobs):
+def _present(takers: Takers, type_of: Mapping[str, str]) -> Floats:
+    """(takers,): the speedup of each where it is; 0 if that is not on one open host."""
+    now = np.zeros(len(takers.jobs))
+    for row, job in enumerate(takers.jobs):
         if len(job.allocation) == 1:
             [(host_id, gpus)] = job.allocation.items()
-            if host_id in type_of and gpus <= speedups.shape[2]:
-                now[row] = speedups[row, types.index(type_of[host_id]), gpus - 1]
+            if host_id in type_of and gpus <= takers.one_host.shape[2]:
+                now[row] = takers.one_host[row, takers.types.index(type_of[host_id]), gpus - 1]
     return now
 
 
@@ -136,20 +126,14 @@ class _Candidates:
     """Elastic jobs on one open host, which could have more GPUs, and what each would save by the best that is free:
     of its weighted time, for each GPU more. Arrays by row; a grant changes a few of them."""
 
-    def __init__(
-        self,
-        jobs: Sequence[JobView],
-        types: Sequence[str],
-        allocations: Mapping[str, Allocation],
-        type_of: Mapping[str, str],
-        weights: Mapping[str, float],
-        speedups: Floats,
-        resized: Floats,
-        moved: Floats,
-    ) -> None:
-        self._types, self._type_of = list(types), type_of
-        self._speedups, self._resized, self._moved = speedups, resized, moved
-        self._weight = np.array([weights[job.id] for job in jobs])
+    def __init__(self, takers: Takers, allocations: Mapping[str, Allocation], type_of: Mapping[str, str]) -> None:
+        jobs, types, self._speedups = takers.jobs, takers.types, takers.one_host
+        self._types, self._type_of, self._weight = list(types), type_of, takers.weight
+        flat, now = self._speedups.reshape(len(jobs), -1), _present(takers, type_of)
+        self._resized, self._moved = (
+            (flat * takers.restarts.share(flat, now, moves=moves)).reshape(self._speedups.shape)
+            for moves in (False, True)
+        )
         self._hosts = [next(iter(allocations[job.id])) for job in jobs]
         self._gpus = np.array([allocations[job.id][host] for job, host in zip(jobs, self._hosts, strict=True)])
         self._most = np.array([job.max_gpus for job in jobs])

@@ -17,7 +17,7 @@ from schedulearn.scheduler.policies.goodput.options import build_options
 from schedulearn.scheduler.policies.goodput.packing import rebind
 from schedulearn.scheduler.policies.goodput.policy import GoodputPolicy
 from schedulearn.scheduler.policies.goodput.prices import hesrpt_weights, market_price, remaining_work, worth_of_work
-from schedulearn.scheduler.policies.goodput.restarts import restart_share
+from schedulearn.scheduler.policies.goodput.restarts import restarts_of
 from schedulearn.scheduler.policies.registry import make_policy
 
 
@@ -122,7 +122,7 @@ def test_a_job_that_was_left_alone_for_hours_counts_as_calm_however_often_it_was
     young = elastic("a", 0.7, allocation={"h1": 1}, run_seconds=36000.0, restarts=12, resize_seconds=60.0)
     calm = replace(young, held_seconds=20000.0)
     objective, two, now = GoodputPolicy(base_s=30).objective, np.array([[1.6]]), np.array([1.0])
-    shares = [float(restart_share(objective, [each], two, now)[0, 0]) for each in (young, calm)]
+    shares = [float(restarts_of(objective, [each]).share(two, now)[0, 0]) for each in (young, calm)]
     assert shares[0] == pytest.approx((30 + 0.5 * 36000 / 13) / (30 + 0.5 * 36000 / 13 + 60))
     assert shares[1] == pytest.approx((30 + 0.5 * 20000) / (30 + 0.5 * 20000 + 60))
 

@@ -79,7 +79,7 @@ def _placed(
     objective, options = choosing.objective, choosing.options
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     ids, rows = [job.id for job in jobs], np.arange(len(jobs))
-    takers = Takers(jobs, choosing.weights, options.types, options.one_host, choosing.restarts).of(
+    takers = Takers(jobs, choosing.weights, options.types, options.goodputs.one_host, choosing.restarts).of(
         [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping],
         set(options.types),
     )
@@ -104,9 +104,8 @@ def _placed(
     differ = [row for row in range(len(jobs)) if found[0].get(ids[row]) != other[0].get(ids[row])]
     if not differ:
         return found
-    plans, weight = (found[0], other[0]), choosing.weights[differ]
-    some, restarts = [jobs[row] for row in differ], choosing.restarts.of(differ)
-    times = weighted_times(objective, some, plans, weight, restarts, snapshot.hosts)
+    plans = found[0], other[0]
+    times = weighted_times(options, differ, plans, choosing.weights, choosing.restarts, snapshot.hosts)
     return found if times[0] < times[1] else other
 
 
@@ -149,7 +148,7 @@ class Choosing:
             if len(options.types) > 1 and price.any():
                 taking = base.copy()
                 taking[:, options.wait] = 0.0
-                start = float(price[0, 0]) * options.worth
+                start = float(price[0, 0]) * options.goodputs.worth
                 by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
                 gpu_seconds = options.size * np.maximum(by_type[options.pool], floor)
                 price = np.ones_like(weight)

@@ -27,6 +27,7 @@ EXACT_GAP = 0.005
 MILP_CHOICES = 6_000  # J x C up to which HiGHS is asked: tens of milliseconds
 _ROUNDS = 40  # of bisection: prices to nine digits
 _LEVELS, _NEWTON, _COLD = 16, 2, 1e-5  # of temperature, steps at each, and the last one against the scale of costs
+_LEAST = -700.0  # exponents below are slow to compute, and nothing
 _BIG = 1e100
 _NODES = 50  # of HiGHS's tree; not a time, which would make decisions depend on the machine
 _FILLS = 8  # times that left-over GPUs are looked at
@@ -45,6 +46,32 @@ class Assignment:
     def gap(self) -> float:
         """How far `cost` may be above the optimum, as a share of the bound."""
         return (self.cost - self.bound) / max(abs(self.bound), 1e-12)
+
+
+class Taken:
+    """What choices take of pools. Most columns are in one pool for all jobs, which is looked at once a column."""
+
+    def __init__(self, gpus: Ints, pool: Ints, pools: int) -> None:
+        self.gpus: Floats = gpus.astype(float)
+        """(J, C)"""
+        self._pool, self._rows = pool, np.arange(len(pool))
+        mixed = (pool != pool[0]).any(axis=0)
+        self._mixed = np.flatnonzero(mixed)
+        self._single = np.eye(pools)[pool[0]] * ~mixed[:, None]  # (C, P)
+
+    def at(self, prices: Floats) -> Floats:
+        """(J, C): what choices cost at `prices` (P,)."""
+        found = prices[self._pool[0]] * self.gpus
+        for column in self._mixed:
+            found[:, column] = prices[self._pool[:, column]] * self.gpus[:, column]
+        return np.asarray(found)
+
+    def by_pool(self, amount: Floats) -> Floats:
+        """(J, P): the sums of `amount` (J, C)."""
+        found = amount @ self._single
+        for column in self._mixed:
+            found[self._rows, self._pool[:, column]] += amount[:, column]
+        return np.asarray(found)
 
 
 def assign(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> Assignment:
@@ -111,11 +138,11 @@ def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats,
     capacity. One common price by bisection, which for several pools is only the start."""
     finite = cost[np.isfinite(cost)]
     most = float(finite.max() - finite.min()) + 1.0
+    taken, rows = Taken(gpus, pool, len(capacity)), np.arange(len(cost))
 
     def at(prices: Floats) -> tuple[float, Ints]:
-        value = cost + prices[pool] * gpus
+        value = cost + taken.at(prices)
         pick = value.argmin(axis=1)
-        rows = np.arange(len(cost))
         return float(value[rows, pick].sum() - (prices * capacity).sum()), _used(pick, gpus, pool, capacity)
 
     low, high = 0.0, most
@@ -131,39 +158,31 @@ def _dual(cost: Floats, gpus: Ints, pool: Ints, capacity: Ints) -> tuple[Floats,
     bound = at(prices)[0]
     if len(capacity) == 1:
         return prices, bound
-    return _refined(cost, gpus, pool, capacity, prices, bound, at)
+    return _refined(cost, taken, capacity, prices, bound, at)
 
 
 def _refined(
-    cost: Floats, gpus: Ints, pool: Ints, capacity: Ints, prices: Floats, bound: float,
-    at: Callable[[Floats], tuple[float, Ints]],
-) -> tuple[Floats, float]:  # fmt: skip
+    cost: Floats, taken: Taken, capacity: Ints, prices: Floats, bound: float, at: Callable[[Floats], tuple[float, Ints]]
+) -> tuple[Floats, float]:
     """Better prices for several pools, from one common price: Newton's method on the dual with each job's minimum
     softened by a temperature that falls towards none, since the dual itself has corners everywhere."""
-    pools = len(capacity)
     finite = np.where(np.isfinite(cost), cost, _BIG)
-    taken, squared = gpus.astype(float), gpus.astype(float) ** 2
-
-    def by_pool(amount: Floats) -> Floats:
-        """(J, C) -> (J, P). Most columns are in one pool for all jobs."""
-        found = (amount * ~mixed) @ np.eye(pools)[pool[0]]
-        for column in np.flatnonzero(mixed):
-            found[np.arange(len(found)), pool[:, column]] += amount[:, column]
-        return np.asarray(found)
-
-    mixed = (pool != pool[0]).any(axis=0)
+    squared = taken.gpus**2
     # Where jobs must wait the common price is that of waiting, and what tells pools apart is far smaller.
-    scale = min(float(prices.max()), float(np.median(np.where(gpus > 0, finite, _BIG).min(axis=1))))
+    scale = min(float(prices.max()), float(np.median(np.where(taken.gpus > 0, finite, _BIG).min(axis=1))))
     best, now = prices, prices.astype(float)
     hottest = max(float(prices.max()), scale, 1e-9)
     for heat in np.geomspace(hottest, _COLD * max(scale, 1e-9), _LEVELS):
         for _ in range(_NEWTON):
-            value = finite + now[pool] * gpus
-            odds = np.exp(-(value - value.min(axis=1, keepdims=True)) / heat)
+            odds = taken.at(now)
+            odds += finite
+            odds -= odds.min(axis=1, keepdims=True)
+            odds /= -heat
+            np.exp(np.maximum(odds, _LEAST, out=odds), out=odds)
             odds /= odds.sum(axis=1, keepdims=True)
-            mean = by_pool(taken * odds)
+            mean = taken.by_pool(taken.gpus * odds)
             excess = mean.sum(axis=0) - capacity
-            spread = by_pool(squared * odds).sum(axis=0)
+            spread = taken.by_pool(squared * odds).sum(axis=0)
             curve = np.diag(spread + 1e-6 * spread.max() + 1e-9) - mean.T @ mean
             step = heat * np.linalg.solve(curve, excess)
             most = 4 * heat

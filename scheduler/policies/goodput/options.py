@@ -21,6 +21,36 @@ LEAST_SPEEDUP = 1e-6  # of a job where it stays: what stands still may stay too
 
 
 @dataclass(frozen=True)
+class Goodputs:
+    """How fast each job would be where it might be: S, against one GPU of the slowest type that it can use. A job that
+    was not measured scales perfectly."""
+
+    functions: list[GoodputFunction | None]
+    unit: Floats
+    """(J,): of one GPU, samples a second."""
+    one_host: Floats
+    """(J, P, any): S on 1, 2, ... GPUs of one host of each type, as many as the largest host has."""
+    packed: Floats
+    """(J, columns): S on sizes that are looked at, on as few hosts as hold them."""
+    column: dict[tuple[int, int, int], int]
+    """(hosts, GPUs, index of their type) -> the column of `packed`."""
+    worth: Floats
+    """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
+    types: tuple[str, ...]
+
+    def speedup(self, row: int, hosts: int, gpus: int, pool: int) -> float:
+        """S of a job on exactly that."""
+        if hosts == 1 and gpus <= self.one_host.shape[2]:
+            return float(self.one_host[row, pool, gpus - 1])
+        if (column := self.column.get((hosts, gpus, pool))) is not None:
+            return float(self.packed[row, column])
+        if (function := self.functions[row]) is None:
+            return gpus
+        here = function(np.array([hosts]), np.array([gpus]), self.types[pool] if len(self.types) > 1 else None)
+        return float(here[0]) / float(self.unit[row])
+
+
+@dataclass(frozen=True)
 class Options:
     """What there is to choose from: J jobs, C choices each. The last two columns are to wait and to stay."""
 
@@ -38,17 +68,13 @@ class Options:
     """(P,): GPUs of open hosts by type, less what rigid jobs hold."""
     total: int
     """GPUs of open hosts."""
-    worth: Floats
-    """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
-    one_host: Floats
-    """(J, P, any): S on 1, 2, ... GPUs of one host of each type, as many as the largest host has; whichever sizes there
-    are to choose from."""
+    goodputs: Goodputs
 
     @property
     def charged(self) -> Floats:
         """(J, C): GPUs that the job would have, a fast one counted as so many slow ones: at one price for all, what is
         right for the fast ones would leave the slow ones idle."""
-        return np.asarray(self.size * self.worth[self.pool])
+        return np.asarray(self.size * self.goodputs.worth[self.pool])
 
     @property
     def stay(self) -> int:
@@ -76,7 +102,7 @@ def build_options(
     high = np.array([job.max_gpus if job.elastic else job.required_gpus for job in jobs])[:, None]
     columns = _columns(pools, low, high)
     goodputs = _measure(jobs, pools, columns, objective)
-    speedup = goodputs.speedup.copy()
+    speedup = goodputs.packed.copy()
     priced = np.array([objective is not None and objective.price_floor_of(job) > 0 for job in jobs])[:, None]
     if priced.any():
         # Of one GPU alone nobody learns how a job scales, and at a price the cautious fit of one batch would keep it
@@ -95,10 +121,9 @@ def build_options(
         speedup=np.concatenate([speedup, np.zeros((len(jobs), 2))], axis=1),
         capacity=pools.capacity,
         total=sum(host.gpus for host in pools.open_hosts.values()),
-        worth=goodputs.worth,
-        one_host=goodputs.one_host,
+        goodputs=goodputs,
     )
-    _let_stay(found, hosts, pools, goodputs, keeping)
+    _let_stay(found, hosts, pools, keeping)
     return found
 
 
@@ -155,26 +180,7 @@ def _sizes(width: int, most: int, least: Ints) -> Ints:
     return np.array(sorted(sizes), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class _Goodputs:
-    """How fast each job is in each of `columns`, packed on as few hosts as hold it."""
-
-    functions: list[GoodputFunction | None]
-    table: Floats
-    """(J, columns): samples a second."""
-    unit: Floats
-    """(J,): of one GPU, the slowest type that the job can use."""
-    speedup: Floats
-    """(J, columns): against one GPU; a job that was not measured scales perfectly."""
-    column: dict[tuple[int, int], int]
-    """(size, index of its type) -> its column."""
-    worth: Floats
-    """(types,): one GPU of each against the slowest, on average."""
-    one_host: Floats
-    """(J, types, any): as `speedup`, on 1, 2, ... GPUs of one host."""
-
-
-def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objective: Objective | None) -> _Goodputs:
+def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objective: Objective | None) -> Goodputs:
     functions = [goodput_of(job, objective) for job in jobs]
     types = pools.types
     # On one host of each type come first: speedups are measured by one GPU.
@@ -190,12 +196,18 @@ def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objectiv
     slowest = np.where(on_one > 0, on_one, np.inf).min(axis=1)
     unit = np.where(unmeasured | ~np.isfinite(slowest), 1.0, slowest)
     speedup = np.where(unmeasured[:, None], gpus, found) / unit[:, None]
-    one_host, speedup = speedup[:, : len(within)], speedup[:, len(within) :]
-    place = {(int(k), int(p)): c for c, (k, p) in enumerate(zip(columns.size, columns.pool, strict=True))}
+    shapes = zip(columns.hosts.tolist(), columns.size.tolist(), columns.pool.tolist(), strict=True)
     known = on_one[(on_one > 0).all(axis=1)]
     ratios = known / known.min(axis=1, keepdims=True) if len(known) else np.ones((1, len(types)))
-    one_host = one_host.reshape(len(jobs), len(types), -1)
-    return _Goodputs(functions, found[:, len(within) :], unit, speedup, place, ratios.mean(axis=0), one_host)
+    return Goodputs(
+        functions,
+        unit,
+        one_host=speedup[:, : len(within)].reshape(len(jobs), len(types), -1),
+        packed=speedup[:, len(within) :],
+        column={shape: at for at, shape in enumerate(shapes)},
+        worth=ratios.mean(axis=0),
+        types=types,
+    )
 
 
 def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:
@@ -204,9 +216,7 @@ def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | N
     return job.goodput if efficient or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()
 
 
-def _let_stay(
-    options: Options, hosts: Sequence[HostView], pools: _Pools, goodputs: _Goodputs, keeping: Set[str]
-) -> None:
+def _let_stay(options: Options, hosts: Sequence[HostView], pools: _Pools, keeping: Set[str]) -> None:
     """Fills the last column for the jobs that may keep what they hold, and takes from `capacity` what those hold that
     are not to be changed: it is not there for others, whichever types it is of."""
     able = stays_possible(options.jobs, hosts)
@@ -224,18 +234,5 @@ def _let_stay(
         else:
             for host, gpus in in_open_hosts.items():
                 options.capacity[index[type_of[host]]] -= gpus
-        options.speedup[row, -1] = max(_speedup_here(job, row, pool, pools, goodputs), LEAST_SPEEDUP)
-
-
-def _speedup_here(job: JobView, row: int, pool: int, pools: _Pools, goodputs: _Goodputs) -> float:
-    """Of a job on exactly what it holds, which may be spread over more hosts than it needs."""
-    function = goodputs.functions[row]
-    if function is None:
-        return job.gpus
-    packed = len(job.allocation) == -(-job.gpus // pools.widths[pool])
-    column = goodputs.column.get((job.gpus, pool)) if packed else None
-    if column is not None:
-        return float(goodputs.table[row, column] / goodputs.unit[row])
-    gpu_type = pools.types[pool] if len(pools.types) > 1 else None
-    here = function(np.array([len(job.allocation)]), np.array([job.gpus]), gpu_type)
-    return float(here[0]) / float(goodputs.unit[row])
+        here = options.goodputs.speedup(row, len(job.allocation), job.gpus, pool)
+        options.speedup[row, -1] = max(here, LEAST_SPEEDUP)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulearn.scheduler.core.model import JobView
-from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints, Taken
 from schedulearn.scheduler.policies.goodput.objective import Objective
 from schedulearn.scheduler.policies.goodput.options import Options
 
@@ -88,7 +88,7 @@ def bounded_floor(
 def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints, by_worth: bool = False) -> float:
     """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway.
     `by_worth`: of one of the slowest GPUs; others cost, and count, by what they are worth against it."""
-    unit = options.worth if by_worth else np.ones(len(capacity))
+    unit = options.goodputs.worth if by_worth else np.ones(len(capacity))
     total = float((capacity * unit).sum()) * (1 + 1e-9)
     taking = np.isfinite(base)
     taking[:, options.wait] = False
@@ -149,9 +149,10 @@ def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Flo
     if len(prices) == 1:
         return prices
     base = np.where(np.isfinite(base), base, 1e100)
+    taken = Taken(gpus, pool, len(prices))
 
     def demand(kind: int) -> int:
-        picked = (base + prices[pool] * gpus).argmin(axis=1)
+        picked = (base + taken.at(prices)).argmin(axis=1)
         return int((gpus[rows, picked] * (pool[rows, picked] == kind)).sum())
 
     for _ in range(POOL_ROUNDS):

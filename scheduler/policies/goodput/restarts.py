@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedulearn.metrics.model.goodput import goodput_table
 from schedulearn.scheduler.core.model import Allocation, HostView, JobView
 from schedulearn.scheduler.policies.goodput.knapsack import Floats
 from schedulearn.scheduler.policies.goodput.objective import Objective
-from schedulearn.scheduler.policies.goodput.options import LEAST_SPEEDUP, Options, goodput_of
+from schedulearn.scheduler.policies.goodput.options import LEAST_SPEEDUP, Options
 
 WAITING = 1e3  # what it costs to hold a job up altogether, against running it on one GPU
 ENDING_S = 0.1  # a job that should have ended still takes so long: it must go on somewhere
@@ -77,48 +76,35 @@ def _calm_seconds(job: JobView) -> float:
 
 
 def weighted_times(
-    objective: Objective,
-    jobs: Sequence[JobView],
+    options: Options,
+    rows: Sequence[int],
     plans: Sequence[Mapping[str, Allocation]],
-    weight: Floats,
+    weights: Floats,
     restarts: Restarts,
     hosts: Sequence[HostView],
 ) -> list[float]:
-    """Of each plan: what a unit of work costs `jobs` in weighted time, all together, where it puts them, with what they
-    lose by `restarts`; `weight` (jobs,). A job that gets nothing counts as WAITING."""
-    type_of = {host.id: host.gpu_type for host in hosts}
-    types = sorted(set(type_of.values()))
-    shapes = [[_shape(plan.get(job.id, {}), type_of) for job in jobs] for plan in plans]
-    present = [_shape(job.allocation, type_of) for job in jobs]
-    columns = dict.fromkeys([(1, 1, kind) for kind in types])
-    columns |= dict.fromkeys(shape for of_plan in (*shapes, present) for shape in of_plan if shape)
-    column = {shape: at for at, shape in enumerate(columns)}
-    functions = [goodput_of(job, objective) for job in jobs]
-    nodes, gpus, kinds = (list(each) for each in zip(*columns, strict=True))
-    table = goodput_table(functions, np.array(nodes), np.array(gpus), kinds if len(types) > 1 else None)
-    table[[function is None for function in functions]] = gpus
-    alone = table[:, : len(types)]
-    slowest = np.where(alone > 0, alone, np.inf).min(axis=1)
+    """Of each plan: what a unit of work costs the jobs of `rows` in weighted time, all together, where it puts them,
+    with what they lose by restarts; `weights` and `restarts` of all jobs. A job that gets nothing counts as WAITING."""
+    jobs, weight, restarts = [options.jobs[row] for row in rows], weights[rows], restarts.of(rows)
+    pool_of = {host.id: options.types.index(host.gpu_type) for host in hosts}
 
-    def speedups(of_plan: Sequence[tuple[int, int, str] | None]) -> Floats:
-        at = np.array([column[shape] if shape else 0 for shape in of_plan])
-        return np.asarray(table[np.arange(len(jobs)), at] / slowest)
+    def speedup(row: int, allocation: Allocation) -> float:
+        """Where the job gets nothing: 1, which is not looked at."""
+        pools = [pool_of[host] for host in allocation if host in pool_of]
+        if not pools:
+            return 1.0
+        return options.goodputs.speedup(row, len(allocation), sum(allocation.values()), min(pools))
 
-    now = speedups(present)
+    now = np.array([speedup(row, job.allocation) for row, job in zip(rows, jobs, strict=True)])
+    one_host = np.array([len(job.allocation) <= 1 for job in jobs])[:, None]
     totals = []
-    for plan, of_plan in zip(plans, shapes, strict=True):
-        speedup = speedups(of_plan)[:, None]
-        resized, moved = (speedup * restarts.share(speedup, now, moves=moves) for moves in (False, True))
-        same = np.array([plan.get(job.id, {}) == job.allocation for job in jobs])[:, None]
-        stays = np.array([plan.get(job.id, {}).keys() == job.allocation.keys() for job in jobs])[:, None]
-        stays &= np.array([len(job.allocation) <= 1 for job in jobs])[:, None]
-        value = np.where(same, speedup, np.where(stays, resized, moved))[:, 0]
-        none = np.array([shape is None for shape in of_plan])
+    for plan in plans:
+        planned = [plan.get(job.id, {}) for job in jobs]
+        there = np.array([speedup(row, each) for row, each in zip(rows, planned, strict=True)])[:, None]
+        resized, moved = (there * restarts.share(there, now, moves=moves) for moves in (False, True))
+        same = np.array([each == job.allocation for each, job in zip(planned, jobs, strict=True)])[:, None]
+        stays = [each.keys() == job.allocation.keys() for each, job in zip(planned, jobs, strict=True)]
+        value = np.where(same, there, np.where(one_host & np.array(stays)[:, None], resized, moved))[:, 0]
+        none = np.array([not each for each in planned])
         totals.append(float((weight * np.where(none, WAITING, 1 / np.maximum(value, LEAST_SPEEDUP))).sum()))
     return totals
-
-
-def _shape(allocation: Allocation, type_of: Mapping[str, str]) -> tuple[int, int, str] | None:
-    """Hosts, GPUs and their type; None: none."""
-    kinds = [type_of[host] for host in allocation if host in type_of]
-    return (len(allocation), sum(allocation.values()), min(kinds)) if kinds else None

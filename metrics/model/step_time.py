@@ -232,7 +232,7 @@ def _descended(start: Floats, lower: Floats, upper: Floats, seen: StepTimes, wei
             step = np.clip(np.linalg.solve(system, -slope), -_STRIDE, _STRIDE)
         else:
             step = np.zeros_like(at)
-            solved = np.linalg.solve(system[np.ix_(moves, moves)], -slope[moves])
+            solved = np.linalg.solve(system[moves][:, moves], -slope[moves])
             step[moves] = np.clip(solved, -_STRIDE, _STRIDE)
         to = np.clip(at + step, low, high)
         there = look(to)
@@ -322,8 +322,9 @@ class _Loss:
             ratio = x[beta] / x[alpha]
             slope = np.array([-ratio, 1.0]) / x[alpha]  # of the ratio, by alpha and beta
             loss += 1e-2 * float(ratio) ** 2
-            gradient[[alpha, beta]] += 2e-2 * ratio * slope
-            curvature[np.ix_([alpha, beta], [alpha, beta])] += 2e-2 * np.outer(slope, slope)
+            both = slice(alpha, beta + 1)
+            gradient[both] += 2e-2 * ratio * slope
+            curvature[both, both] += 2e-2 * np.outer(slope, slope)
         return loss, gradient, curvature
 
     def _logs(self, x: Floats) -> tuple[Floats, Floats]:

@@ -29,7 +29,8 @@ class Goodputs:
     unit: Floats
     """(J,): of one GPU, samples a second."""
     one_host: Floats
-    """(J, P, any): S on 1, 2, ... GPUs of one host of each type, as many as the largest host has."""
+    """(J, P, any): S on 1, 2, ... GPUs of one host of each type: as many as the largest host has, if any job may take
+    spare GPUs."""
     packed: Floats
     """(J, columns): S on sizes that are looked at, on as few hosts as hold them."""
     column: dict[tuple[int, int, int], int]
@@ -183,11 +184,13 @@ def _sizes(width: int, most: int, least: Ints) -> Ints:
 def _measure(jobs: Sequence[JobView], pools: _Pools, columns: _Columns, objective: Objective | None) -> Goodputs:
     functions = [goodput_of(job, objective) for job in jobs]
     types = pools.types
-    # On one host of each type come first: speedups are measured by one GPU.
-    within = np.tile(np.arange(1, max(pools.widths) + 1), len(types))
+    # On one host of each type come first: one GPU is what speedups are measured by, and more may be left over.
+    fills = objective is not None and any(objective.takes_spare_gpus(job) for job in jobs)
+    width = max(pools.widths) if fills else 1
+    within = np.tile(np.arange(1, width + 1), len(types))
     gpus = np.concatenate([within, columns.size])
     nodes = np.concatenate([np.ones_like(within), columns.hosts])
-    pool = np.concatenate([np.repeat(np.arange(len(types)), max(pools.widths)), columns.pool])
+    pool = np.concatenate([np.repeat(np.arange(len(types)), width), columns.pool])
     kinds = [types[index] for index in pool] if len(types) > 1 else None
     most = np.array([max(1, job.gpus, job.max_gpus if job.elastic else job.required_gpus) for job in jobs])
     found = goodput_table(functions, nodes, gpus, kinds, most)

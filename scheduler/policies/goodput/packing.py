@@ -119,20 +119,18 @@ class _Packer:
         self.hosts = {host.id: host for host in hosts}
         self.free = {host.id: host.gpus if host.open else 0 for host in hosts}
         self.placed: dict[str, Allocation] = {}
-        self.width: dict[str, int] = {}
-        self.by_type: dict[str, list[str]] = {}
         self.by_free: dict[str, list[tuple[int, str]]] = {}  # (free GPUs, host) of each type, in order
-        self.whole: dict[str, list[tuple[int, str]]] = {}  # (-GPUs, host) of those that are free altogether, in order
-        self.room: dict[str, int] = {}  # free GPUs by type
         for host in hosts:
             if host.open and host.gpus:
-                self.by_type.setdefault(host.gpu_type, []).append(host.id)
                 self.by_free.setdefault(host.gpu_type, []).append((host.gpus, host.id))
-                self.whole.setdefault(host.gpu_type, []).append((-host.gpus, host.id))
-                self.room[host.gpu_type] = self.room.get(host.gpu_type, 0) + host.gpus
-                self.width[host.gpu_type] = max(self.width.get(host.gpu_type, 0), host.gpus)
-        for of_type in (*self.by_free.values(), *self.whole.values()):
+        # (-GPUs, host) of those that are free altogether, in order
+        self.whole = {kind: sorted((-gpus, host) for gpus, host in of_type) for kind, of_type in self.by_free.items()}
+        self.room: dict[str, int] = {}  # free GPUs by type
+        self.width: dict[str, int] = {}
+        for kind, of_type in self.by_free.items():
             of_type.sort()
+            self.room[kind] = sum(gpus for gpus, _ in of_type)
+            self.width[kind] = of_type[-1][0]
 
     def put(self, job_id: str, allocation: Allocation) -> None:
         self.placed[job_id] = dict(allocation)
@@ -163,7 +161,7 @@ class _Packer:
 
     def clear(self, gpu_type: str, whole: int, may_move: set[str]) -> list[str]:
         """Frees hosts until `whole` are, and returns the jobs that lose their place by it."""
-        hosts = self.by_type.get(gpu_type, [])
+        hosts = [host for _, host in self.by_free.get(gpu_type, [])]
         width = self.width[gpu_type]
         missing = whole - sum(1 for host in hosts if self.free[host] == self.hosts[host].gpus == width)
         if missing <= 0:
@@ -222,7 +220,7 @@ class _Packer:
     def remains(self, want: Want, least: int) -> dict[str, int]:
         """As much of `want` as one host has left, of any type if need be; if no host has `least`, `least` over as few
         hosts of a type as go."""
-        kinds = [kind for kind in sorted(self.by_type) if self.room[kind] >= least]
+        kinds = [kind for kind in sorted(self.by_free) if self.room[kind] >= least]
         kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:
             by_free = self.by_free[kind]
@@ -231,8 +229,8 @@ class _Packer:
                 return {host: max(least, min(want.gpus, self.free[host]))}
         for kind in kinds:
             taken: dict[str, int] = {}
-            for host in sorted(self.by_type[kind], key=lambda host: (-self.free[host], host)):
+            for minus, host in sorted((-free, host) for free, host in self.by_free[kind]):
                 if (left := least - sum(taken.values())) > 0:
-                    taken[host] = min(left, self.free[host])
+                    taken[host] = min(left, -minus)
             return {host: gpus for host, gpus in taken.items() if gpus}
         return {}

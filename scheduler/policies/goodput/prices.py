@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,9 @@ SLACK = 0.9  # of the price that balances: what is left over goes to those who g
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
-HALVINGS = 30  # of the search for one price: a multiple of three
-SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
+HALVINGS = 30  # of the search for one price
+# So many of them take one look, up to so many J x C: looking at all prices between then takes hardly longer.
+AT_ONCE = ((5, 150), (3, 1200), (2, 2500))
 # Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
 # others of its kind are known too.
 LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
@@ -108,16 +108,9 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
     low, high = 0.0, 1.0
     while demand(high) > total and high < 1e4:
         low, high = high, high * 4
-    if base.size <= SMALL:
-        for _ in range(HALVINGS // 3):
-            low, high = _halved_thrice(lambda prices: _demands(base, gpu_seconds, gpus, prices), total, low, high)
-        return high
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if demand(middle) > total:
-            low = middle
-        else:
-            high = middle
+    at_once = next((times for times, cells in AT_ONCE if base.size <= cells), 1)
+    for _ in range(HALVINGS // at_once):
+        low, high = _halved(lambda prices: _demands(base, gpu_seconds, gpus, prices), total, low, high, at_once)
     return high
 
 
@@ -127,19 +120,22 @@ def _demands(base: Floats, gpu_seconds: Floats, gpus: Floats, prices: Floats) ->
     return np.asarray(gpus[np.arange(len(base)), picked].sum(axis=1))
 
 
-def _halved_thrice(demands: Callable[[Floats], Floats], total: float, low: float, high: float) -> tuple[float, float]:
-    """What three halvings of an interval of prices come to, with one look at all that they may ask for: where jobs are
-    few, that takes hardly longer than one price."""
-    edges = [low, high]
-    for _ in range(3):
-        middles = [(a + b) / 2 for a, b in pairwise(edges)]
-        edges = [edge for pair in zip(edges, middles, strict=False) for edge in pair] + [high]
-    much = (demands(np.array(edges[1:-1])) > total).tolist()
+def _halved(
+    demands: Callable[[Floats], Floats], total: float, low: float, high: float, times: int
+) -> tuple[float, float]:
+    """What several halvings of an interval of prices come to, with one look at all prices that they may ask for: where
+    jobs are few, that takes hardly longer than one price."""
+    edges = np.array([low, high])
+    for _ in range(times):
+        finer = np.empty(2 * len(edges) - 1)
+        finer[::2], finer[1::2] = edges, (edges[:-1] + edges[1:]) / 2
+        edges = finer
+    much = (demands(edges[1:-1]) > total).tolist()
     first, last = 0, len(edges) - 1
     while last - first > 1:
         middle = (first + last) // 2
         first, last = (middle, last) if much[middle - 1] else (first, middle)
-    return edges[first], edges[last]
+    return float(edges[first]), float(edges[last])
 
 
 def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:

@@ -36,7 +36,7 @@ class Takers:
             [self.jobs[row] for row in rows],
             self.weight[rows],
             [self.types[at] for at in there],
-            self.one_host[np.ix_(rows, there)],
+            self.one_host[rows][:, there],
             self.restarts.of(rows),
         )
 

@@ -79,16 +79,15 @@ def _placed(
     objective, options = choosing.objective, choosing.options
     jobs, stays = options.jobs, options.speedup[:, options.stay] > 0
     ids, rows = [job.id for job in jobs], np.arange(len(jobs))
-    takers = Takers(jobs, choosing.weights, options.types, options.goodputs.one_host, choosing.restarts).of(
-        [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping],
-        set(options.types),
-    )
+    able = [row for row, job in enumerate(jobs) if objective.takes_spare_gpus(job) and job.id not in keeping]
+    takers = Takers(jobs, choosing.weights, options.types, options.speedups.one_host, choosing.restarts)
     growing = {job.id for job in jobs if job.in_place and job.elastic and objective.takes_spare_gpus(job)}
 
     def place(wants: Mapping[str, Want], *, clears: bool) -> tuple[dict[str, Allocation], dict[str, float]]:
         allocations = pack(wants, jobs, snapshot.hosts, keeping, clears=clears, growing=growing)
         speedup = dict(zip(ids, options.speedup[rows, choice].tolist(), strict=True))
-        return allocations, speedup | give_spare_gpus(allocations, takers, snapshot.hosts)
+        speedup |= give_spare_gpus(allocations, takers, able, snapshot.hosts)
+        return allocations, speedup
 
     found = place(wants, clears=True)
     leaves = {
@@ -148,7 +147,7 @@ class Choosing:
             if len(options.types) > 1 and price.any():
                 taking = base.copy()
                 taking[:, options.wait] = 0.0
-                start = float(price[0, 0]) * options.goodputs.worth
+                start = float(price[0, 0]) * options.speedups.worth
                 by_type = pool_prices(taking, options.gpus, options.pool, room, start) * SLACK
                 gpu_seconds = options.size * np.maximum(by_type[options.pool], floor)
                 price = np.ones_like(weight)

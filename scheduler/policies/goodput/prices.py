@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,8 @@ SLACK = 0.9  # of the price that balances: what is left over goes to those who g
 YOUNG_GPU_S, OLD_GPU_S = 2400.0, 36000.0  # attained service below and above which jobs count alike
 CALM_S = 7200.0  # in which a crowd goes, by the order of it
 POOL_ROUNDS, POOL_STEPS = 3, 12  # of the search for prices by type
-HALVINGS = 30  # of the search for one price
-# So many of them take one look, up to so many J x C: looking at all prices between then takes hardly longer.
-AT_ONCE = ((5, 150), (3, 1200), (2, 2500))
+HALVINGS, AT_ONCE = 30, 3  # of the search for one price, and how many of them take one look
+SMALL = 1500  # J x C up to which a look at several prices takes hardly longer than at one
 # Of work that is guessed to be left; and at least where some length is known: who is short has soon ended, and then
 # others of its kind are known too.
 LONGEST_GPU_S, UNKNOWN_GPU_S = 400_000.0, 80_000.0
@@ -88,7 +88,7 @@ def bounded_floor(
 def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: Ints, by_worth: bool = False) -> float:
     """The lowest price of a GPU at which what the jobs would take fits the cluster as a whole; 0 if all fits anyway.
     `by_worth`: of one of the slowest GPUs; others cost, and count, by what they are worth against it."""
-    unit = options.goodputs.worth if by_worth else np.ones(len(capacity))
+    unit = options.speedups.worth if by_worth else np.ones(len(capacity))
     total = float((capacity * unit).sum()) * (1 + 1e-9)
     taking = np.isfinite(base)
     taking[:, options.wait] = False
@@ -108,7 +108,7 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
     low, high = 0.0, 1.0
     while demand(high) > total and high < 1e4:
         low, high = high, high * 4
-    at_once = next((times for times, cells in AT_ONCE if base.size <= cells), 1)
+    at_once = AT_ONCE if base.size <= SMALL else 1
     for _ in range(HALVINGS // at_once):
         low, high = _halved(lambda prices: _demands(base, gpu_seconds, gpus, prices), total, low, high, at_once)
     return high
@@ -125,17 +125,16 @@ def _halved(
 ) -> tuple[float, float]:
     """What several halvings of an interval of prices come to, with one look at all prices that they may ask for: where
     jobs are few, that takes hardly longer than one price."""
-    edges = np.array([low, high])
+    edges = [low, high]
     for _ in range(times):
-        finer = np.empty(2 * len(edges) - 1)
-        finer[::2], finer[1::2] = edges, (edges[:-1] + edges[1:]) / 2
-        edges = finer
-    much = (demands(edges[1:-1]) > total).tolist()
+        middles = [(a + b) / 2 for a, b in pairwise(edges)]
+        edges = [edge for pair in zip(edges, middles, strict=False) for edge in pair] + [high]
+    much = (demands(np.array(edges[1:-1])) > total).tolist()
     first, last = 0, len(edges) - 1
     while last - first > 1:
         middle = (first + last) // 2
         first, last = (middle, last) if much[middle - 1] else (first, middle)
-    return float(edges[first]), float(edges[last])
+    return edges[first], edges[last]
 
 
 def pool_prices(base: Floats, gpus: Ints, pool: Ints, capacity: Ints, start: Floats) -> Floats:

@@ -93,7 +93,7 @@ def weighted_times(
         pools = [pool_of[host] for host in allocation if host in pool_of]
         if not pools:
             return 1.0
-        return options.goodputs.speedup(row, len(allocation), sum(allocation.values()), min(pools))
+        return options.speedups.at(row, len(allocation), sum(allocation.values()), min(pools))
 
     now = np.array([speedup(row, job.allocation) for row, job in zip(rows, jobs, strict=True)])
     one_host = np.array([len(job.allocation) <= 1 for job in jobs])[:, None]

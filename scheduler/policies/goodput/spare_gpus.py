@@ -19,7 +19,7 @@ _MORE = 1 + 1e-6  # a gain below this is none
 
 @dataclass(frozen=True)
 class Takers:
-    """Jobs that may take GPUs that are left over."""
+    """Jobs, of which some may take GPUs that are left over."""
 
     jobs: Sequence[JobView]
     weight: Floats
@@ -48,9 +48,12 @@ class _Grant(NamedTuple):
 
 
 def give_spare_gpus(
-    allocations: MutableMapping[str, Allocation], takers: Takers, hosts: Sequence[HostView]
+    allocations: MutableMapping[str, Allocation], takers: Takers, able: Sequence[int], hosts: Sequence[HostView]
 ) -> dict[str, float]:
-    """Gives the GPUs that `allocations` leaves idle to those of `takers` that gain most; returns their new speedups."""
+    """Gives the GPUs that `allocations` leaves idle to those of `takers` that gain most; returns their new speedups.
+    `able`: rows of the jobs that may take some."""
+    if not able:
+        return {}
     free = {host.id: host.gpus for host in hosts if host.open and host.gpus}
     for allocation in allocations.values():
         for host_id, gpus in allocation.items():
@@ -59,7 +62,8 @@ def give_spare_gpus(
     if not any(gpus > 0 for gpus in free.values()):
         return {}
     rows = []
-    for row, job in enumerate(takers.jobs):
+    for row in able:
+        job = takers.jobs[row]
         if not job.elastic or len(allocation := allocations.get(job.id, {})) != 1:
             continue
         [(host_id, gpus)] = allocation.items()

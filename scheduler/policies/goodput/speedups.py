@@ -1,0 +1,129 @@
+"""How fast each job would be wherever it might be, against one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from schedulearn.metrics.model.goodput import Goodput, goodput_table
+from schedulearn.scheduler.core.model import JobView
+from schedulearn.scheduler.policies.goodput.knapsack import Floats, Ints
+from schedulearn.scheduler.policies.goodput.objective import Objective
+
+if TYPE_CHECKING:
+    from schedulearn.metrics.model.goodput import GoodputFunction
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The sizes that are looked at, the same ones for all jobs; C of them."""
+
+    size: Ints
+    pool: Ints
+    """(C,): index of the type."""
+    types: tuple[str, ...]
+    width: int
+    """1 to so many GPUs of one host are looked at besides, of each type."""
+    nodes: Ints
+    """(P x width + C,): on how many hosts, as few as hold it; first those on one host."""
+    gpus: Ints
+    kinds: tuple[str, ...] | None
+    """Their types; None: there is one type alone."""
+    column: dict[tuple[int, int, int], int]
+    """(hosts, GPUs, index of their type) -> which of the C it is."""
+
+
+@lru_cache(maxsize=100)
+def columns_of(
+    types: tuple[str, ...], widths: tuple[int, ...], limits: tuple[int, ...], least: tuple[int, ...], fills: bool
+) -> Columns:
+    """`widths`, `limits`: of each type, the GPUs of its largest host, and the most that a job may have. `least`: sizes
+    to have among them. `fills`: whether jobs may take any number of GPUs of one host. Kept: decisions ask again."""
+    blocks = [_sizes(width, limit, least) for width, limit in zip(widths, limits, strict=True)]
+    size = np.array([size for block in blocks for size in block], dtype=np.int64)
+    pool = np.repeat(np.arange(len(types)), [len(block) for block in blocks])
+    hosts = -(-size // np.array(widths)[pool])
+    width = max(widths) if fills else 1
+    within = np.tile(np.arange(1, width + 1), len(types))
+    pools = np.concatenate([np.repeat(np.arange(len(types)), width), pool])
+    shapes = zip(hosts.tolist(), size.tolist(), pool.tolist(), strict=True)
+    return Columns(
+        size,
+        pool,
+        types,
+        width,
+        nodes=np.concatenate([np.ones_like(within), hosts]),
+        gpus=np.concatenate([within, size]),
+        kinds=tuple(types[index] for index in pools) if len(types) > 1 else None,
+        column={shape: at for at, shape in enumerate(shapes)},
+    )
+
+
+def _sizes(width: int, most: int, least: Sequence[int]) -> list[int]:
+    """Sizes worth looking at on hosts of `width` GPUs, `most` in all: finer where they are small. Those of `least` that
+    are possible are among them."""
+    sizes = {size for size in least if 1 <= size <= most}
+    k = 1
+    while k < width:
+        sizes.add(k)
+        k *= 2
+    hosts, step = 1, 1
+    while hosts * width <= most:
+        sizes.add(hosts * width)
+        step = 1 if hosts < 8 else 2 if hosts < 16 else max(4, hosts // 5)
+        hosts += step
+    return sorted(sizes)
+
+
+@dataclass(frozen=True)
+class Speedups:
+    """S: against one GPU of the slowest type that a job can use. One that was not measured scales perfectly."""
+
+    columns: Columns
+    functions: list[GoodputFunction | None]
+    unit: Floats
+    """(J,): of one GPU, samples a second."""
+    one_host: Floats
+    """(J, P, width): on 1, 2, ... GPUs of one host of each type."""
+    packed: Floats
+    """(J, C): on `columns`."""
+    worth: Floats
+    """(P,): what one GPU of each type does against one of the slowest, on average over the jobs that were measured."""
+
+    def at(self, row: int, hosts: int, gpus: int, pool: int) -> float:
+        """Of a job on exactly that, which may be spread over more hosts than it needs."""
+        if hosts == 1 and gpus <= self.columns.width:
+            return float(self.one_host[row, pool, gpus - 1])
+        if (column := self.columns.column.get((hosts, gpus, pool))) is not None:
+            return float(self.packed[row, column])
+        if (function := self.functions[row]) is None:
+            return gpus
+        gpu_type = self.columns.types[pool] if self.columns.kinds else None
+        here = function(np.array([hosts]), np.array([gpus]), gpu_type)
+        return float(here[0]) / float(self.unit[row])
+
+
+def measure(jobs: Sequence[JobView], columns: Columns, objective: Objective | None) -> Speedups:
+    functions = [goodput_of(job, objective) for job in jobs]
+    most = np.array([max(1, job.gpus, job.max_gpus if job.elastic else job.required_gpus) for job in jobs])
+    found = goodput_table(functions, columns.nodes, columns.gpus, columns.kinds, most)
+    first = len(columns.types) * columns.width
+    on_one = found[:, : first : columns.width]
+    slowest = np.where(on_one > 0, on_one, np.inf).min(axis=1)
+    unmeasured = np.array([function is None for function in functions])
+    unit = np.where(unmeasured | ~np.isfinite(slowest), 1.0, slowest)
+    speedup = np.where(unmeasured[:, None], columns.gpus, found) / unit[:, None]
+    one_host = speedup[:, :first].reshape(len(jobs), len(columns.types), -1)
+    known = on_one[(on_one > 0).all(axis=1)]
+    ratios = known / known.min(axis=1, keepdims=True) if len(known) else np.ones((1, len(columns.types)))
+    return Speedups(columns, functions, unit, one_host, speedup[:, first:], ratios.mean(axis=0))
+
+
+def goodput_of(job: JobView, objective: Objective | None) -> GoodputFunction | None:
+    """What the job is judged by: its goodput, or without efficiency its throughput alone."""
+    efficient = objective is None or objective.uses_efficiency_for(job.metric)
+    return job.goodput if efficient or not isinstance(job.goodput, Goodput) else job.goodput.without_efficiency()

@@ -230,11 +230,15 @@ class _Asked:
     """Allocations that a table is about. Decisions ask for the same ones again and again."""
 
     def __init__(self, nodes: npt.NDArray[np.int64], gpus: npt.NDArray[np.int64], kinds: Sequence[str | None]) -> None:
-        self.nodes, self.gpus, self.sizes = nodes, gpus, np.sort(gpus)
+        self.sizes = np.sort(gpus)
+        self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
         shapes, column = np.unique(np.stack([nodes, gpus]), axis=1, return_inverse=True)
         self.shapes, self.column = shapes, column.reshape(-1)
         """Without repetition (2, any), and which of these each is."""
-        self.of_kind = {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
+        self.shapes_of = {
+            kind: np.unique(self.column[mine], return_inverse=True) for kind, mine in self.of_kind.items()
+        }
+        """Which of `shapes` a type is asked for, and which of these each of its allocations is."""
 
 
 @lru_cache(maxsize=100)
@@ -250,7 +254,7 @@ def _table(jobs: Sequence[Goodput], limits: npt.NDArray[np.int64], asked: _Asked
         table[:, mine] = base[:, asked.column[mine]] * factor[:, None]
         known = [i for i, job in enumerate(jobs) if kind in job.models and kind != next(iter(job.models))]
         if known:
-            shapes, column = np.unique(asked.column[mine], return_inverse=True)
+            shapes, column = asked.shapes_of[kind]
             nodes, gpus = asked.shapes[:, shapes]
             better = _values([jobs[i] for i in known], limits[known], nodes, gpus, kind)
             table[np.ix_(np.array(known), mine)] = better[:, column]

@@ -41,11 +41,15 @@ class Lateness(NamedTuple):
 def lateness(objective: Objective, options: Options, now: float, capacity: Ints) -> Lateness:
     late = np.zeros(options.speedup.shape, dtype=bool)
     protected = np.zeros(len(options.jobs), dtype=bool)
-    with_deadline = [row for row, job in enumerate(options.jobs) if job.deadline is not None and job.deadline > now]
+    with_deadline = sorted(
+        (job.deadline, job.order, row)
+        for row, job in enumerate(options.jobs)
+        if job.deadline is not None and job.deadline > now
+    )
     if not objective.deadline_share or not with_deadline:
         return Lateness(late, protected)
-    rows = np.array(sorted(with_deadline, key=lambda row: (options.jobs[row].deadline, options.jobs[row].order)))
-    too_slow = _too_slow(options, rows, now)
+    rows = np.array([row for _, _, row in with_deadline])
+    too_slow = _too_slow(options, rows, np.array([deadline - now for deadline, _, _ in with_deadline])[:, None])
     able = options.speedup[rows] > 0
     in_time = able & ~too_slow
     able[:, options.wait] = True
@@ -58,10 +62,9 @@ def lateness(objective: Objective, options: Options, now: float, capacity: Ints)
     return Lateness(late, protected)
 
 
-def _too_slow(options: Options, rows: Ints, now: float) -> npt.NDArray[np.bool_]:
-    """(rows, C): choices by which each of these jobs would end after its deadline."""
+def _too_slow(options: Options, rows: Ints, left: Floats) -> npt.NDArray[np.bool_]:
+    """(rows, C): choices by which each of these jobs would end after its deadline. `left` (rows, 1): seconds to it."""
     jobs, speed = [options.jobs[row] for row in rows], options.speedup[rows]
-    left = np.array([(job.deadline or now) - now for job in jobs])[:, None]
     elsewhere = left - np.array([job.restart_cost if job.allocation else 0.0 for job in jobs])[:, None]
     work = remaining_work(options.jobs, compared=False)[rows, None]
     fastest = speed.max(axis=1, keepdims=True, initial=0.0)

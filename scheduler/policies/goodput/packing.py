@@ -224,9 +224,9 @@ class _Packer:
         kinds.sort(key=lambda kind: kind != want.gpu_type)
         for kind in kinds:
             by_free = self.by_free[kind]
-            _, host = by_free[bisect_left(by_free, (by_free[-1][0], ""))]  # the first of those with most
-            if self.free[host] >= least:
-                return {host: max(least, min(want.gpus, self.free[host]))}
+            most = by_free[-1][0]
+            if most >= least:
+                return {by_free[bisect_left(by_free, (most, ""))][1]: max(least, min(want.gpus, most))}
         for kind in kinds:
             taken: dict[str, int] = {}
             for minus, host in sorted((-free, host) for free, host in self.by_free[kind]):

@@ -100,24 +100,20 @@ def market_price(base: Floats, gpu_seconds: Floats, options: Options, capacity: 
     )
     at = np.arange(len(base))
 
-    def demand(price: float) -> float:
-        return float(gpus[at, (base + price * gpu_seconds).argmin(axis=1)].sum())
+    def demands(prices: Floats) -> Floats:
+        """(P,): GPUs that the jobs would take at each of `prices`."""
+        picked = (base + prices[:, None, None] * gpu_seconds).argmin(axis=2)
+        return np.asarray(gpus[at, picked].sum(axis=1))
 
-    if demand(0.0) <= total:
-        return 0.0
     low, high = 0.0, 1.0
-    while demand(high) > total and high < 1e4:
+    if demands(np.array([low]))[0] <= total:
+        return low
+    while demands(np.array([high]))[0] > total and high < 1e4:
         low, high = high, high * 4
     at_once = AT_ONCE if base.size <= SMALL else 1
     for _ in range(HALVINGS // at_once):
-        low, high = _halved(lambda prices: _demands(base, gpu_seconds, gpus, prices), total, low, high, at_once)
+        low, high = _halved(demands, total, low, high, at_once)
     return high
-
-
-def _demands(base: Floats, gpu_seconds: Floats, gpus: Floats, prices: Floats) -> Floats:
-    """(P,): GPUs that the jobs would take at each of `prices`."""
-    picked = (base + prices[:, None, None] * gpu_seconds).argmin(axis=2)
-    return np.asarray(gpus[np.arange(len(base)), picked].sum(axis=1))
 
 
 def _halved(

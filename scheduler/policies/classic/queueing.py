@@ -103,16 +103,21 @@ class Room:
             self._free_gpus += after - before
             self._no_span.clear()
 
-    def fits(self, host_id: str, gpus: int) -> bool:
-        return self.free(host_id) >= gpus
+    def fits(self, host_id: str, gpus: int, idle: int = 0) -> bool:
+        """Whether `gpus` GPUs of a host could take a job, `idle` of them without sharing."""
+        return self.free(host_id) >= gpus and (not idle or self._idle(host_id) >= idle)
+
+    def _idle(self, host_id: str) -> int:
+        """GPUs of a host that have no job."""
+        return sum(1 for slots in self._free.get(host_id, ()) if slots == self.jobs_per_gpu)
 
     def free(self, host_id: str) -> int:
         """GPUs of a host that could take a job."""
         return self._open.get(host_id, 0)
 
-    def first_host(self, gpus: int) -> str | None:
-        """The first host in order with `gpus` GPUs that could take a job."""
-        return next((host_id for host_id, free in self._open.items() if free >= gpus), None)
+    def first_host(self, gpus: int, idle: int = 0) -> str | None:
+        """The first host in order that fits."""
+        return next((host_id for host_id in self._open if self.fits(host_id, gpus, idle)), None)
 
     def best_host(self, gpus: int) -> str | None:
         """The fullest host that still has `gpus`, so that large holes stay for large jobs; the first such in order."""
@@ -137,20 +142,26 @@ class Room:
 
     def span(self, gpus: int, more: Mapping[str, int] = {}) -> Allocation | None:
         """Whole free hosts, the largest first, and the rest on one more host: as few hosts as possible. The hosts are
-        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU.
-        `more`: GPUs of a host that count as free as well."""
+        of one GPU type if any type has enough hosts at all, since a job trains at the speed of its slowest GPU. GPUs
+        without jobs come first. `more`: GPUs of a host that count as free as well."""
         if not more and gpus in self._no_span:
             return None
         kinds = [hosts for hosts in self._kinds.values() if sum(self._size[host] for host in hosts) >= gpus]
-        found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, more)) is not None]
-        if not found and not more:
+        rooms = [self._open]
+        if self.jobs_per_gpu > 1:
+            rooms.insert(0, {host_id: self._idle(host_id) for host_id in self._open})
+        for room in rooms:
+            free = {host_id: gpus + more.get(host_id, 0) for host_id, gpus in room.items()}
+            found = [a for hosts in kinds or [list(self._free)] if (a := self._span(gpus, hosts, free)) is not None]
+            if found:
+                return min(found, key=len)
+        if not more:
             self._no_span.add(gpus)
-        return min(found, key=len, default=None)
+        return None
 
-    def _span(self, gpus: int, hosts: list[str], more: Mapping[str, int]) -> Allocation | None:
+    def _span(self, gpus: int, hosts: list[str], free: Mapping[str, int]) -> Allocation | None:
         chosen: dict[str, int] = {}
         left = gpus
-        free = {host: self._open[host] + more.get(host, 0) for host in hosts}
         whole = [host for host in hosts if free[host] >= self._size[host] > 0]
         for host in sorted(whole, key=lambda host: -self._size[host]):
             if self._size[host] <= left:
@@ -285,13 +296,15 @@ def behind(order: Order, first: JobView) -> Explanation:
 def serve_in_order(
     snapshot: Snapshot,
     room: Room,
-    choose_host: Callable[[int], str | None],
+    choose_host: Callable[[int, int], str | None],
     *,
     backfill: bool,
     order: Order = BY_SUBMISSION,
 ) -> Plan:
     """Running jobs stay; waiting ones get their `fixed_size` on the host chosen, in their order. A job that is larger
     than any host gets several (see `Room.span`).
+
+    `choose_host`: (GPUs, how many of them without jobs) -> host. Jobs share no more GPUs than they must.
 
     A job that all hosts together could never hold is passed over, since it would block the queue for good.
     """
@@ -307,11 +320,7 @@ def serve_in_order(
             reasons[job.id] = behind(order, first_waiting)
             continue
         room.serve(job)
-        if gpus > room.largest:
-            place = room.span(gpus)
-        else:
-            host = choose_host(gpus)
-            place = None if host is None else {host: gpus}
+        place = room.span(gpus) if gpus > room.largest else _on_one_host(gpus, room, choose_host)
         if place is None:
             first_waiting = first_waiting or job
             reasons[job.id] = room.too_full_for(gpus)
@@ -320,3 +329,10 @@ def serve_in_order(
             room.take(host_id, count)
         allocations[job.id] = place
     return Plan(allocations, reasons=reasons, jobs_per_gpu=room.jobs_per_gpu, max_utilization=room.max_utilization)
+
+
+def _on_one_host(gpus: int, room: Room, choose_host: Callable[[int, int], str | None]) -> Allocation | None:
+    for idle in range(gpus if room.jobs_per_gpu > 1 else 0, -1, -1):
+        if (host := choose_host(gpus, idle)) is not None:
+            return {host: gpus}
+    return None

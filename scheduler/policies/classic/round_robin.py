@@ -23,9 +23,9 @@ class RoundRobin(Sharing, Policy):
             after = turn.index(snapshot.last_host) + 1
             turn = turn[after:] + turn[:after]
 
-        def next_host(gpus: int) -> str | None:
+        def next_host(gpus: int, idle: int) -> str | None:
             for position, host in enumerate(turn):
-                if room.fits(host, gpus):
+                if room.fits(host, gpus, idle):
                     turn[:] = turn[position + 1 :] + turn[: position + 1]
                     return host
             return None

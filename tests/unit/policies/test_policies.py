@@ -182,6 +182,29 @@ def test_gpus_are_shared_only_when_asked_for_and_only_below_the_utilisation() ->
     assert starts(make_policy("fifo", jobs_per_gpu=2, max_utilization=96), loud)
 
 
+@pytest.mark.parametrize("name", ["fifo", "round-robin", "gandiva"])
+def test_free_gpus_come_before_shared_ones_on_any_host(name: str) -> None:
+    policy = make_policy(name, jobs_per_gpu=2)
+    runs = job("runs", gpus=2, allocation={"h1": 2})
+    busy, idle = host("h1", 2, gpu_jobs=(1, 1)), host("h2", 2)
+    waits = [job("first", at=1, gpus=2), job("second", at=2, gpus=2)]
+    plan = policy.allocate(snapshot([runs, *waits], [busy, idle], last_host="h2")).allocations
+    assert plan["first"] == {"h2": 2}
+    assert sum(plan["second"].values()) == 2, "only then two share"
+
+
+@pytest.mark.parametrize("name", ["fifo", "round-robin"])
+def test_no_more_gpus_are_shared_than_must_be(name: str) -> None:
+    policy = make_policy(name, jobs_per_gpu=2)
+    runs = [job("both", gpus=2, allocation={"h1": 2}), job("one", gpus=1, allocation={"h2": 1})]
+    hosts = [host("h1", 2, gpu_jobs=(1, 1)), host("h2", 2, gpu_jobs=(1, 0))]
+    plan = policy.allocate(snapshot([*runs, job("w", at=1, gpus=2)], hosts, last_host="h2")).allocations
+    assert plan["w"] == {"h2": 2}
+    large = [host("h1", 2, gpu_jobs=(1, 1)), host("h2", 2), host("h3", 2)]
+    plan = policy.allocate(snapshot([runs[0], job("w", at=1, gpus=4)], large)).allocations
+    assert plan["w"] == {"h2": 2, "h3": 2}, "a job of several hosts as well"
+
+
 @pytest.mark.parametrize("name", ["fifo", "FIFO", "round-robin", "roundrobin", "RoundRobin", "round_robin"])
 def test_policies_are_found_by_the_spellings_people_use(name: str) -> None:
     assert make_policy(name).name in ("fifo", "round-robin")

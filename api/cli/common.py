@@ -54,6 +54,8 @@ class Session:
     def client(self) -> Client:
         if self._client is None:
             self._client = Client(self.url, ca=self.ca)
+            if context := click.get_current_context(silent=True):
+                context.find_root().call_on_close(self._client.close)
         return self._client
 
     @property

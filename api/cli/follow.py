@@ -46,7 +46,7 @@ def follow(session: Session, job: Json, *, quiet: bool, timestamps: bool = False
     job = session.client.job(job["id"])
     code = exit_code(job)
     if not quiet or code:
-        watch.say(f"job {job['id']} {job['state']} after {job_time(job)}: {job['message']}")
+        watch.say(f"job {job['id']} {job['state']} after {job_time(job)}: {job.why}")
     if not quiet:
         for sentence in _left_behind(session, job["id"]):
             watch.say(sentence)

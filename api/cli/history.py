@@ -18,7 +18,7 @@ from schedulearn.api.cli.common import (
     print_table,
 )
 from schedulearn.api.cli.resources import series_headers, series_rows
-from schedulearn.api.cli.times import ago, show_seconds, show_time
+from schedulearn.api.cli.times import Parsed, parse_past, show_seconds, show_time
 from schedulearn.api.client.client import Json
 
 UNITS = {"utilization": (1.0, "%"), "memory_bytes": (1 / (1 << 30), " GiB"), "temperature": (1.0, " °C"),
@@ -78,7 +78,13 @@ def _follow(session: Session) -> int:
 
 
 @click.command(cls=Command)
-@click.option("--since", default="24h", metavar="TIME", help="How far back: 90m, 12h, 7d.  [default: 24h]")
+@click.option(
+    "--since",
+    type=Parsed(parse_past),
+    default="24h",
+    metavar="TIME",
+    help="From when: 90m, 7d, 2026-12-24.  [default: 24h]",
+)
 @pass_session
 def timeline(session: Session, since: str) -> None:
     """Shows who had which GPUs when, oldest first: one line a container.
@@ -87,7 +93,7 @@ def timeline(session: Session, since: str) -> None:
     Example:
       schedulearn timeline --since 2h
     """
-    found = session.client.timeline(ago("--since", since), limit=20_000)
+    found = session.client.timeline(since, limit=20_000)
     if session.as_json:
         print_json(found)
         return
@@ -120,7 +126,12 @@ def _gpus(lanes: list[Json]) -> str:
 @click.command(cls=Command)
 @click.option("--job", default="", help="The GPUs that this job held, while it held them.")
 @click.option("--host", default="", help="The GPUs of this host.")
-@click.option("--since", metavar="TIME", help="How far back.  [default: 10m, or since the job's start]")
+@click.option(
+    "--since",
+    type=Parsed(parse_past),
+    metavar="TIME",
+    help="From when: 12h, today.  [default: 10m, or the job's start]",
+)
 @pass_session
 def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
     """Shows the mean and the highest utilisation, memory, temperature and power of GPUs, and what containers or the
@@ -133,11 +144,10 @@ def telemetry(session: Session, job: str, host: str, since: str | None) -> None:
     """
     if bool(job) == bool(host):
         raise click.UsageError("say whose: --job JOB or --host HOST")
-    begin = ago("--since", since) if since else None
     if job:
-        found = session.client.job_telemetry(session.job_id(job), begin)
+        found = session.client.job_telemetry(session.job_id(job), since)
     else:
-        found = session.client.host_telemetry(host, begin)
+        found = session.client.host_telemetry(host, since)
     if session.as_json:
         print_json(found)
         return

@@ -22,10 +22,11 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
-from schedulearn.api.cli.times import expected, job_time, left, show_seconds, show_time
-from schedulearn.api.client.client import Json
+from schedulearn.api.cli.times import Parsed, expected, job_time, left, parse_past, show_seconds, show_time
+from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
+_SHOWN = 100
 UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
 JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 
@@ -33,47 +34,61 @@ JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
 @click.command(cls=Command)
 @click.option("--state", "states", multiple=True, type=click.Choice([s.value for s in JobStatus]), help="Only these.")
 @click.option("--all", "everything", is_flag=True, help="Finished jobs too, back to the first.")
+@click.option(
+    "--since",
+    type=Parsed(parse_past),
+    metavar="TIME",
+    help="Finished jobs too, unless they ended before: 2h, 2026-12-24.",
+)
 @click.option("--user", help="Only jobs of this user.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label.")
 @click.option("--sweep", metavar="ID", help="Only runs of this sweep.")
 @click.option("-q", "text", metavar="TEXT", help="Only jobs with this in the name or id.")
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), help="Maximum number.  [default: 100; with --all or --since none]"
+)
 @pass_session
 def ls(
     session: Session,
     states: tuple[str, ...],
     everything: bool,
+    since: str | None,
     user: str | None,
     mine: bool,
     labels: tuple[str, ...],
     sweep: str | None,
     text: str | None,
-    limit: int,
+    limit: int | None,
 ) -> None:
-    """Lists jobs, newest first, and why each is in its state. Finished ones only with --all or --state.
+    """Lists jobs, newest first, and why each is in its state. Finished ones only with --all, --since or --state.
 
     \b
     Examples:
       schedulearn ls --mine
       schedulearn ls --state running --state queued
       schedulearn ls --label sweep=lr --user ada
+      schedulearn ls --since 8h --limit 20
       schedulearn ls --all --json
     """
     if mine and user is not None:
         raise click.UsageError("give --mine or --user, not both")
     user = session.user() if mine else user
-    chosen = states or (() if everything else UNFINISHED)
-    having = dict(key_and_value(label, "--label") for label in labels)
-    if everything:
-        page = session.client.all_jobs(chosen, user=user, q=text, labels=having, sweep=sweep)
-    else:
-        page = session.client.jobs(chosen, user=user, q=text, labels=having, sweep=sweep, limit=limit)
+    ended_too = everything or since is not None
+    page = session.client.all_jobs(
+        states or (() if ended_too else UNFINISHED),
+        user=user,
+        q=text,
+        labels=dict(key_and_value(label, "--label") for label in labels),
+        sweep=sweep,
+        ended_since=since,
+        limit=limit or (None if ended_too else _SHOWN),
+    )
     if session.as_json:
         print_json(page)
         return
     print_table(session, JOB_HEADERS, [job_row(job) for job in page["items"]])
-    hidden = 0 if states or everything else sum(page["counts"].get(state, 0) for state in TERMINAL)
+    hidden = 0 if states or ended_too else sum(page["counts"].get(state, 0) for state in TERMINAL)
     if session.pretty and (page["next"] or hidden):
         more = [f"{hidden} finished: --all"] if hidden else []
         more += ["there are more: --limit"] if page["next"] else []
@@ -84,7 +99,7 @@ def job_row(job: Json) -> list[Cell]:
     held = sum(job["allocation"].values())
     where = ",".join(job["allocation"])
     gpus = f"{held} on {where}" if where else f"{job['required_gpus']}"
-    why = job["message"] or job["reason"]
+    why = Job(job).why or job["reason"]
     return [
         job["id"],
         job["name"],
@@ -164,6 +179,7 @@ def _facts(job: Json) -> list[tuple[str, Cell]]:
         ("name", job["name"]),
         ("state", state_cell(job)),
         ("why", f"{job['message']} ({job['reason']})"),
+        ("its log says", (job["failure"] or {}).get("line", "")),
         ("exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("image", job["container_image"]),
         ("ran", next((task["image"] for task in reversed(job["tasks"]) if task["image"]), "")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,12 +51,20 @@ def parse_instant(text: str) -> str:
         raise ValueError(f"{text!r} is not a time: write e.g. 2026-12-24T18:00, or 2h for in two hours") from error
 
 
-def ago(option: str, text: str) -> str:
-    """The instant so long ago, in ISO 8601. Raises click.UsageError."""
+def parse_past(text: str) -> str:
+    """ISO 8601 of a time (without a zone: this machine's), of `today`, or of a length of time before now. Raises
+    ValueError."""
     try:
-        return datetime.fromtimestamp(time.time() - parse_seconds(text), UTC).isoformat()
+        return (datetime.now(UTC) - timedelta(seconds=parse_seconds(text))).isoformat()
+    except (ValueError, OverflowError):
+        pass
+    today = datetime.now().strftime("%Y-%m-%d")
+    try:
+        return datetime.fromisoformat(today if text.strip() == "today" else text.strip()).astimezone().isoformat()
     except (ValueError, OverflowError, OSError) as error:
-        raise click.UsageError(f"{option}: {error}") from error
+        raise ValueError(
+            f"{text!r} is not a time: write e.g. 2h for two hours ago, today, or 2026-12-24T18:00"
+        ) from error
 
 
 def show_seconds(seconds: float) -> str:

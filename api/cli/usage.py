@@ -5,12 +5,18 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Command, Session, pass_session, print_json, print_table
-from schedulearn.api.cli.times import ago
+from schedulearn.api.cli.times import Parsed, parse_past
 from schedulearn.api.client.client import Json
 
 
 @click.command(cls=Command)
-@click.option("--since", default="30d", metavar="TIME", help="How far back: 12h, 7d.  [default: 30d]")
+@click.option(
+    "--since",
+    type=Parsed(parse_past),
+    default="30d",
+    metavar="TIME",
+    help="From when: 12h, 7d, 2026-12-24.  [default: 30d]",
+)
 @click.option("--by", multiple=True, type=click.Choice(["day", "user", "label"]), help="Repeatable.  [default: user]")
 @click.option("--label", default="", metavar="NAME", help="The label to group by.")
 @click.option(
@@ -34,9 +40,9 @@ def usage(
     if capacity:
         if by or label or price is not None or as_csv:
             raise click.UsageError("--capacity goes with --since only")
-        _show_capacity(session, ago("--since", since))
+        _show_capacity(session, since)
         return
-    given: dict[str, object] = {"since": ago("--since", since), "by": list(by), "label": label}
+    given: dict[str, object] = {"since": since, "by": list(by), "label": label}
     if price is not None:
         given["gpu_hour_price"] = price
     if as_csv:

@@ -100,11 +100,12 @@ class AsyncClient(
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        ended_since: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`."""
-        return await self._call(calls.jobs(states, user, q, labels, sweep, cursor, limit))
+        return await self._call(calls.jobs(states, user, q, labels, sweep, ended_since, cursor, limit))
 
     async def all_jobs(
         self,
@@ -114,12 +115,15 @@ class AsyncClient(
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        ended_since: str | None = None,
     ) -> AsyncIterator[Job]:
         """Each of them, newest first; a page is fetched when it is needed."""
         states = list(states)
         cursor: str | None = None
         while True:
-            page = await self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, cursor=cursor, limit=PAGE)
+            page = await self.jobs(
+                states, user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since, cursor=cursor, limit=PAGE
+            )
             for item in page["items"]:
                 yield Job(item)
             if (cursor := page["next"]) is None:

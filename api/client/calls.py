@@ -40,12 +40,14 @@ def jobs(
     q: str | None,
     labels: Mapping[str, str] | None,
     sweep: str | None,
+    ended_since: str | None,
     cursor: str | None,
     limit: int,
 ) -> Call:
     pairs = [f"{name}={value}" for name, value in (labels or {}).items()]
     given = {
-        "state": list(states), "user": user, "q": q, "label": pairs, "sweep": sweep, "cursor": cursor, "limit": limit,
+        "state": list(states), "user": user, "q": q, "label": pairs, "sweep": sweep, "ended_since": ended_since,
+        "cursor": cursor, "limit": limit,
     }  # fmt: skip
     return Call("GET", "jobs", {key: value for key, value in given.items() if value})
 

@@ -93,12 +93,14 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        ended_since: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Json:
         """One page, newest first: `{"items", "next", "counts"}`. `q`: part of a name or id. `labels`: those that a job
-        must have. `sweep`: the id of the one that they are runs of."""
-        return self._call(calls.jobs(states, user, q, labels, sweep, cursor, limit))
+        must have. `sweep`: the id of the one that they are runs of. `ended_since`: leaves out jobs that had ended
+        before this instant."""
+        return self._call(calls.jobs(states, user, q, labels, sweep, ended_since, cursor, limit))
 
     def all_jobs(
         self,
@@ -108,15 +110,21 @@ class Client(FilesClient, DataClient, EveryCall[Json, list[Json], None, str]):
         q: str | None = None,
         labels: Mapping[str, str] | None = None,
         sweep: str | None = None,
+        ended_since: str | None = None,
+        limit: int | None = None,
     ) -> Json:
-        """The same, with the items of all pages."""
-        states = list(states)
-        page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, limit=PAGE)
-        items = page["items"]
-        while page["next"]:
-            page = self.jobs(states, user=user, q=q, labels=labels, sweep=sweep, cursor=page["next"], limit=PAGE)
+        """The same, with the items of all pages, or the first `limit` of them."""
+        items: list[Json] = []
+        states, cursor = list(states), None
+        while True:
+            page = self.jobs(
+                states, user=user, q=q, labels=labels, sweep=sweep, ended_since=ended_since, cursor=cursor,
+                limit=PAGE if limit is None else min(PAGE, limit - len(items)),
+            )  # fmt: skip
             items += page["items"]
-        return {**page, "items": items}
+            cursor = page["next"]
+            if cursor is None or len(items) == limit:
+                return {**page, "items": items}
 
     def show(self, job: str | Job) -> Job:
         """The job as it stands now, with its attempts. Also known as `job`."""

@@ -37,6 +37,14 @@ class Job(Json):
         return str(self["message"])
 
     @property
+    def why(self) -> str:
+        """Its message; of a job that failed also the line of its log that says most about the fault."""
+        line = (self.get("failure") or {}).get("line")
+        if not line or self.state is not JobStatus.FAILED:
+            return self.message
+        return f"{self.message.removesuffix('.')}: {line}"
+
+    @property
     def exit_code(self) -> int | None:
         """Of the command; None while it has not ended, or if it never ran."""
         code = self["exit_code"]
@@ -52,7 +60,7 @@ class Job(Json):
 
     def _repr_html_(self) -> str:
         """How a notebook shows it."""
-        facts = {"id": self.id, "name": self.name, "state": self.state, "why": self.message}
+        facts = {"id": self.id, "name": self.name, "state": self.state, "why": self.why}
         rows = "".join(f"<tr><th>{key}</th><td>{escape(str(value))}</td></tr>" for key, value in facts.items())
         return f"<table>{rows}</table>"
 

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from clusters import wait_for
-from services import Service, run
+from services import IMAGE, Service, run
 from terminals import without_escapes
 
 import schedulearn
@@ -61,6 +61,60 @@ def test_all_goes_through_every_page(service: Service) -> None:
             assert [job["id"] for job in api.all_jobs()["items"]] == every
         finally:
             client.PAGE = kept
+
+
+@pytest.fixture(scope="module")
+def four_done(shared_service: Service) -> list[str]:
+    """Jobs that have ended one after the other, newest first."""
+    jobs = []
+    for n in range(4):
+        jobs.insert(0, shared_service.submit_shell("true", name=f"done-{n}", labels={"of": "four"}))
+        shared_service.wait(jobs[0], "succeeded")
+    return jobs
+
+
+def test_a_limit_bounds_ended_jobs_too(service: Service, four_done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from schedulearn.api.client import client
+
+    def listed(*options: str) -> list[str]:
+        return [line.split()[0] for line in service.invoke("ls", "--label", "of=four", *options).out.splitlines()[1:]]
+
+    assert listed("--all", "--limit", "3") == four_done[:3]
+    assert listed("--all", "-n", "1") == four_done[:1]
+    assert listed("--state", "succeeded", "-n", "2") == four_done[:2]
+    assert listed("--all") == four_done
+    monkeypatch.setattr(client, "PAGE", 2)
+    assert listed("--all", "--limit", "3") == four_done[:3], "over two pages"
+    assert listed("--all", "--limit", "2") == four_done[:2]
+    assert listed("--all", "--limit", "5000") == four_done
+    assert "--limit" in service.invoke("ls", "--limit", "0", code=2).err
+
+
+def test_since_leaves_out_what_had_ended_before(service: Service, four_done: list[str], running: str) -> None:
+    moment = service.job(four_done[1])["finished_at"]
+    since = service.invoke("ls", "--since", moment, "--json").json["items"]
+    assert {running, *four_done[:2]} <= {job["id"] for job in since}
+    assert not set(four_done[2:]) & {job["id"] for job in since}
+    assert four_done[3] in service.invoke("ls", "--since", "2h").out
+    assert four_done[0] not in service.invoke("ls", "--since", "0s").out
+    assert len(service.invoke("ls", "--since", "2h", "--limit", "2").out.splitlines()) == 3
+    assert "is not a time" in service.invoke("ls", "--since", "soon", code=2).err
+
+
+def test_a_failed_job_says_what_its_log_says(service: Service) -> None:
+    script = "echo 'epoch 1'; echo \"KeyError: 'lr'\" >&2; exit 3"
+    failed = service.submit_shell(script)
+    service.wait(failed, "failed")
+    why = "The command ended with exit code 3: KeyError: 'lr'"
+    assert why in service.invoke("ls", "--all", "-n", "1").out
+    assert re.search(r"^its log says +KeyError: 'lr'$", service.invoke("show", failed).out, re.M)
+    assert why in service.invoke("wait", failed, code=3).out
+    flags = ("--image", IMAGE, "--launcher", "none")
+    assert why in service.invoke("submit", *flags, "--", "sh", "-c", script, code=3).err
+    silent = service.submit_shell("exit 4")
+    service.wait(silent, "failed")
+    assert "its log says" not in service.invoke("show", silent).out
+    assert service.invoke("wait", silent, code=4).out.endswith("exit code 4.\n")
 
 
 def test_on_a_terminal_there_are_colours_and_nothing_in_a_name_is_acted_upon(

@@ -70,7 +70,7 @@ def test_timeline_and_telemetry_of_a_job(service: Service, done: str) -> None:
     found = wait_for(lambda: service.run("telemetry", "--job", done, "--json").json["gpus"])
     assert found[0]["host"] == "local"
     assert "--job JOB or --host HOST" in service.run("telemetry", code=2).err
-    assert "--since: 'soon' is not a length" in service.run("timeline", "--since", "soon", code=2).err
+    assert "'--since': 'soon' is not a time" in service.run("timeline", "--since", "soon", code=2).err
 
 
 def test_policy_history_is_listed(service: Service) -> None:

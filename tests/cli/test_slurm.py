@@ -17,6 +17,9 @@ from schedulearn.scheduler.specs.job import JobFields, JobSpec
 PAGE = (Path(__file__).parents[2] / "docs/from-slurm.md").read_text()
 
 
+TRUE = {"type": "t", "container_image": IMAGE, "command": "true", "required_gpus": 0, "launcher": "none"}
+
+
 def block(language: str) -> str:
     [text] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
     return str(text)
@@ -26,6 +29,7 @@ def test_every_command_of_the_page_runs_as_printed(service: Service, tmp_path: P
     (tmp_path / "train.sbatch").write_text(block("bash"))
     env = {**service.env, "SCHEDULEARN_URL": service.url, "PATH": f"{Path(COMMAND).parent}:/usr/bin:/bin"}
     lines = block("sh").replace("schedulearn/pytorch", IMAGE).splitlines()
+    service.call("POST", "/api/v1/jobs:batch", [{**TRUE, "name": f"earlier-{n}"} for n in range(4)])
     shown = {}
     for line in lines:
         done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
@@ -34,6 +38,12 @@ def test_every_command_of_the_page_runs_as_printed(service: Service, tmp_path: P
     assert re.fullmatch(r"job [0-9a-z]{10} trains\n", shown["logs"].stdout)
     assert "line 6: --mail-type: add a webhook" in shown["import"].stderr
     assert "succeeded" in shown["wait"].stdout
+    assert [row.split()[1] for row in shown["ls"].stdout.splitlines()] == ["NAME", "digits", "earlier-3", "earlier-2"]
+    assert re.search(r"^name +digits$", shown["show"].stdout, re.M)
+    assert re.fullmatch(r"job [0-9a-z]{10} trains\n", shown["resubmit"].stdout)
+    assert shown["resubmit"].stdout != shown["logs"].stdout, "another job"
+    assert shown["usage"].stdout.startswith("USER")
+    assert "active" in shown["hosts"].stdout
 
 
 def test_every_command_that_the_page_names_is_one() -> None:

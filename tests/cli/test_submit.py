@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from services import IMAGE, Service
 from terminals import without_escapes
 
 from schedulearn.api.cli.submit import submit
-from schedulearn.api.cli.times import parse_instant
+from schedulearn.api.cli.times import parse_instant, parse_past
 from schedulearn.scheduler.specs.job import JobSpec
 
 FLAGS = ("submit", "--image", IMAGE, "--launcher", "none")
@@ -89,6 +89,26 @@ def test_a_deadline_may_be_a_length_of_time_from_now(given: str, seconds: int) -
 def test_what_is_no_time_is_refused_with_what_would_be_one(given: str) -> None:
     with pytest.raises(ValueError, match="is not a time: write"):
         parse_instant(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "instant"),
+    [
+        ("2026-11-24", datetime(2026, 11, 24).astimezone()),
+        ("2026-11-24T08:30", datetime(2026, 11, 24, 8, 30).astimezone()),
+        ("2026-11-24T08:30Z", datetime(2026, 11, 24, 8, 30, tzinfo=UTC)),
+        ("today", datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)),
+        ("2d", datetime.now(UTC) - timedelta(days=2)),
+    ],
+)
+def test_a_time_in_the_past_is_a_date_or_a_length_of_time(given: str, instant: datetime) -> None:
+    assert datetime.fromisoformat(parse_past(given)) == pytest.approx(instant, abs=timedelta(minutes=1))
+
+
+@pytest.mark.parametrize("given", ["yesterday", "", "9" * 400, "2026-13-01"])
+def test_what_is_no_past_time_is_refused_with_what_would_be_one(given: str) -> None:
+    with pytest.raises(ValueError, match="is not a time: write"):
+        parse_past(given)
 
 
 def test_words_after_the_dashes_stay_the_words_that_they_are(service: Service) -> None:

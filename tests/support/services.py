@@ -20,11 +20,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
+from click.testing import CliRunner
 from clusters import wait_for
 from terminals import on_terminal, terminal_window
 
+from schedulearn.api.cli import main
 from schedulearn.api.client.trust import trusted_context
 
 COMMAND = str(Path(sys.executable).with_name("schedulearn"))
@@ -190,7 +193,7 @@ class Service:
             file.seek(self._began_at)
             return file.read()
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def call(self, method: str, path: str, body: Any = None) -> Any:
         """What the API answers; fails if it refuses."""
         answer = self.http.request(method, path, json=body)
         assert answer.is_success, answer.text
@@ -261,6 +264,16 @@ class Service:
         known = {name: self.env[name] for name in ("SCHEDULEARN_TOKEN", "SCHEDULEARN_CA") if name in self.env}
         return run(*arguments, stdin=stdin, code=code, url=self.url, **known)
 
+    def invoke(self, *arguments: str, stdin: str = "", code: int = 0) -> Result:
+        """The same in this process, which takes a hundredth of the time."""
+        known = {name: self.env.get(name) for name in ("SCHEDULEARN_TOKEN", "SCHEDULEARN_CA")}
+        with CliRunner().isolation(stdin, {**known, "SCHEDULEARN_URL": self.url}) as (out, err, _):
+            with patch.object(sys, "argv", ["schedulearn", *arguments]), suppress_exit() as ended:
+                main()
+            done = Result(ended[0], out.getvalue().decode(), err.getvalue().decode())
+        assert done.code == code, done
+        return done
+
     @contextmanager
     def begin(self, *arguments: str) -> Iterator[Any]:
         """One command in a pipe, while it runs."""
@@ -285,6 +298,16 @@ class Service:
         env = {**self.env, "SCHEDULEARN_URL": self.url}
         code, shown = on_terminal([COMMAND, *arguments], env, until, columns)
         return Result(code, shown, "")
+
+
+@contextmanager
+def suppress_exit() -> Iterator[list[int]]:
+    """The exit code of what ends here, in a list."""
+    codes: list[int] = []
+    try:
+        yield codes
+    except SystemExit as end:
+        codes.append(end.code if isinstance(end.code, int) else 1)
 
 
 def run(*arguments: str, stdin: str = "", code: int = 0, url: str | None = None, **env: str) -> Result:

@@ -46,7 +46,7 @@ def wait(session: Session, jobs: tuple[str, ...], timeout: float | None) -> int:
             ended.append(session.client.wait(job_id, timeout_s=left))
             if not session.as_json:
                 job = ended[-1]
-                click.echo(f"{job.id} {job.state} after {job_time(job)}: {clean(job.message)}")
+                click.echo(f"{job.id} {job.state} after {job_time(job)}: {clean(job.why)}")
             code = code or exit_code(ended[-1])
     except TimeoutError as error:
         click.echo(f"schedulearn: {error}", err=True)

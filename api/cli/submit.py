@@ -36,8 +36,8 @@ _TOLD = 5
 """Files that stay here of which each is told."""
 
 
-class SubmitCommand(Command):
-    """Everything after `--` is the job's command, so that a file before it can't be mistaken for a part of it."""
+class WordsCommand(Command):
+    """Command whose words after `--` are kept apart, so that a file before them can't be mistaken for one of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -45,6 +45,15 @@ class SubmitCommand(Command):
             ctx.meta[_WORDS] = args[cut + 1 :]
             args = args[:cut]
         return super().parse_args(ctx, args)
+
+
+def given_words(context: click.Context) -> tuple[str, ...]:
+    """Words after `--`."""
+    return tuple(context.meta.get(_WORDS, ()))
+
+
+class SubmitCommand(WordsCommand):
+    """The words after `--` are the job's command."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
@@ -181,7 +190,7 @@ def given_keys(context: click.Context, flags: Json, mounts: tuple[str, ...], ela
     if mounts:
         parts = [mount.partition("=") for mount in mounts]
         given["mounts"] = {name: path or f"/data/{name}" for name, _, path in parts}
-    if words := context.meta.get(_WORDS):
+    if words := given_words(context):
         if "command" in given:
             raise click.UsageError("give the command after `--` or with --command, not both")
         given["command"] = words[0] if len(words) == 1 else shlex.join(words)
@@ -254,9 +263,12 @@ def _submit_many(session: Session, jobs: list[Json]) -> int:
 
 def _read(file: IO[str]) -> Json | list[Json]:
     try:
-        return read_jobs(file.read(LARGEST + 1), file.name)
+        found = read_jobs(file.read(LARGEST + 1), file.name)
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="FILE") from error
+    if isinstance(found, dict) and isinstance(found.get("job"), dict):
+        raise click.BadParameter(f"it is a sweep: schedulearn sweep start {clean(file.name)}", param_hint="FILE")
+    return found
 
 
 def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]) -> Json:

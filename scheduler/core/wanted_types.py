@@ -6,6 +6,7 @@ Policies know nothing of it. They decide whose turn it is; this decides on which
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from schedulearn.scheduler.core.states import Reason
 
 Ask = Callable[[Snapshot], Plan]
 
+_WORD = re.compile(r"[a-z0-9]+")
 ROUNDS = 8
 """So often the policy is asked in one decision: each time without jobs that do not fit on their type."""
 
@@ -85,7 +87,16 @@ def _placed(snapshot: Snapshot, plan: Plan, before: Sequence[JobView]) -> _Place
 
 
 def _suits(host: HostView, job: JobView) -> bool:
-    return job.gpu_type is None or host.gpu_type == job.gpu_type
+    return job.gpu_type is None or is_of_type(host.gpu_type, job.gpu_type)
+
+
+def is_of_type(gpu_type: str, wanted: str) -> bool:
+    """Tell whether GPUs of a type are what a job wants: each word of `wanted`, in order, whatever the case.
+
+    So `a100` and `A100-80GB` are both the NVIDIA A100-SXM4-80GB, and `a10` is not.
+    """
+    words = iter(_WORD.findall(gpu_type.lower()))
+    return gpu_type == wanted or all(word in words for word in _WORD.findall(wanted.lower()) or [wanted])
 
 
 def _turn(job: JobView) -> tuple[int, tuple[float, int, str]]:

@@ -116,7 +116,10 @@ class JobFields(BaseModel):
     )
 
     gpu_type: Text | None = Field(
-        default=None, min_length=1, max_length=200, description="rigid jobs only: that of all its GPUs; default: any"
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any",
     )
     elastic: bool = Field(default=False, description="the script can be stopped and resumed on another number of GPUs")
     resize: Literal["restart", "in-place"] = Field(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
+import click
 import pytest
 from services import COMMAND, IMAGE, Service
 
 from schedulearn.api.cli import cli
+from schedulearn.scheduler.specs.job import JobFields
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -68,8 +72,35 @@ def test_from_determined(start_service: Callable[..., Service], tmp_path: Path) 
     assert shown["schedulearn ls --all --label project=vision"].count("succeeded") == 3
 
 
-@pytest.mark.parametrize("page", ["first-week.md", "from-determined.md"])
-def test_every_command_that_a_page_names_is_one(page: str) -> None:
-    named = set(re.findall(r"`schedulearn (\w+)", (DOCS / page).read_text()))
-    assert named
-    assert named <= cli.commands.keys()
+PAGES = ["first-week.md", "from-slurm.md", "from-determined.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_that_a_page_names_is_one_with_these_options(page: str) -> None:
+    text = (DOCS / page).read_text()
+    lines = re.findall(r"`(schedulearn [^`\n]+)`", text) + re.findall(r"^ *(schedulearn .+)$", text, re.M)
+    assert len(lines) > 12
+    for line in lines:
+        words = shlex.split(re.split(r" (?:&&|\|\||[|>]) ", line)[0])[1:]
+        command: click.Command = cli
+        while isinstance(command, click.Group) and words and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        assert not isinstance(command, click.Group) or command.invoke_without_command or not words, line
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        given = {
+            word.partition("=")[0] for word in takewhile("--".__ne__, words) if word.startswith("-") and word != "-"
+        }
+        assert given <= known, line
+
+
+@pytest.mark.parametrize("page", ["from-slurm.md", "from-determined.md"])
+def test_no_row_says_none_where_there_is_a_counterpart(page: str) -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", (DOCS / page).read_text(), re.M)
+    assert len(rows) > 10
+    names = {*cli.commands, *(option for each in cli.commands["submit"].params for option in each.opts)}
+    known = {name.lstrip("-").replace("-", "_") for name in names} | JobFields.model_fields.keys()
+    for theirs, ours in rows:
+        if ours.startswith("none"):
+            without = re.sub(r"det \w+", "", theirs.lower())
+            asked = {word.lstrip("-").replace("-", "_") for word in re.findall(r"[\w-]+", without)}
+            assert asked & known == set(), theirs

@@ -1,200 +1,382 @@
-"""A batch script of Slurm as a job, and what of it has no counterpart."""
+"""Batch scripts of Slurm as jobs, with notes on all that has no counterpart."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulearn.api.client.client import Json
 
 MOST_TASKS = 10_000
-"""Of an array: as many jobs as one batch holds."""
+"""Jobs of one array: as many as a batch holds."""
 _SHORT = {
     "J": "job-name", "t": "time", "G": "gpus", "c": "cpus-per-task", "N": "nodes", "n": "ntasks", "a": "array",
     "d": "dependency", "p": "partition", "A": "account", "o": "output", "e": "error", "D": "chdir", "w": "nodelist",
     "x": "exclude", "q": "qos", "C": "constraint", "H": "hold", "i": "input", "s": "oversubscribe", "Q": "quiet",
-    "b": "begin",
+    "b": "begin", "M": "clusters", "F": "nodefile", "k": "no-kill", "L": "licenses", "W": "wait", "v": "verbose",
+    "O": "overcommit", "S": "core-spec", "m": "distribution", "I": "immediate", "h": "help", "V": "version",
 }  # fmt: skip
-_FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe", "verbose"}
-_USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "nodes", "ntasks",
-         "ntasks-per-node", "mem", "mem-per-cpu", "mem-per-gpu", "array", "account", "export", "container-image",
-         "deadline", "signal", "no-requeue", "quiet", "comment"}  # fmt: skip
-_ELSEWHERE = {
+_FLAGS = {"hold", "requeue", "no-requeue", "exclusive", "quiet", "oversubscribe", "verbose", "no-kill", "wait",
+          "overcommit", "contiguous", "spread-job", "use-min-nodes", "ignore-pbs", "parsable", "test-only"}  # fmt: skip
+_USED = {"job-name", "time", "gpus", "gres", "gpus-per-node", "gpus-per-task", "cpus-per-task", "cpus-per-gpu",
+         "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "mem", "mem-per-cpu", "mem-per-gpu", "array",
+         "account", "export", "container-image", "deadline", "signal", "no-requeue", "quiet", "verbose", "comment",
+         "constraint", "hint", "gpu-bind", "cpu-bind", "distribution", "parsable"}  # fmt: skip
+_ANYWAY = {
     "output": "the log is kept: `schedulearn logs`",
     "error": "the log is kept: `schedulearn logs`",
-    "mail-type": "add a webhook: `schedulearn webhooks add`",
-    "mail-user": "add a webhook: `schedulearn webhooks add`",
+    "requeue": "jobs that lose their host are always started again; max_restarts is for failures of the command",
+    "exclusive": "its GPUs are its own anyway; set cpus and memory",
+}
+_ELSEWHERE = {
+    "mail-type": "there is no mail: `schedulearn wait JOB` ends with the job; an admin can add a webhook",
+    "mail-user": "there is no mail: `schedulearn wait JOB` ends with the job; an admin can add a webhook",
     "partition": "there are no partitions; the service chooses hosts",
     "qos": "set the key priority, 0 to 100",
-    "dependency": "submit it after `schedulearn wait` of the other job",
+    "dependency": "name the other job by its id here: `schedulearn submit --after JOB` (or --after-any), key `after`",
     "chdir": "send the folder with the job: `schedulearn submit --code FOLDER`",
-    "requeue": "jobs that lose their host are always started again; max_restarts is for failures of the command",
     "nodelist": "the service chooses hosts",
     "exclude": "the service chooses hosts",
-    "constraint": "the service chooses hosts",
     "hold": "submit it once it may start",
     "begin": "submit it once it may start",
-    "exclusive": "its GPUs are its own anyway; set cpus and memory",
+    "input": "stdin is empty: read the file in the script",
 }
 _VARIABLES = {
     "SLURM_JOB_ID": "$SCHEDULEARN_JOB_ID",
     "SLURM_JOBID": "$SCHEDULEARN_JOB_ID",
     "SLURM_GPUS": "$SCHEDULEARN_NUM_GPUS",
-    "SLURM_GPUS_ON_NODE": "$SCHEDULEARN_NUM_GPUS",
+    "SLURM_GPUS_ON_NODE": "$((SCHEDULEARN_NUM_GPUS / SCHEDULEARN_NUM_NODES))",
+    "SLURM_NNODES": "$SCHEDULEARN_NUM_NODES",
+    "SLURM_JOB_NUM_NODES": "$SCHEDULEARN_NUM_NODES",
+    "SLURM_NODEID": "$SCHEDULEARN_NODE_RANK",
     "SLURM_SUBMIT_DIR": "$PWD",
     "SLURM_RESTART_COUNT": "$SCHEDULEARN_RESTARTS",
 }
 _SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "": 1 << 20}
+_GPUS = ("gpu", "gres/gpu")
+_SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
+_GPU = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,4}([_-]\d+gb?)?", re.IGNORECASE)
+"""How features of hosts are named that mean a type of GPU: a100, v100-32g, rtx3090, l40s."""
+_COMMANDS = re.compile(r"(?<![\w./-])(srun|sbatch|salloc|scontrol|scancel|squeue|sacct|sinfo|sbcast)(?![\w-])")
+_MODULE = re.compile(r"(?:^|[;&|]\s*)\s*(?:module|ml)\s+\S")
+_ARGUMENTS = re.compile(r"\$(?:[1-9@*#]|\{[1-9@*][^}]*\}|\{#\})")
+_SINGLE_QUOTED = re.compile(r"'[^']*'")
+_FUNCTION = re.compile(r"\s*(?:function\s+[\w-]+\s*(?:\(\s*\))?|[\w-]+\s*\(\s*\))\s*(?:\{|$)")
+_VARIABLE = re.compile(r"\bSLURMD?_\w+\b(?!:?[-+?=])")
+"""Variables that a line relies on: not those that have a default there, nor those that it sets."""
+_SHOWN = 120
+"""Characters of a line in a note."""
+_SIGNAL_BEFORE_S = 60
+"""Seconds before the limit at which Slurm sends a signal, unless told."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Program that runs the script, by its first line: words such as `bash -e` or `python3 -u`."""
+
+    words: tuple[str, ...] = ("bash",)
+
+    @property
+    def is_shell(self) -> bool:
+        return self.words[0].rpartition("/")[2] in _SHELLS
 
 
 @dataclass
 class Imported:
-    """`jobs`: one, or one for each task of an array. `notes`: what was not understood, and what to do instead."""
+    """Jobs of a batch script.
 
-    jobs: list[Json]
-    notes: list[str] = field(default_factory=list)
+    `jobs`: one, or one for each task of an array. `at_once`: how many of an array may run at once, if it says so.
+    `remarks`: what is worth knowing. `untranslated`: what the jobs do not do, each with its line.
+    """
+
+    jobs: list[Json] = field(default_factory=list)
+    at_once: int | None = None
+    remarks: list[str] = field(default_factory=list)
+    untranslated: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.untranslated, *self.remarks]
+
+    @property
+    def sweep(self) -> Json | None:
+        """The array as a sweep, where fewer of its tasks may run at once than there are."""
+        if self.at_once is None or self.at_once >= len(self.jobs):
+            return None
+        shared = dict(self.jobs[0])
+        name = shared.pop("labels")["array"]
+        number = "SLURM_ARRAY_TASK_ID"
+        del shared["name"]
+        shared["env"] = {key: value for key, value in shared["env"].items() if key != number}
+        runs = [{f"env.{number}": job["env"][number]} for job in self.jobs]
+        return {"name": name, "job": shared, "list": runs, "max_parallel": self.at_once}
 
 
-def from_sbatch(text: str, name: str, image: str | None) -> Imported:
-    """The jobs that `sbatch` would make of a script. `name`: of the file; `image`: to run it in, if the script names
-    none. Raises ValueError."""
-    options, body, notes = _read(text)
-    image = options.get("container-image", (0, ""))[1] or image
+@dataclass(frozen=True)
+class _Script:
+    """Options and commands of a batch script, each with its line."""
+
+    options: Mapping[str, tuple[int, str]]
+    interpreter: Interpreter
+    lines: Sequence[tuple[int, str]]
+
+    @property
+    def body(self) -> str:
+        return "\n".join(line for _, line in self.lines).strip()
+
+    @property
+    def commands(self) -> Iterator[tuple[int, str]]:
+        """Lines that are no comments."""
+        return ((number, line) for number, line in self.lines if not line.lstrip().startswith("#"))
+
+    def __contains__(self, option: str) -> bool:
+        return option in self.options
+
+    def get(self, option: str) -> str:
+        return self.options.get(option, (0, ""))[1]
+
+    def at(self, option: str) -> str:
+        line, value = self.options[option]
+        return f"line {line}: --{option}{'=' if value else ''}{value}"
+
+    def number(self, option: str, default: int = 0) -> int:
+        """Number of `4`, or the smaller one of `2-4`. Raises ValueError."""
+        text = self.get(option)
+        match = re.match(r"\d+", text)
+        if text and match is None:
+            raise ValueError(f"{self.at(option)}: {text!r} is not a number")
+        return int(match[0]) if match else default
+
+    @property
+    def nodes(self) -> int:
+        return max(1, self.number("nodes", 1))
+
+    @property
+    def tasks_per_node(self) -> int:
+        """As Slurm counts: --ntasks over the nodes, else --ntasks-per-node, else by GPUs, else one."""
+        if tasks := self.number("ntasks"):
+            return -(-tasks // self.nodes)
+        if per_node := self.number("ntasks-per-node"):
+            return per_node
+        if (per_gpu := self.number("ntasks-per-gpu")) and "gpus-per-task" not in self:
+            return max(1, per_gpu * gpus_asked(self)[0] // self.nodes)
+        return 1
+
+    @property
+    def tasks(self) -> int:
+        return self.number("ntasks") or self.tasks_per_node * self.nodes
+
+
+def from_sbatch(text: str, name: str, image: str | None, arguments: tuple[str, ...] = ()) -> Imported:
+    """Return the jobs that `sbatch FILE ARGUMENTS` would make.
+
+    `name`: of the file. `image`: container image, unless the script names one. Raises ValueError.
+    """
+    made = Imported()
+    script = _read(text)
+    image = script.get("container-image") or image
     if not image:
         raise ValueError("Slurm's scripts run on the host, jobs run in an image: name one with --image")
-    notes += [
-        f"line {line}: --{option}: {_ELSEWHERE.get(option, 'has no counterpart here, and is left out')}"
-        for option, (line, _) in options.items()
-        if option not in _USED
-    ]
-    given = {option: value for option, (_, value) in options.items()}
-    gpus = _gpus(given, notes)
-    env = _exported(given, notes)
+    for option in sorted(script.options.keys() - _USED):
+        if option in _ANYWAY:
+            made.remarks.append(f"{script.at(option)}: {_ANYWAY[option]}")
+        else:
+            what = _ELSEWHERE.get(option, "has no counterpart here, and is left out")
+            made.untranslated.append(f"{script.at(option)}: {what}")
+    made.untranslated += _missing(script)
+    if not arguments:
+        made.untranslated += _without_arguments(script)
+    name = script.get("job-name") or name
+    env = _exported(script, made)
+    gpus, gpu_type = gpus_asked(script)
+    if script.nodes > 1:
+        made.untranslated.append(
+            f"{script.at('nodes')}: the service chooses the hosts; on several, the script runs once on each"
+        )
     job: Json = {
-        "name": given.get("job-name") or name,
+        "name": name,
         "type": "Slurm",
         "container_image": image,
-        "command": shlex.join(["bash", "-c", _script(body, given, env, notes)]),
+        "command": shlex.join(_command(script, name, env, arguments, made)),
         "required_gpus": gpus,
         "launcher": "none",
-        **_limits(given, gpus),
+        **_type(script, gpu_type, gpus, made),
+        **_limits(script, gpus, made),
     }
     if env:
         job["env"] = env
-    if given.get("account"):
-        job["labels"] = {"account": given["account"]}
-    return Imported(_tasks(job, given.get("array", ""), notes), notes)
+    if script.get("account"):
+        job["labels"] = {"account": script.get("account")}
+    _add_tasks(job, script, made)
+    return made
 
 
-def _read(text: str) -> tuple[dict[str, tuple[int, str]], str, list[str]]:
-    """Option -> (line, value), the script without its options, and what could not be read."""
+def _read(text: str) -> _Script:
     options: dict[str, tuple[int, str]] = {}
-    notes: list[str] = []
-    body: list[str] = []
+    lines: list[tuple[int, str]] = []
+    interpreter = Interpreter()
     begun = False
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#SBATCH") and not begun:
-            try:
-                words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
-            for option, value in _split(words, number):
+        if number == 1 and line.startswith("#!"):
+            interpreter = _interpreter(line)
+        elif line.startswith("#SBATCH") and not begun:
+            for option, value in _split(line, number):
                 options[option] = (number, value)
-            continue
+        else:
+            begun = begun or bool(line.strip() and not line.startswith("#"))
+            lines.append((number, line))
+    script = _Script(options, interpreter, lines)
+    if not script.body:
+        raise ValueError("the script has no command")
+    return script
+
+
+def _interpreter(line: str) -> Interpreter:
+    """Program of a script's first line, without `env`, which needs no path in a container."""
+    words = shlex.split(line.removeprefix("#!"))
+    if words and words[0].endswith("/env"):
+        words = [word for word in words[1:] if word not in ("-S", "--split-string")]
+    if not words:
+        return Interpreter()
+    # A shell or Python of the host's own path is that of the image.
+    return Interpreter((words[0].rpartition("/")[2], *words[1:]))
+
+
+def _missing(script: _Script) -> Iterator[str]:
+    """Notes on what the script calls and a container does not have."""
+    for number, line in script.lines:
         if line.startswith("#SBATCH"):
-            notes.append(f"line {number}: comes after the first command, where sbatch ignores it as well")
-        begun = begun or bool(line.strip() and not line.startswith("#"))
-        if not (number == 1 and line.startswith("#!")):
-            body.append(line)
-        if re.match(r"\s*srun\b", line):
-            notes.append(f"line {number}: calls srun, which a container has not: write the command alone")
-        if re.match(r"\s*(module|ml)\s", line):
-            notes.append(f"line {number}: loads a module, which a container has not: choose an image that has it")
-    return options, "\n".join(body).strip(), notes
+            yield f"line {number}: comes after the first command, where sbatch ignores it as well"
+    for number, line in script.commands:
+        found = dict.fromkeys(_COMMANDS.findall(line))
+        if "srun" in found:
+            yield f"line {number}: calls srun, which a container does not have: write the command alone"
+        if others := [each for each in found if each != "srun"]:
+            yield f"line {number}: calls {', '.join(others)}, which a container does not have: {line.strip()[:_SHOWN]}"
+        if _MODULE.search(line):
+            yield f"line {number}: loads a module, which a container does not have: choose an image that has it"
 
 
-def _split(words: list[str], line: int) -> list[tuple[str, str]]:
+def _without_arguments(script: _Script) -> Iterator[str]:
+    """Notes on lines outside functions that use an argument of the script."""
+    function = False
+    for number, line in script.commands if script.interpreter.is_shell else ():
+        function = (function or bool(_FUNCTION.match(line))) and not line.startswith("}")
+        if not function and (used := _ARGUMENTS.search(_SINGLE_QUOTED.sub("''", line))):
+            yield f"line {number}: uses {used[0]}, an argument: give the arguments after `--`, as to sbatch"
+
+
+def _split(line: str, number: int) -> list[tuple[str, str]]:
+    """Options of one line of #SBATCH with their values. Raises ValueError."""
+    try:
+        rest = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+    except ValueError as error:
+        raise ValueError(f"line {number}: {error}") from error
     found = []
-    rest = list(words)
     while rest:
         word = rest.pop(0)
+        if word in ("hetjob", "packjob"):
+            raise ValueError(f"line {number}: a job of several components ({word}) can't be imported: split the script")
         if word.startswith("--"):
             option, equals, value = word[2:].partition("=")
         elif word.startswith("-") and len(word) > 1:
             option, value = _SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
             equals = value
         else:
-            raise ValueError(f"line {line}: {word!r} is no option of sbatch")
+            raise ValueError(f"line {number}: {word!r} is not an option of sbatch")
         if not equals and option not in _FLAGS and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
         found.append((option, value))
     return found
 
 
-def _number(given: Mapping[str, str], option: str, default: int = 0) -> int:
-    """Of `4`, or the least of `2-4`."""
-    text = given.get(option, "")
-    match = re.match(r"(\d+)", text)
-    if text and match is None:
-        raise ValueError(f"--{option}: {text!r} is no number")
-    return int(match[1]) if match else default
+def gpus_asked(script: _Script) -> tuple[int, str]:
+    """Return the number of GPUs on all nodes together, and their types with commas, or an empty text."""
+    for option in ("gpus", "gres", "gpus-per-node", "gpus-per-task"):
+        if option not in script:
+            continue
+        parts = [part.split(":") for part in filter(None, script.get(option).split(","))]
+        if option == "gres":  # gpu, gpu:2, gpu:a100:2, beside what is no GPU
+            parts = [words[1:] or ["1"] for words in parts if words[0] in _GPUS]
+        each = sum(int(words[-1]) if words[-1].isdigit() else 1 for words in parts)
+        times = 1 if option == "gpus" else script.tasks if option == "gpus-per-task" else script.nodes
+        if each:
+            kinds = [word for words in parts for word in words if word and not word.isdigit()]
+            return each * times, ",".join(dict.fromkeys(kinds))
+    return 0, ""
 
 
-def _gpus(given: Mapping[str, str], notes: list[str]) -> int:
-    nodes, tasks = _number(given, "nodes", 1), _number(given, "ntasks", 1)
-    found = 0
-    for option, times in (("gpus", 1), ("gres", nodes), ("gpus-per-node", nodes), ("gpus-per-task", tasks)):
-        for part in given.get(option, "").split(","):
-            words = part.split(":")
-            if option == "gres" and words[0] != "gpu":
-                if part:
-                    notes.append(f"--gres={part}: only GPUs are known")
-                continue
-            words = words[1:] if option == "gres" else words
-            if len(words) > 1 and words[0]:
-                notes.append(f"--{option}: the type of GPU ({words[0]}) can't be asked for")
-            if words and words[-1].isdigit():
-                found += int(words[-1]) * times
-            elif option == "gres":
-                found += times
-        if found:
-            break
-    if nodes > 1:
-        notes.append(f"--nodes={nodes}: the service chooses hosts; on several, the script runs once on each")
-    return found
+def _type(script: _Script, gpu_type: str, gpus: int, made: Imported) -> Json:
+    """The key `gpu_type`, by --gres=gpu:TYPE:N or a constraint that names one."""
+    for part in filter(None, script.get("gres").split(",")):
+        if part.split(":")[0] not in _GPUS:
+            made.untranslated.append(f"{script.at('gres')}: {part} has no counterpart here, only GPUs have")
+    wanted = script.get("constraint").strip("\"'[]")
+    if wanted and gpus and not gpu_type and _GPU.fullmatch(wanted):
+        gpu_type = wanted
+    elif wanted and wanted.lower() != gpu_type.lower():
+        made.untranslated.append(f"{script.at('constraint')}: hosts have no features; set gpu_type, or leave it out")
+    if not gpu_type:
+        return {}
+    if "," in gpu_type:
+        made.untranslated.append(f"several types of GPU ({gpu_type}): a job has GPUs of one type; set gpu_type")
+        return {}
+    made.remarks.append(f"gpu_type: {gpu_type}: `schedulearn hosts ls` shows the types that there are")
+    return {"gpu_type": gpu_type}
 
 
-def _limits(given: Mapping[str, str], gpus: int) -> Json:
-    tasks = _number(given, "ntasks", 1)
+def _limits(script: _Script, gpus: int, made: Imported) -> Json:
+    """Processors and memory of each host, and times. Raises ValueError."""
     found: Json = {}
-    cpus = _number(given, "cpus-per-task", 0) * tasks or (tasks if tasks > 1 else 0)
+    gpus_per_node = -(-gpus // script.nodes)
+    cpus = script.number("cpus-per-task") * script.tasks_per_node
+    cpus = cpus or script.number("cpus-per-gpu") * gpus_per_node
+    if not cpus and script.tasks_per_node > 1:
+        cpus = script.tasks_per_node
     if cpus:
         found["cpus"] = cpus
-    for option, times in (("mem", 1), ("mem-per-cpu", max(1, cpus)), ("mem-per-gpu", max(1, gpus))):
-        if given.get(option, "0") != "0":
-            match = re.fullmatch(r"(\d+)([KMGT]?)B?", given[option].upper())
+    for option, times in (("mem", 1), ("mem-per-cpu", max(1, cpus)), ("mem-per-gpu", max(1, gpus_per_node))):
+        if script.get(option) not in ("", "0"):
+            match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", script.get(option).upper())
             if match is None:
-                raise ValueError(f"--{option}: {given[option]!r} is no size: write e.g. 16G")
-            found["memory"] = int(match[1]) * _SIZES[match[2]] * times
-    if (seconds := _seconds(given.get("time", ""))) is not None:
+                raise ValueError(f"{script.at(option)}: it is not a size: write e.g. 16G")
+            found["memory"] = int(float(match[1]) * _SIZES[match[2]]) * times
+    if (seconds := _seconds(script)) is not None:
         found["max_duration"] = seconds
-    if given.get("deadline"):
-        found["deadline"] = given["deadline"]
-    if match := re.search(r"@(\d+)$", given.get("signal", "")):
-        found["grace_period"] = int(match[1])
+    if script.get("deadline"):
+        found["deadline"] = script.get("deadline")
+    name, batch, before = _signal(script)
+    if name == "TERM":
+        found["grace_period"] = before
+    elif name and not batch:
+        made.untranslated.append(f"{script.at('signal')}: goes to the steps of srun only, and there are none; write B:")
+    elif name and seconds is None:
+        made.untranslated.append(f"{script.at('signal')}: is never sent without --time")
     return found
 
 
-def _seconds(text: str) -> int | None:
+def _signal(script: _Script) -> tuple[str, bool, int]:
+    """Of `[B:]NAME[@SECONDS]`: the name, whether it is for the batch shell, and the seconds before the limit."""
+    text = script.get("signal")
+    if not text:
+        return "", False, 0
+    match = re.fullmatch(r"(?:([BR]+):)?(?:SIG)?([A-Za-z0-9]+)(?:@(\d+))?", text)
+    if match is None:
+        raise ValueError(f"{script.at('signal')}: write e.g. B:USR1@120")
+    return match[2].upper(), "B" in (match[1] or ""), int(match[3] or _SIGNAL_BEFORE_S)
+
+
+def _seconds(script: _Script) -> int | None:
     """Of `90` (minutes), `1:30` (minutes and seconds), `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`."""
+    text = script.get("time")
     if not text or text.upper() in ("UNLIMITED", "INFINITE", "0"):
         return None
     days, dash, rest = text.rpartition("-")
     parts = rest.split(":")
     if not all(part.isdigit() for part in [*parts, *([days] if dash else [])]) or len(parts) > 3:
-        raise ValueError(f"--time: {text!r} is no length of time: write e.g. 2:00:00 or 1-12:00:00")
+        raise ValueError(f"{script.at('time')}: it is not a length of time: write e.g. 2:00:00 or 1-12:00:00")
     numbers = [int(part) for part in parts]
     if dash:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
@@ -205,53 +387,90 @@ def _seconds(text: str) -> int | None:
     return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
 
 
-def _exported(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+def _exported(script: _Script, made: Imported) -> dict[str, str]:
     env: dict[str, str] = {}
-    for part in filter(None, given.get("export", "").split(",")):
+    for part in filter(None, script.get("export").split(",")):
         name, equals, value = part.partition("=")
         if equals:
             env[name] = value
         elif name not in ("ALL", "NONE", "NIL"):
-            notes.append(f"--export={name}: takes the value of your shell: submit with --env {name}")
+            made.untranslated.append(f"{script.at('export')}: takes {name} of your shell: submit with --env {name}")
     return env
 
 
-def _script(body: str, given: Mapping[str, str], env: Mapping[str, str], notes: list[str]) -> str:
-    """The script, after the variables of Slurm that it uses."""
-    if not body:
-        raise ValueError("the script has no command")
-    known = {**_VARIABLES, "SLURM_JOB_NAME": shlex.quote(given.get("job-name", ""))}
-    known["SLURM_CPUS_PER_TASK"] = given.get("cpus-per-task", "1")
-    known["SLURM_NTASKS"] = given.get("ntasks", "1")
-    used = sorted(set(re.findall(r"\bSLURM_\w+", body)))
-    of_array = {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"} if given.get("array") else set()
-    notes += [
-        f"{name}: is not set here" for name in used if name not in known and name not in of_array and name not in env
-    ]
-    return "\n".join([*(f"export {name}={known[name]}" for name in used if name in known), body])
+def _command(
+    script: _Script, name: str, env: Mapping[str, str], arguments: tuple[str, ...], made: Imported
+) -> list[str]:
+    """Words that run the script by its own interpreter, after the variables of Slurm that it uses."""
+    prelude = _prelude(script, name, env, made)
+    interpreter = script.interpreter
+    if interpreter.is_shell:
+        return [
+            *interpreter.words,
+            "-c",
+            "\n".join([*prelude, script.body]),
+            *([name, *arguments] if arguments else []),
+        ]
+    run = ['file=$(mktemp) && printf "%s\\n" "$1" >"$file" || exit', "shift"]
+    start = f'exec {shlex.join(interpreter.words)} "$file" "$@"'
+    return ["sh", "-c", "\n".join([*prelude, *run, start]), name, script.body, *arguments]
 
 
-def _tasks(job: Json, array: str, notes: list[str]) -> list[Json]:
-    """One job a task; the number of each is in its environment."""
+def _prelude(script: _Script, name: str, env: Mapping[str, str], made: Imported) -> list[str]:
+    """Lines that set the variables of Slurm that the script uses, and send its signal in time."""
+    known = {**_VARIABLES, "SLURM_JOB_NAME": shlex.quote(name)}
+    counts = {
+        "SLURM_CPUS_PER_TASK": script.number("cpus-per-task"),
+        "SLURM_NTASKS": script.tasks if {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & script.options.keys() else 0,
+        "SLURM_NTASKS_PER_NODE": script.number("ntasks-per-node"),
+    }
+    counts["SLURM_NPROCS"] = counts["SLURM_NTASKS"]
+    known |= {each: str(count) for each, count in counts.items() if count}
+    if script.nodes == 1:
+        known |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME"), '"$(uname -n)"')
+    of_array = {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX"}
+    used: dict[str, int] = {}
+    for number, line in script.commands:
+        for each in _VARIABLE.findall(line):
+            used.setdefault(each, number)
+    for each, number in used.items():
+        if each not in known and each not in env and not (each in of_array and script.get("array")):
+            made.untranslated.append(f"line {number}: {each} is not set here")
+    lines = [f"export {each}={known[each]}" for each in sorted(used) if each in known and each not in env]
+    signal, batch, before = _signal(script)
+    limit = _seconds(script)
+    if signal and signal != "TERM" and batch and limit is not None:
+        after = max(0, limit - before)
+        # A grandchild, so that the script's own `wait` does not wait for it.
+        lines.append(f"((sleep {after}; kill -s {signal} $$) </dev/null >/dev/null 2>&1 &)")
+    return lines
+
+
+def _add_tasks(job: Json, script: _Script, made: Imported) -> None:
+    """One job for each task of an array; its number is in its environment. Raises ValueError."""
+    array = script.get("array")
     if not array:
-        return [job]
-    spans, percent, most = array.partition("%")
+        made.jobs = [job]
+        return
+    spans, percent, at_once = array.partition("%")
     if percent:
-        notes.append(f"--array=...%{most}: runs more at once if there are GPUs: `schedulearn sweep` has max_parallel")
+        if not at_once.isdigit() or int(at_once) < 1:
+            raise ValueError(f"{script.at('array')}: {at_once!r} is not a number of tasks")
+        made.at_once = int(at_once)
     numbers: list[int] = []
     for span in spans.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", span)
         if match is None or int(match[3] or 1) < 1:
-            raise ValueError(f"--array: {span!r} is none: write e.g. 0-9, 1,3,5 or 0-100:10")
+            raise ValueError(f"{script.at('array')}: {span!r} is not a range: write e.g. 0-9, 1,3,5 or 0-100:10")
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first > MOST_TASKS * int(match[3] or 1):
-            raise ValueError(f"--array: has more than {MOST_TASKS} tasks")
+            raise ValueError(f"{script.at('array')}: has more than {MOST_TASKS} tasks")
         numbers += range(first, last + 1, int(match[3] or 1))
     if not 1 <= len(numbers) <= MOST_TASKS:
-        raise ValueError(f"--array: has {len(numbers)} tasks; 1 to {MOST_TASKS} can be submitted together")
-    notes.append(f"--array: {len(numbers)} jobs with the label array={job['name']}: cancel or delete them by it")
-    shared = {**job.get("env", {}), "SLURM_ARRAY_TASK_COUNT": str(len(numbers))}
-    return [
+        raise ValueError(f"{script.at('array')}: has {len(numbers)} tasks; 1 to {MOST_TASKS} can be submitted together")
+    bounds = {"COUNT": len(numbers), "MIN": min(numbers), "MAX": max(numbers)}
+    shared = {**job.get("env", {}), **{f"SLURM_ARRAY_TASK_{key}": str(value) for key, value in bounds.items()}}
+    made.jobs = [
         {
             **job,
             "name": f"{job['name']}-{number}",
@@ -260,3 +479,10 @@ def _tasks(job: Json, array: str, notes: list[str]) -> list[Json]:
         }
         for number in numbers
     ]
+    if made.sweep is None:
+        told = f"{len(numbers)} jobs with the label array={job['name']}: cancel or delete them by it"
+    else:
+        told = (
+            f"{made.at_once} of {len(numbers)} at once, so it is a sweep: start it with `schedulearn sweep start FILE`"
+        )
+    made.remarks.append(f"--array: {told}")

@@ -26,6 +26,7 @@ from schedulearn.scheduler.advisor.advice import (
 )
 from schedulearn.scheduler.advisor.samples import Configuration, Sample, Stay, jobs_beside
 from schedulearn.scheduler.control.experiments.child import ask_child
+from schedulearn.scheduler.core.wanted_types import is_of_type
 from schedulearn.scheduler.errors import ConflictError, InvalidError, NoHistoryError, PolicyFault
 from schedulearn.scheduler.specs.advice import AdviceSpec
 from schedulearn.scheduler.specs.job import JobSpec
@@ -192,11 +193,15 @@ def _options(spec: AdviceSpec, job: JobSpec, own: Sequence[Sample], cluster: _Cl
     options = [
         Configuration(job.family or "", kind, count, batch, epochs, size, cluster.beside)
         for kind, most in sorted(cluster.types.items())
-        if job.gpu_type == kind or (job.gpu_type is None and (kind in known or not known & cluster.types.keys()))
+        if (
+            is_of_type(kind, job.gpu_type)
+            if job.gpu_type is not None
+            else kind in known or not known & cluster.types.keys()
+        )
         for count in gpu_counts(most, spec.gpus)
         for batch in sizes
     ]
-    if not options and job.gpu_type is not None and job.gpu_type not in cluster.types:
+    if not options and job.gpu_type is not None and not any(is_of_type(kind, job.gpu_type) for kind in cluster.types):
         raise InvalidError(f"no host has a healthy GPU of type {job.gpu_type!r}", field="job.gpu_type")
     if not options:
         raise InvalidError("no host has as many healthy GPUs as are asked for", field="gpus")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedulearn.scheduler.core.model import Plan, Snapshot
 from schedulearn.scheduler.core.policy import Policy, plan_faults
-from schedulearn.scheduler.core.wanted_types import plan_by_type
+from schedulearn.scheduler.core.wanted_types import is_of_type, plan_by_type
 from schedulearn.scheduler.policies.registry import POLICIES, make_policy
 
 ALL = [make_policy(name) for name in sorted(POLICIES)]
@@ -79,3 +79,26 @@ def test_where_gpus_are_shared_a_job_that_goes_to_its_type_takes_the_room_of_one
     plan = plan_by_type(make_policy("gandiva").allocate, state)
     assert plan_faults(state, plan) == []
     assert started(plan)["x"] == {"h1": 1}
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "wanted", "same"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100", True),
+        ("NVIDIA A100-SXM4-80GB", "A100-80GB", True),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", True),
+        ("NVIDIA A100-SXM4-80GB", "a10", False),
+        ("NVIDIA A100-SXM4-40GB", "a100-80gb", False),
+        ("NVIDIA GeForce RTX 3090", "rtx 3090", True),
+        ("NVIDIA GeForce RTX 3090", "3090 rtx", False),
+        ("NVIDIA H100", "---", False),
+    ],
+)
+def test_a_type_is_named_by_words_of_it(gpu_type: str, wanted: str, same: bool) -> None:
+    assert is_of_type(gpu_type, wanted) is same
+
+
+def test_a_job_that_names_its_type_by_a_word_starts_there() -> None:
+    hosts = (host("h1", 2, gpu_type="NVIDIA V100"), host("h2", 2, gpu_type="NVIDIA A100-SXM4-80GB"))
+    wants = replace(job("j", at=1.0, gpus=1), gpu_type="a100")
+    assert started(plan_by_type(FIFO.allocate, snapshot([wants], hosts))) == {"j": {"h2": 1}}

@@ -3524,7 +3524,7 @@ export interface components {
             gpu_seconds: number;
             /**
              * Gpu Type
-             * @description rigid jobs only: that of all its GPUs; default: any
+             * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
              */
             gpu_type: string | null;
             /**
@@ -3840,7 +3840,7 @@ export interface components {
             gpu_seconds: number;
             /**
              * Gpu Type
-             * @description rigid jobs only: that of all its GPUs; default: any
+             * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
              */
             gpu_type: string | null;
             /**
@@ -4167,7 +4167,7 @@ export interface components {
             gpu_memory?: number | null;
             /**
              * Gpu Type
-             * @description rigid jobs only: that of all its GPUs; default: any
+             * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
              * @default null
              */
             gpu_type?: string | null;
@@ -8401,7 +8401,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: that of all its GPUs; default: any
+                     * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
                      */
                     gpu_type?: string | null;
                     /**
@@ -8730,7 +8730,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: that of all its GPUs; default: any
+                     * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
                      */
                     gpu_type?: string | null;
                     /**
@@ -11960,7 +11960,7 @@ export interface operations {
                     gpu_memory?: number | null;
                     /**
                      * Gpu Type
-                     * @description rigid jobs only: that of all its GPUs; default: any
+                     * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
                      */
                     gpu_type?: string | null;
                     /**

@@ -32,7 +32,7 @@ from schedulearn.scheduler.core.outcomes.observations import Observation
 from schedulearn.scheduler.core.outcomes.retries import next_tries
 from schedulearn.scheduler.core.outcomes.task_outcomes import SETTLE_S, Evidence, MemorySeen, nobody_measures
 from schedulearn.scheduler.core.outcomes.unused import UnusedSince, always_used, idle_ends
-from schedulearn.scheduler.core.planning.cpu_only import Places, place_cpu_only, with_cpu_only, without_cpu_only
+from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only, without_cpu_only
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.image_fetching import decide
@@ -53,6 +53,7 @@ from schedulearn.scheduler.settings import ClusterSettings
 from schedulearn.scheduler.store import hosts, repository
 from schedulearn.scheduler.store.cluster_state import ended_beside_live, load_cluster_state
 from schedulearn.scheduler.store.db import LEADS_AGAIN_S, Database
+from schedulearn.scheduler.store.people.accounts import has_accounts
 from schedulearn.scheduler.store.resources.gpu_memory import predicted_needs
 from schedulearn.scheduler.telemetry.monitor import Monitor
 
@@ -192,8 +193,11 @@ class SchedulerLoop:
         )  # fmt: skip
         images = Images(self.agents, state.jobs)
         facts = {host_id: status.facts for host_id, status in statuses.items()}
-        cpu_only = place_cpu_only(state, ready, facts, self._cpu_jobs, images.is_there, resting.keys())
         quotas = self._quotas()
+        cpu_only = CpuOnly(
+            state, ready, facts, self._cpu_jobs, images.is_there, resting.keys(), quotas,
+            several_users=any(not job.required_gpus for job in snapshot.jobs) and self._has_accounts(), now=now,
+        )  # fmt: skip
 
         def ask(seen: Snapshot) -> Plan | None:
             plan = plan_within(lambda bounded: self._decide(policy, bounded, cpu_only), seen, quotas)
@@ -323,7 +327,7 @@ class SchedulerLoop:
                 gone[host_id] = f"{host_id} has not answered for {silent:.0f} s ({status.error})"
         return gone
 
-    def _decide(self, policy: Policy, snapshot: Snapshot, cpu_only: Places) -> Plan | None:
+    def _decide(self, policy: Policy, snapshot: Snapshot, cpu_only: CpuOnly) -> Plan | None:
         """The policy's plan, with the jobs that it does not see; None if it failed or broke a rule, which leaves
         everything as it is."""
         began = time.perf_counter()
@@ -342,6 +346,10 @@ class SchedulerLoop:
             self.db.write(lambda db: repository.add_event(db, snapshot.now, kind, code="policy_fault", message=problem))
         self.stats.policy_error = problem
         return None if problem else with_cpu_only(plan, snapshot, cpu_only)
+
+    def _has_accounts(self) -> bool:
+        with self.db.read() as conn:
+            return has_accounts(conn)
 
     def _memory_of_gpus(self, state: ClusterState) -> GpuMemory:
         with self.db.read() as conn:

@@ -59,6 +59,26 @@ def test_its_image_is_fetched_first(tmp_path: Path) -> None:
         c.wait(cpu, "running")
 
 
+def test_one_that_fetches_its_image_takes_no_place(tmp_path: Path) -> None:
+    runtime = FakeRuntime("local", images={"img"}, fetchable={"new": SlowFetch()})
+    with FakeCluster(tmp_path, runtime=runtime, settings=ClusterSettings(cpu_jobs=1)) as c:
+        [fetches] = c.submit(spec("a", 0, container_image="new"))
+        c.wait(fetches, "pulling")
+        [ready] = c.submit(spec("b", 0))
+        c.wait(ready, "running")
+        assert c.job(fetches).status == "pulling"
+
+
+def test_one_that_waits_for_other_jobs_takes_no_place(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path, settings=ClusterSettings(cpu_jobs=1)) as c:
+        [gpu] = c.submit(spec(gpus=1))
+        c.wait(gpu, "running")
+        [later] = c.submit(spec("a", 0, after={"jobs": [gpu], "when": "ok"}))
+        [ready] = c.submit(spec("b", 0))
+        c.wait(ready, "running")
+        assert c.job(later).status == "queued"
+
+
 def test_a_failure_is_tried_again_and_a_cancel_ends_it(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         [cpu] = c.submit(spec("a", 0, max_restarts=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from schedulearn.api.cli.common import Group, Session, clean, pass_session, print_json, print_table
-from schedulearn.api.cli.people.quota import BOUNDS, bound_options, given, shown, tell_bounds, use
+from schedulearn.api.cli.people.quota import BOUNDS, COLUMNS, bound_options, given, shown, tell_bounds, use
 
 
 @click.group(cls=Group)
@@ -30,7 +30,7 @@ def list_groups(session: Session) -> None:
         [each["name"], *(use(each, name) for name in BOUNDS), shown(each["submissions"]), ", ".join(each["members"])]
         for each in found["items"]
     ]
-    print_table(session, ("GROUP", "GPUS", "GPU-HOURS", "WAITING", "A-MINUTE", "USERS"), rows)
+    print_table(session, ("GROUP", *COLUMNS, "USERS"), rows)
 
 
 @groups.command("set")

@@ -13,12 +13,20 @@ BOUNDS = {
     "gpus": "GPUs at once",
     "gpu_hours": "GPU-hours within seven days",
     "waiting": "jobs waiting",
+    "cpu_jobs": "jobs without GPUs",
+    "cpus": "processors of those",
+    "memory_gib": "GiB of memory of those",
 }
+"""What is used as well as bounded."""
+COLUMNS = ("GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE")
 
 
 def bound_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for what users and groups may have."""
     for option in (
+        click.option("--memory-gib", type=click.FloatRange(0), help="GiB of memory that those ask for together."),
+        click.option("--cpus", type=click.FloatRange(0), help="Processors that those ask for together."),
+        click.option("--cpu-jobs", type=click.IntRange(0), help="Jobs without GPUs that run at once."),
         click.option("--submissions", type=click.IntRange(0), help="Jobs submitted within a minute."),
         click.option("--waiting", type=click.IntRange(0), help="Jobs that have not started."),
         click.option("--gpu-hours", type=click.FloatRange(0), help="GPU-hours within seven days."),
@@ -50,7 +58,7 @@ def list_quotas(session: Session) -> None:
         [each["user"], *(use(each, name) for name in BOUNDS), shown(each["submissions"]), f"{each['weight']:g}"]
         for each in found["items"]
     ]
-    print_table(session, ("USER", "GPUS", "GPU-HOURS", "WAITING", "A-MINUTE", "WEIGHT"), rows)
+    print_table(session, ("USER", *COLUMNS, "WEIGHT"), rows)
 
 
 @quota.command("set")
@@ -64,7 +72,7 @@ def set_quota(session: Session, /, user: str, **bounds: float | None) -> None:
     \b
     Examples:
       schedulearn quota set ada --gpus 8 --gpu-hours 500
-      schedulearn quota set '*' --gpus 4 --waiting 100 --submissions 60
+      schedulearn quota set '*' --gpus 4 --waiting 100 --submissions 60 --cpu-jobs 4
     """
     tell_bounds(session, user, session.client.set_quota(user, given(bounds)), bounds)
 

@@ -34,7 +34,8 @@ class PeopleCalls(Asked[J, L, N, T]):
         return self._object("GET", "quotas")
 
     def set_quota(self, user: str, bounds: Mapping[str, float]) -> J:
-        """`bounds`: gpus, gpu_hours, waiting, submissions, weight; one that is left out is none."""
+        """`bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib, weight; one that is left out is
+        none."""
         return self._object("PUT", f"quotas/{part(user)}", json=dict(bounds))
 
     def remove_quota(self, user: str) -> N:
@@ -45,7 +46,8 @@ class PeopleCalls(Asked[J, L, N, T]):
         return self._object("GET", "groups")
 
     def set_group(self, name: str, bounds: Mapping[str, float]) -> J:
-        """Makes or changes it. `bounds`: gpus, gpu_hours, waiting, submissions; one that is left out is none."""
+        """Makes or changes it. `bounds`: gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib; one that is
+        left out is none."""
         return self._object("PUT", f"groups/{part(name)}", json=dict(bounds))
 
     def remove_group(self, name: str) -> N:

@@ -33,6 +33,9 @@ class GroupOut(AnswerModel):
     gpu_hours: float | None
     waiting: int | None
     submissions: int | None
+    cpu_jobs: int | None
+    cpus: float | None
+    memory_gib: float | None
     used: QuotaUse | None = Field(description="by its users together; null in the answer to a change")
 
 

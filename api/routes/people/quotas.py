@@ -15,6 +15,7 @@ from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.state import cluster_of, quotas_of
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota
+from schedulearn.scheduler.core.task import GIB
 from schedulearn.scheduler.specs.texts import whole
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.people import quotas as store
@@ -37,6 +38,11 @@ class BoundsIn(BaseModel):
     gpu_hours: float | None = Field(default=None, ge=0, le=_MOST, description="GPU-hours within seven days")
     waiting: Bound = Field(default=None, description="jobs that have not started")
     submissions: Bound = Field(default=None, description="jobs submitted within a minute")
+    cpu_jobs: Bound = Field(default=None, description="jobs without GPUs that run at once")
+    cpus: float | None = Field(default=None, ge=0, le=_MOST, description="processors that those ask for together")
+    memory_gib: float | None = Field(
+        default=None, ge=0, le=_MOST, description="GiB of memory that those ask for together"
+    )
 
 
 class QuotaIn(BoundsIn):
@@ -49,6 +55,9 @@ class QuotaUse(AnswerModel):
     gpus: int
     gpu_hours: float
     waiting: int
+    cpu_jobs: int
+    cpus: float
+    memory_gib: float
 
 
 class QuotaOut(AnswerModel):
@@ -57,6 +66,9 @@ class QuotaOut(AnswerModel):
     gpu_hours: float | None
     waiting: int | None
     submissions: int | None
+    cpu_jobs: int | None
+    cpus: float | None
+    memory_gib: float | None
     weight: float
     used: QuotaUse | None = Field(description="null for `*`")
 
@@ -104,9 +116,15 @@ def uses_of(request: Request, holders: Sequence[Holder]) -> dict[Holder, QuotaUs
     with seeing_all(), cluster_of(request).db.read() as db:
         quotas = replace(quotas_of(request).in_force, used_hours=used_hours(db, time.time()))
         held = quotas.by_holder(repository.held_gpus(db))
+        without_gpus = store.cpu_use_of(db, quotas)
         return {
             holder: QuotaUse(
-                gpus=held[holder], gpu_hours=quotas.hours_of(holder), waiting=store.count_waiting(db, holder)
+                gpus=held[holder],
+                gpu_hours=quotas.hours_of(holder),
+                waiting=store.count_waiting(db, holder),
+                cpu_jobs=int(without_gpus[holder].jobs),
+                cpus=without_gpus[holder].cpus,
+                memory_gib=without_gpus[holder].memory / GIB,
             )
             for holder in holders
         }

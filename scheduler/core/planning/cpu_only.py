@@ -1,77 +1,150 @@
 """Jobs without GPUs: no policy sees them, since they take nothing that a policy gives. Pure.
 
-They run beside the others, on the host that has most room for them: so many a host, and together no more processors and
-memory than it has. They wait for each other only, by priority and then by submission.
+They run beside the others, on the host that has most room for them: a number of them a host, and together no more
+processors and memory than it has. The user who runs the fewest comes first. One that does not fit lets others pass,
+and is not passed for ever (`keeps_a_host`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 from schedulearn.scheduler.core.cluster_state import ClusterState, CpuNeed, Job
 from schedulearn.scheduler.core.host_facts import HostFacts
 from schedulearn.scheduler.core.model import Explanation, Plan, Snapshot
 from schedulearn.scheduler.core.planning.limits import usual_memory
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Bounds, Holder, Quotas
 from schedulearn.scheduler.core.states import WAITS, Reason
+from schedulearn.scheduler.core.task import GIB
 
 Places = Mapping[str, str | Explanation]
 """Job -> the host where it starts, or why it waits."""
 
-
-@dataclass
-class _Room:
-    """What a host has left for them. `cpus`, `memory`: None where the host does not tell."""
-
-    jobs: int
-    cpus: float | None
-    memory: int | None
-
-    def fits(self, need: CpuNeed) -> bool:
-        enough = self.cpus is None or _processors(need) <= self.cpus
-        return self.jobs > 0 and enough and (self.memory is None or _memory(need) <= self.memory)
-
-    def take(self, need: CpuNeed) -> None:
-        self.jobs -= 1
-        self.cpus = None if self.cpus is None else self.cpus - _processors(need)
-        self.memory = None if self.memory is None else self.memory - _memory(need)
+PATIENCE_S = 600.0
+"""How long a job that does not fit lets others pass before a host is kept for it."""
 
 
-def place_cpu_only(
-    state: ClusterState,
-    ready: Set[str],
-    facts: Mapping[str, HostFacts | None],
-    most: int,
-    is_there: Callable[[str, str], bool | None],
-    resting: Set[str] = frozenset(),
-) -> Places:
-    """Where each waiting job without GPUs starts. `ready`: hosts that answer; `most`: such jobs on one host;
-    `is_there`: whether the image of a job is on a host; `resting`: jobs that may not start yet."""
-    waiting = [job for job in state.jobs.values() if not job.required_gpus and job.status in WAITS]
-    if not waiting:
-        return {}
-    hosts = [host.id for host in state.hosts if host.active and host.id in ready]
-    whole = {host: _room(facts.get(host), most) for host in hosts}
-    left = {host: replace(room) for host, room in whole.items()}
-    for task in state.tasks:
-        if task.host_id in left and (need := state.cpu_needs.get(task.job_id)) is not None:
-            left[task.host_id].take(need)
-    places: dict[str, str | Explanation] = {}
-    behind = ""
-    for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-        need = state.cpu_needs[job.id]
-        if job.id in resting:
-            continue
-        if not any(room.fits(need) for room in whole.values()):
-            places[job.id] = _unsatisfiable(need, hosts, most)
-        elif behind or not (fitting := [host for host in hosts if left[host].fits(need)]):
-            places[job.id] = _wait(job, behind, most)
-            behind = behind or job.id
-        else:
-            host = min(fitting, key=lambda host: (is_there(job.id, host) is not True, -left[host].jobs))
-            left[host].take(need)
-            places[job.id] = host
-    return places
+class CpuUse(NamedTuple):
+    """What jobs without GPUs take together, or may take. Infinite: no bound."""
+
+    jobs: float = 0.0
+    cpus: float = 0.0
+    memory: float = 0.0
+    """Bytes."""
+
+    def plus(self, other: CpuUse) -> CpuUse:
+        return CpuUse(self.jobs + other.jobs, self.cpus + other.cpus, self.memory + other.memory)
+
+    def minus(self, other: CpuUse) -> CpuUse:
+        return CpuUse(self.jobs - other.jobs, self.cpus - other.cpus, self.memory - other.memory)
+
+    def within(self, most: CpuUse) -> bool:
+        return self.jobs <= most.jobs and self.cpus <= most.cpus and self.memory <= most.memory
+
+    def share_of(self, whole: CpuUse) -> float:
+        """Of whatever it takes the largest part of."""
+        return max(used / most if most else 1.0 for used, most in zip(self, whole, strict=True))
+
+
+_NOTHING = CpuUse()
+
+
+def cpu_use(need: CpuNeed) -> CpuUse:
+    """What a job takes. One that does not say gets a processor and the usual memory."""
+    memory = usual_memory(need) if need.memory_bytes is None else need.memory_bytes
+    return CpuUse(1, 1.0 if need.cpus is None else need.cpus, memory)
+
+
+@dataclass(frozen=True)
+class CpuOnly:
+    """Where jobs without GPUs start, as of one moment."""
+
+    state: ClusterState
+    ready: Set[str]
+    """Hosts that answer."""
+    facts: Mapping[str, HostFacts | None]
+    most: int
+    """Such jobs on one host."""
+    is_there: Callable[[str, str], bool | None]
+    """Whether the image of a job is on a host."""
+    resting: Set[str] = frozenset()
+    """Jobs that may not start yet."""
+    quotas: Quotas = NO_QUOTAS
+    several_users: bool = False
+    """Others than who sends jobs now may come: nobody takes the last places."""
+    now: float = 0.0
+
+    def places(self, among: Set[str] | None = None) -> Places:
+        """For each waiting job without GPUs; `among`: only of these."""
+        waiting = [
+            job for job in self.state.jobs.values()
+            if not job.required_gpus and job.status in WAITS and job.id not in self.resting
+            and (among is None or job.id in among)
+        ]  # fmt: skip
+        if not waiting:
+            return {}
+        rooms = self._rooms()
+        turns = _Turns(waiting, rooms.held)
+        places: dict[str, str | Explanation] = {}
+        for job in turns:
+            place = self._place(job, rooms)
+            if not isinstance(place, Explanation):
+                rooms.take(place, self.quotas.holders_of(job.user), cpu_use(self.state.cpu_needs[job.id]))
+                turns.started(job.user)
+            places[job.id] = place
+        return places
+
+    def _rooms(self) -> _Rooms:
+        hosts = [host.id for host in self.state.hosts if host.active and host.id in self.ready]
+        rooms = _Rooms({host: _whole(self.facts.get(host), self.most) for host in hosts})
+        for task in self.state.tasks:
+            job, need = self.state.jobs.get(task.job_id), self.state.cpu_needs.get(task.job_id)
+            if job is not None and need is not None:
+                rooms.take(task.host_id, self.quotas.holders_of(job.user), cpu_use(need))
+        return rooms
+
+    def _place(self, job: Job, rooms: _Rooms) -> str | Explanation:
+        need = cpu_use(self.state.cpu_needs[job.id])
+        if not rooms.could_fit(need):
+            return _unsatisfiable(need, rooms.whole.keys(), self.most)
+        if (why := self._over_quota(job, need, rooms) or self._too_large_a_share(job, need, rooms)) is not None:
+            return why
+        fitting = rooms.fitting(need)
+        if not fitting:
+            if not rooms.kept and keeps_a_host(self.now - job.submitted_at):
+                rooms.keep(need)
+            return _no_room(rooms, self.most)
+        return min(fitting, key=lambda host: (self.is_there(job.id, host) is not True, -rooms.left[host].jobs))
+
+    def _over_quota(self, job: Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
+        for holder in self.quotas.holders_of(job.user):
+            held, bounds = rooms.held.get(holder, _NOTHING), _most_of(self.quotas.bounds_of(holder))
+            if not held.plus(need).within(bounds):
+                return _quota_reached(holder, held, need, bounds)
+        return None
+
+    def _too_large_a_share(self, job: Job, need: CpuUse, rooms: _Rooms) -> Explanation | None:
+        """Why it may not start although there is room: its user would have more than what is left to all others. So
+        some is left for the next user, however many come. An operator's own bound counts instead."""
+        held = rooms.held.get(Holder(job.user), _NOTHING)
+        if not self.several_users or not held.jobs or self.quotas.of(job.user).cpu_jobs is not None:
+            return None
+        if held.plus(need).share_of(rooms.all) <= 1 - rooms.used.share_of(rooms.all) + 1e-9:
+            return None
+        runs = f"{job.user or 'nobody'} runs {held.jobs:g} such job{'s' if held.jobs > 1 else ''}"
+        return Explanation(Reason.FAIR_SHARE.value, f"It needs no GPU. {runs}; the places left are for other users.")
+
+
+def keeps_a_host(waited_s: float) -> bool:
+    """Whether a host takes no other jobs, so that one that fits nowhere comes to start there. Not at first; then in
+    turns with times in which others pass, each twice as long as the one before: so no job waits for ever, and one that
+    waits for what never ends does not stop all others."""
+    return waited_s >= PATIENCE_S and int(math.log2(waited_s / PATIENCE_S)) % 2 == 0
 
 
 def without_cpu_only(snapshot: Snapshot) -> Snapshot:
@@ -81,39 +154,123 @@ def without_cpu_only(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.required_gpus))
 
 
-def with_cpu_only(plan: Plan, snapshot: Snapshot, places: Places) -> Plan:
-    """The plan of a policy, with those of the snapshot's jobs that need no GPUs: they get none, on their host."""
-    mine = {job.id: places[job.id] for job in snapshot.jobs if job.id in places}
+def with_cpu_only(plan: Plan, snapshot: Snapshot, cpu_only: CpuOnly) -> Plan:
+    """The plan of a policy, with those of the snapshot's jobs that need no GPUs: they get none, on their host. A job
+    that is not in the snapshot takes no place: its image is still fetched, or it waits for other jobs."""
+    mine = {job.id for job in snapshot.jobs if not job.required_gpus}
     if not mine:
         return plan
-    starts = {job: {to: 0} for job, to in mine.items() if not isinstance(to, Explanation)}
-    waits = {job: why for job, why in mine.items() if isinstance(why, Explanation)}
+    places = cpu_only.places(mine)
+    starts = {job: {to: 0} for job, to in places.items() if not isinstance(to, Explanation)}
+    waits = {job: why for job, why in places.items() if isinstance(why, Explanation)}
     return replace(plan, allocations={**plan.allocations, **starts}, reasons={**plan.reasons, **waits})
 
 
-def _processors(need: CpuNeed) -> float:
-    return 1.0 if need.cpus is None else need.cpus
+class _Rooms:
+    """What is left on each open host, and what users hold, while places are given."""
+
+    def __init__(self, whole: Mapping[str, CpuUse]) -> None:
+        self.whole = whole
+        self.left = dict(whole)
+        self.all = reduce(CpuUse.plus, whole.values(), _NOTHING)
+        self.used = _NOTHING
+        """Of `all`."""
+        self.held: dict[Holder, CpuUse] = {}
+        """By users and groups, on whatever host."""
+        self.kept = ""
+        """The host that is kept for a job that fits nowhere now."""
+        self._full: set[CpuUse] = set()
+        """What was found to fit nowhere."""
+        self._too_large: set[CpuUse] = set()
+
+    def take(self, host: str, holders: Sequence[Holder], need: CpuUse) -> None:
+        for holder in holders:
+            self.held[holder] = self.held.get(holder, _NOTHING).plus(need)
+        if host in self.left:
+            self.left[host] = self.left[host].minus(need)
+            self.used = self.used.plus(need)
+
+    def could_fit(self, need: CpuUse) -> bool:
+        """On a host where nothing else runs."""
+        if need not in self._too_large and not any(need.within(whole) for whole in self.whole.values()):
+            self._too_large.add(need)
+        return need not in self._too_large
+
+    def fitting(self, need: CpuUse) -> list[str]:
+        if need in self._full:
+            return []
+        found = [host for host, left in self.left.items() if host != self.kept and need.within(left)]
+        if not found:
+            self._full.add(need)
+        return found
+
+    def keep(self, need: CpuUse) -> None:
+        """Keeps the host that has most of it already."""
+        able = [host for host, whole in self.whole.items() if need.within(whole)]
+        self.kept = max(able, key=lambda host: (self.left[host].cpus, self.left[host].memory, self.left[host].jobs))
 
 
-def _memory(need: CpuNeed) -> int:
-    return usual_memory(need) if need.memory_bytes is None else need.memory_bytes
+class _Turns:
+    """Waiting jobs: first that of the user who runs the fewest, of equals the one submitted first. A user's own jobs go
+    by priority. Tell `started` of each that starts."""
+
+    def __init__(self, waiting: Sequence[Job], held: Mapping[Holder, CpuUse]) -> None:
+        self._jobs: dict[str, list[Job]] = {}
+        for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.id), reverse=True):
+            self._jobs.setdefault(job.user, []).append(job)  # the last one is next
+        self._running = {user: held.get(Holder(user), _NOTHING).jobs for user in self._jobs}
+        self._next: list[tuple[float, float, str, str]] = []
+        for user in self._jobs:
+            self._push(user)
+
+    def started(self, user: str) -> None:
+        self._running[user] += 1
+
+    def __iter__(self) -> Iterator[Job]:
+        while self._next:
+            *_, user = heapq.heappop(self._next)
+            yield self._jobs[user].pop()
+            self._push(user)
+
+    def _push(self, user: str) -> None:
+        if self._jobs[user]:
+            job = self._jobs[user][-1]
+            heapq.heappush(self._next, (self._running[user], job.submitted_at, job.id, user))
 
 
-def _room(facts: HostFacts | None, most: int) -> _Room:
-    cpus = float(facts.cpus) if facts is not None and facts.cpus else None
-    return _Room(most, cpus, facts.memory_bytes if facts is not None and facts.memory_bytes else None)
+def _whole(facts: HostFacts | None, most: int) -> CpuUse:
+    """What a host has for them; what it does not tell is no bound."""
+    cpus = float(facts.cpus) if facts is not None and facts.cpus else math.inf
+    return CpuUse(most, cpus, facts.memory_bytes if facts is not None and facts.memory_bytes else math.inf)
 
 
-def _wait(job: Job, behind: str, most: int) -> Explanation:
-    if behind:
-        return Explanation(Reason.WAITING_FOR_HOST.value, f"It needs no GPU, and waits behind job {behind}.")
-    sentence = f"It needs no GPU; no host has room for it now: {most} such jobs at a time, and what they ask for."
+def _most_of(bounds: Bounds) -> CpuUse:
+    def most(bound: float | None) -> float:
+        return math.inf if bound is None else bound
+
+    return CpuUse(most(bounds.cpu_jobs), most(bounds.cpus), most(bounds.memory_gib) * GIB)
+
+
+def _quota_reached(holder: Holder, held: CpuUse, need: CpuUse, bounds: CpuUse) -> Explanation:
+    if held.jobs + need.jobs > bounds.jobs:
+        what = f"{holder} may run {bounds.jobs:g} such jobs at once, and runs {held.jobs:g}"
+    elif held.cpus + need.cpus > bounds.cpus:
+        what = f"it asks for {need.cpus:g} processors; {holder} may have {bounds.cpus:g}, and has {held.cpus:g}"
+    else:
+        asked, most, has = (f"{size / GIB:.4g}" for size in (need.memory, bounds.memory, held.memory))
+        what = f"it asks for {asked} GiB of memory; {holder} may have {most}, and has {has}"
+    return Explanation(Reason.OVER_QUOTA.value, f"It needs no GPU; {what}.")
+
+
+def _no_room(rooms: _Rooms, most: int) -> Explanation:
+    kept = f" {rooms.kept} is kept for one that fits nowhere else." if rooms.kept else ""
+    sentence = f"It needs no GPU; no host has room for it now: {most} such jobs at a time, and what they ask for.{kept}"
     return Explanation(Reason.WAITING_FOR_HOST.value, sentence)
 
 
-def _unsatisfiable(need: CpuNeed, hosts: Sequence[str], most: int) -> Explanation:
+def _unsatisfiable(need: CpuUse, hosts: Set[str], most: int) -> Explanation:
     if not hosts or not most:
         why = "no host is open" if most else "the operator allows no such jobs (setting cpu_jobs)"
         return Explanation(Reason.WAITING_FOR_HOST.value, f"It needs no GPU, and {why}.")
-    asked = f"{_processors(need):g} processors and {_memory(need) / (1 << 30):.1f} GiB of memory"
+    asked = f"{need.cpus:g} processors and {need.memory / GIB:.1f} GiB of memory"
     return Explanation(Reason.UNSATISFIABLE.value, f"It needs no GPU, but {asked}: no open host has as much.")

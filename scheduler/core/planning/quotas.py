@@ -3,8 +3,8 @@ out and running ones bounded; while its plan goes beyond for somebody, it is ask
 be. Pure.
 
 A job counts for its user and for the user's group, and starts only within the quotas of both. Running jobs are never
-stopped for a quota. Jobs without GPUs use nothing that these bounds are about: only the number of waiting jobs and the
-rate of submissions, which are checked when jobs are sent, count them.
+stopped for a quota. Jobs without GPUs have bounds of their own, which `cpu_only.py` applies; the number of waiting jobs
+and the rate of submissions, which are checked when jobs are sent, count them as well.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ class Bounds:
     """Jobs that have not started."""
     submissions: int | None = None
     """Within a minute."""
+    cpu_jobs: int | None = None
+    """Jobs without GPUs that run at once."""
+    cpus: float | None = None
+    """Processors that those ask for together."""
+    memory_gib: float | None = None
+    """GiB of memory that those ask for together."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ def list_accounts(db: Connection) -> list[Account]:
     return [Account._make(row) for row in db.execute(_ACCOUNTS)]
 
 
+def has_accounts(db: Connection) -> bool:
+    """Whether others than the service's own account may send jobs."""
+    return db.execute(select(col(AccountTable.name)).limit(1)).first() is not None
+
+
 def get_account(db: Connection, name: str) -> Account:
     """Raises NotFoundError."""
     row = db.execute(_ACCOUNTS.where(col(AccountTable.name) == name)).one_or_none()

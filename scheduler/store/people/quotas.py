@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
+from schedulearn.scheduler.core.cluster_state import CpuNeed
+from schedulearn.scheduler.core.planning.cpu_only import CpuUse, cpu_use
 from schedulearn.scheduler.core.planning.quotas import EVERYBODY, Holder, Quota, Quotas
-from schedulearn.scheduler.core.states import WAITS
+from schedulearn.scheduler.core.states import WAITS, TaskStatus
 from schedulearn.scheduler.errors import NotFoundError
 from schedulearn.scheduler.store import repository
-from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.models import Job, Task
 from schedulearn.scheduler.store.people.tables import GroupMember
 from schedulearn.scheduler.store.people.tables import Quota as QuotaTable
 
@@ -50,6 +54,21 @@ def count_waiting(db: Connection, holder: Holder) -> int:
     whose = col(Job.user).in_(members) if holder.is_group else col(Job.user) == holder.name
     query = select(func.count()).where(whose, col(Job.status).in_([*WAITS]))
     return int(db.execute(query.select_from(Job)).scalar() or 0)
+
+
+def cpu_use_of(db: Connection, quotas: Quotas) -> Mapping[Holder, CpuUse]:
+    """What the running jobs without GPUs of each user and group take."""
+    query = (
+        select(col(Job.user), col(Job.cpus), col(Job.memory_bytes), col(Job.shm_bytes))
+        .join(Task, col(Task.job_id) == col(Job.id))
+        .where(col(Task.state) != TaskStatus.ENDED, col(Job.required_gpus) == 0)
+    )
+    found: defaultdict[Holder, CpuUse] = defaultdict(CpuUse)
+    for row in db.execute(query):
+        need = cpu_use(CpuNeed("", row.cpus, row.memory_bytes, row.shm_bytes))
+        for holder in quotas.holders_of(row.user):
+            found[holder] = found[holder].plus(need)
+    return found
 
 
 def room_to_wait(db: Connection, quotas: Quotas, user: str) -> int | None:

@@ -68,6 +68,10 @@ class Quota(SQLModel, table=True):
     """Jobs that have not started."""
     submissions: int | None = None
     """Within a minute."""
+    cpu_jobs: int | None = None
+    """Jobs without GPUs at once; the next two are what those ask for together."""
+    cpus: float | None = None
+    memory_gib: float | None = None
     weight: float = Field(default=1.0, sa_column_kwargs={"server_default": "1"})
     """Share of the cluster against other users, where shares are fair."""
 
@@ -82,6 +86,9 @@ class UserGroup(SQLModel, table=True):
     gpu_hours: float | None = None
     waiting: int | None = None
     submissions: int | None = None
+    cpu_jobs: int | None = None
+    cpus: float | None = None
+    memory_gib: float | None = None
 
 
 class GroupMember(SQLModel, table=True):

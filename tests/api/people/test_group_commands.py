@@ -20,7 +20,8 @@ def test_a_group_from_its_making_to_its_end(service: Service) -> None:
     assert service.run("groups", "set", "vision", "--gpus", "0", "--waiting", "5").out == "vision: gpus 0, waiting 5\n"
     assert service.run("groups", "add", "vision", me, "ben").out == f"vision: {', '.join(sorted([me, 'ben']))}\n"
     head, row = service.run("groups", "ls").out.splitlines()
-    assert head.split() == ["GROUP", "GPUS", "GPU-HOURS", "WAITING", "A-MINUTE", "USERS"]
+    columns = ["GPUS", "GPU-HOURS", "WAITING", "CPU-JOBS", "CPUS", "MEMORY-GIB", "A-MINUTE"]
+    assert head.split() == ["GROUP", *columns, "USERS"]
     assert row.split()[:8] == ["vision", "0", "of", "0", "-", "0", "of", "5"]
     assert service.run("whoami").out.splitlines()[1:] == [
         "in the group vision", "  GPUs at once: 0 of 0", "  jobs waiting: 0 of 5",

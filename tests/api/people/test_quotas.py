@@ -46,6 +46,33 @@ def test_gpus_at_once(api: Api) -> None:
     assert api.http.delete("/api/v1/quotas/ada").status_code == 404
 
 
+def test_jobs_without_gpus(api: Api) -> None:
+    bound(api, "ada", cpu_jobs=1, cpus=4, memory_gib=8)
+    first, second = (api.submit(user="ada", required_gpus=0, cpus=2, memory="3g") for _ in range(2))
+    api.wait(first, "running")
+    api.wait(api.submit(user="ben", required_gpus=0), "running")
+    wait_for(lambda: api.job(second)["reason"] == "over_quota", what="the reason")
+    assert api.job(second)["message"] == "It needs no GPU; ada may run 1 such jobs at once, and runs 1."
+    [shown] = api.http.get("/api/v1/quotas").json()["items"]
+    assert (shown["cpu_jobs"], shown["cpus"], shown["memory_gib"]) == (1, 4, 8)
+    assert [shown["used"][key] for key in ("cpu_jobs", "cpus", "memory_gib")] == [1, 2, 3]
+    bound(api, "ada", cpu_jobs=2)
+    api.wait(second, "running")
+    api.http.put("/api/v1/groups/vision", json={"cpus": 1.5})
+    for user in ("ada", "ben"):
+        api.http.put(f"/api/v1/groups/vision/members/{user}")
+    [group] = api.http.get("/api/v1/groups").json()["items"]
+    assert (group["cpus"], group["used"]["cpu_jobs"], group["used"]["cpus"]) == (1.5, 3, 5)
+
+
+def test_one_user_does_not_take_the_last_places_for_jobs_without_gpus(api: Api) -> None:
+    token_for(api, "ada", "user")  # there are accounts: others may come
+    jobs = [api.submit(user="ada", required_gpus=0, cpus=0.1, memory="64m", shm_size="1m") for _ in range(8)]
+    wait_for(lambda: [api.job(job)["state"] for job in jobs].count("running") == 4, what="half of the places")
+    wait_for(lambda: api.job(jobs[-1])["reason"] == "fair_share", what="the reason")
+    api.wait(api.submit(user="ben", required_gpus=0), "running")
+
+
 def test_gpu_hours_within_a_week(api: Api) -> None:
     bound(api, "*", gpu_hours=0)
     job = api.submit(user="ada", required_gpus=1)

@@ -2050,6 +2050,16 @@ export interface components {
          */
         BoundsIn: {
             /**
+             * Cpu Jobs
+             * @description jobs without GPUs that run at once
+             */
+            cpu_jobs?: number | null;
+            /**
+             * Cpus
+             * @description processors that those ask for together
+             */
+            cpus?: number | null;
+            /**
              * Gpu Hours
              * @description GPU-hours within seven days
              */
@@ -2059,6 +2069,11 @@ export interface components {
              * @description GPUs held at once
              */
             gpus?: number | null;
+            /**
+             * Memory Gib
+             * @description GiB of memory that those ask for together
+             */
+            memory_gib?: number | null;
             /**
              * Submissions
              * @description jobs submitted within a minute
@@ -3206,12 +3221,18 @@ export interface components {
         };
         /** GroupOut */
         GroupOut: {
+            /** Cpu Jobs */
+            cpu_jobs: number | null;
+            /** Cpus */
+            cpus: number | null;
             /** Gpu Hours */
             gpu_hours: number | null;
             /** Gpus */
             gpus: number | null;
             /** Members */
             members: string[];
+            /** Memory Gib */
+            memory_gib: number | null;
             /** Name */
             name: string;
             /** Submissions */
@@ -5076,6 +5097,16 @@ export interface components {
          */
         QuotaIn: {
             /**
+             * Cpu Jobs
+             * @description jobs without GPUs that run at once
+             */
+            cpu_jobs?: number | null;
+            /**
+             * Cpus
+             * @description processors that those ask for together
+             */
+            cpus?: number | null;
+            /**
              * Gpu Hours
              * @description GPU-hours within seven days
              */
@@ -5085,6 +5116,11 @@ export interface components {
              * @description GPUs held at once
              */
             gpus?: number | null;
+            /**
+             * Memory Gib
+             * @description GiB of memory that those ask for together
+             */
+            memory_gib?: number | null;
             /**
              * Submissions
              * @description jobs submitted within a minute
@@ -5109,10 +5145,16 @@ export interface components {
         };
         /** QuotaOut */
         QuotaOut: {
+            /** Cpu Jobs */
+            cpu_jobs: number | null;
+            /** Cpus */
+            cpus: number | null;
             /** Gpu Hours */
             gpu_hours: number | null;
             /** Gpus */
             gpus: number | null;
+            /** Memory Gib */
+            memory_gib: number | null;
             /** Submissions */
             submissions: number | null;
             /** @description null for `*` */
@@ -5129,10 +5171,16 @@ export interface components {
         };
         /** QuotaUse */
         QuotaUse: {
+            /** Cpu Jobs */
+            cpu_jobs: number;
+            /** Cpus */
+            cpus: number;
             /** Gpu Hours */
             gpu_hours: number;
             /** Gpus */
             gpus: number;
+            /** Memory Gib */
+            memory_gib: number;
             /** Waiting */
             waiting: number;
         };

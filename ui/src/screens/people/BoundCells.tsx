@@ -2,7 +2,13 @@ import type { Group, Quota } from "../../api/types";
 import { amount, count } from "../../format/number";
 import { bounded } from "./quotas";
 
-export const BOUND_COLUMNS = ["GPUs at once", "GPU-hours, 7 d", "Jobs waiting", "Submissions a minute"];
+export const BOUND_COLUMNS = [
+  "GPUs at once",
+  "GPU-hours, 7 d",
+  "Jobs waiting",
+  "Jobs without GPUs",
+  "Submissions a minute",
+];
 
 /** What a user or a group may have, and has, in the columns of a table. */
 export function BoundCells({ of }: { of: Quota | Group }) {
@@ -11,6 +17,7 @@ export function BoundCells({ of }: { of: Quota | Group }) {
       <td>{bounded(of.used?.gpus, of.gpus, count)}</td>
       <td>{bounded(of.used?.gpu_hours, of.gpu_hours, amount)}</td>
       <td>{bounded(of.used?.waiting, of.waiting, count)}</td>
+      <td>{bounded(of.used?.cpu_jobs, of.cpu_jobs, count)}</td>
       <td>{of.submissions ?? "–"}</td>
     </>
   );

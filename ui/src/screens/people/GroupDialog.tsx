@@ -5,7 +5,7 @@ import { faultsOf } from "../../api/client";
 import { setGroup } from "../../api/commands";
 import type { Bounds, Group } from "../../api/types";
 import { FormDialog } from "../../components/FormDialog";
-import { BOUND_LABELS, boundFieldsOf, boundsOf, NO_BOUNDS, namesIn } from "./quotas";
+import { BOUND_LABELS, boundFieldsOf, boundsOf, FRACTIONAL, NO_BOUNDS, namesIn } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
 /** `group`: what it is now; null: another one. */
@@ -60,7 +60,7 @@ export function GroupDialog({ group, onClose }: { group: Group | null; onClose: 
           label={BOUND_LABELS[bound]}
           placeholder="no bound"
           min={0}
-          allowDecimal={bound === "gpu_hours"}
+          allowDecimal={FRACTIONAL.has(bound)}
           value={fields[bound]}
           error={faults[bound]}
           onChange={(value) => setFields((before) => ({ ...before, [bound]: value }))}

@@ -5,7 +5,7 @@ import { faultsOf } from "../../api/client";
 import { setQuota } from "../../api/commands";
 import type { Quota } from "../../api/types";
 import { FormDialog } from "../../components/FormDialog";
-import { BOUND_LABELS, EVERYBODY, fieldsOf, NO_QUOTA, type QuotaFields, specOf } from "./quotas";
+import { BOUND_LABELS, EVERYBODY, FRACTIONAL, fieldsOf, NO_QUOTA, type QuotaFields, specOf } from "./quotas";
 import { usePeopleChange } from "./usePeopleChange";
 
 const LABELS: Record<keyof QuotaFields, string> = {
@@ -50,7 +50,7 @@ export function QuotaDialog({ quota, onClose }: { quota: Quota | null; onClose: 
           label={LABELS[name]}
           placeholder={name === "weight" ? "1" : "no bound"}
           min={0}
-          allowDecimal={name === "gpu_hours" || name === "weight"}
+          allowDecimal={FRACTIONAL.has(name)}
           value={fields[name]}
           error={faults[name]}
           onChange={(value) => setFields((before) => ({ ...before, [name]: value }))}

@@ -8,14 +8,19 @@ const quota: Quota = {
   gpu_hours: null,
   waiting: 0,
   submissions: 60,
+  cpu_jobs: 4,
+  cpus: 2.5,
+  memory_gib: null,
   weight: 1,
-  used: { gpus: 6, gpu_hours: 12.5, waiting: 0 },
+  used: { gpus: 6, gpu_hours: 12.5, waiting: 0, cpu_jobs: 1, cpus: 2, memory_gib: 3 },
 };
 
 test("what is bounded is told with its use; a bound of none is used up", () => {
   expect(usesOf(quota).map((use) => [use.name, use.used, use.bound, use.share])).toEqual([
     ["GPUs at once", "6", "8", 0.75],
     ["Jobs waiting", "0", "0", 1],
+    ["Jobs without GPUs", "1", "4", 0.25],
+    ["Processors of those", "2", "2.5", 0.8],
   ]);
   expect(usesOf({ ...quota, used: null })).toEqual([]);
 });
@@ -26,6 +31,9 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     gpu_hours: null,
     waiting: 0,
     submissions: 60,
+    cpu_jobs: 4,
+    cpus: 2.5,
+    memory_gib: null,
     weight: 1,
   });
   expect(specOf(NO_QUOTA)).toEqual({
@@ -33,6 +41,9 @@ test("a quota goes through the form as it is; what is empty has no bound", () =>
     gpu_hours: null,
     waiting: null,
     submissions: null,
+    cpu_jobs: null,
+    cpus: null,
+    memory_gib: null,
     weight: 1,
   });
 });
@@ -44,6 +55,9 @@ test("a group goes through the form as it is; its users are named once each", ()
     gpu_hours: null,
     waiting: 0,
     submissions: 60,
+    cpu_jobs: 4,
+    cpus: 2.5,
+    memory_gib: null,
   });
   expect(namesIn(" ada,ben, ,ada,")).toEqual(["ada", "ben"]);
 });

@@ -14,7 +14,7 @@ export interface Use {
 
 /** What a quota bounds, and how much of that is used. */
 export function usesOf(quota: Quota | Group): Use[] {
-  const { used, gpus, gpu_hours, waiting } = quota;
+  const { used, gpus, gpu_hours, waiting, cpu_jobs, cpus, memory_gib } = quota;
   if (!used) return [];
   const uses: Use[] = [];
   const add = (name: string, has: number, bound: number | null, show: (value: number) => string) => {
@@ -25,6 +25,9 @@ export function usesOf(quota: Quota | Group): Use[] {
   add("GPUs at once", used.gpus, gpus, count);
   add("GPU-hours in seven days", used.gpu_hours, gpu_hours, amount);
   add("Jobs waiting", used.waiting, waiting, count);
+  add("Jobs without GPUs", used.cpu_jobs, cpu_jobs, count);
+  add("Processors of those", used.cpus, cpus, amount);
+  add("GiB of memory of those", used.memory_gib, memory_gib, amount);
   return uses;
 }
 
@@ -41,8 +44,6 @@ export function bounded(
 /** The fields of a quota as they are typed; empty: no bound. */
 export type QuotaFields = Record<keyof QuotaSpec, string | number>;
 
-export const NO_QUOTA: QuotaFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "", weight: "" };
-
 export function fieldsOf(quota: Quota): QuotaFields {
   return { ...boundFieldsOf(quota), weight: quota.weight === 1 ? "" : quota.weight };
 }
@@ -52,20 +53,39 @@ export const BOUND_LABELS: Record<keyof Bounds, string> = {
   gpu_hours: "GPU-hours within seven days",
   waiting: "Jobs that have not started",
   submissions: "Jobs submitted within a minute",
+  cpu_jobs: "Jobs without GPUs that run at once",
+  cpus: "Processors that those ask for together",
+  memory_gib: "GiB of memory that those ask for together",
 };
+
+/** Bounds that need not be whole numbers. */
+export const FRACTIONAL: ReadonlySet<string> = new Set(["gpu_hours", "cpus", "memory_gib", "weight"]);
 
 /** Those of a group: groups have no weight. */
 export type BoundFields = Record<keyof Bounds, string | number>;
 
-export const NO_BOUNDS: BoundFields = { gpus: "", gpu_hours: "", waiting: "", submissions: "" };
+export const NO_BOUNDS: BoundFields = {
+  gpus: "",
+  gpu_hours: "",
+  waiting: "",
+  submissions: "",
+  cpu_jobs: "",
+  cpus: "",
+  memory_gib: "",
+};
+
+export const NO_QUOTA: QuotaFields = { ...NO_BOUNDS, weight: "" };
 
 export function boundFieldsOf(of: Quota | Group): BoundFields {
-  const { gpus, gpu_hours, waiting, submissions } = of;
+  const { gpus, gpu_hours, waiting, submissions, cpu_jobs, cpus, memory_gib } = of;
   return {
     gpus: gpus ?? "",
     gpu_hours: gpu_hours ?? "",
     waiting: waiting ?? "",
     submissions: submissions ?? "",
+    cpu_jobs: cpu_jobs ?? "",
+    cpus: cpus ?? "",
+    memory_gib: memory_gib ?? "",
   };
 }
 
@@ -76,6 +96,9 @@ export function boundsOf(fields: BoundFields): Bounds {
     gpu_hours: bound(fields.gpu_hours),
     waiting: bound(fields.waiting),
     submissions: bound(fields.submissions),
+    cpu_jobs: bound(fields.cpu_jobs),
+    cpus: bound(fields.cpus),
+    memory_gib: bound(fields.memory_gib),
   };
 }
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from schedulearn.api.client.client import ApiError, Client, ClientError, Json
 from schedulearn.scheduler.core.people import Role
@@ -154,11 +155,36 @@ SHARED = tuple(str(option.name) for option in _shared_options())
 
 
 class Command(click.Command):
-    """A command that also takes the shared options."""
+    """A command that also takes the shared options. A refusal by the service names its flags."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.params += _shared_options()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ApiError as error:
+            raise _naming_flags(error, ctx) from error
+
+
+def _naming_flags(error: ApiError, context: click.Context) -> ApiError:
+    """The same refusal, where a field that a flag gave goes by the name of the flag."""
+    flags = {
+        str(param.name).removesuffix("_"): max(param.opts, key=len)
+        for param in context.command.params
+        if isinstance(param, click.Option)
+        and context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+    }
+    fields = [str(each["field"]) for each in error.errors]
+    named = [flags.get(field.partition(".")[0], field) for field in fields]
+    if named == fields:
+        return error
+    told = [
+        f"{name}: {each['message']}" if name else str(each["message"])
+        for name, each in zip(named, error.errors, strict=True)
+    ]
+    return ApiError(error.status, error.code, "; ".join(told), error.errors)
 
 
 class Group(click.Group):

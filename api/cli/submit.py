@@ -59,15 +59,28 @@ class SubmitCommand(WordsCommand):
         return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
 
 
+class _JobFile(click.File):
+    """A file with jobs. A program in its place is a command without its `--`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        how = "a command goes after `--`: schedulearn submit [OPTIONS] -- python train.py"
+        if str(value).endswith((".py", ".sh")):
+            self.fail(f"{clean(str(value))!r} is no job file; {how}", param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{clean(error.message)}; {how}", param, ctx)
+
+
 @click.command(cls=SubmitCommand)
-@click.argument("file", required=False, type=click.File("r", encoding="utf-8"))
+@click.argument("file", required=False, type=_JobFile("r", encoding="utf-8"))
 @click.option("-d", "--detach", is_flag=True, help="Don't follow it: print its id and end.")
 @click.option("--env-from", metavar="JOB", help="A job that runs the same: its hidden values stand for masks.")
 @click.option("--refuse-late", is_flag=True, help="Store nothing if it is expected to miss its deadline.")
 @click.option("--as-found", is_flag=True, help="With GPUs and batch size that the newest search for its family found.")
 @click.option("--name", help="For people.  [default: from the command]")
 @click.option("--type", "type_", metavar="TEXT", help="The framework, for people and filters.  [default: Pytorch]")
-@click.option("--image", "container_image", metavar="IMAGE", help="The container image.")
+@click.option("--image", "container_image", metavar="IMAGE", help="The container image.  [default: the service's]")
 @click.option(
     "--pull",
     type=click.Choice(["missing", "always"]),
@@ -156,14 +169,20 @@ def submit(
     if secrets:
         given["secrets"] = dict(key_and_value(secret, "--secret") for secret in secrets)
     given_env, given_labels = given_pairs(env, labels)
-    if file is None and not given:
-        raise click.UsageError("give a YAML or JSON file, or --image and a command after `--`")
+    if file is None and "command" not in given:
+        raise click.UsageError(
+            "give a YAML or JSON file, or a command after `--`: schedulearn submit -- python train.py"
+        )
+    if file is None and "container_image" not in given:
+        given["container_image"] = session.client.code_limits()["default_image"]
     if "code" in given:
         given["code"] = code_of(session, given["code"])
     read = _read(file) if file is not None else {}
     jobs = [complete(job, given, given_env, given_labels) for job in (read if isinstance(read, list) else [read])]
     if as_found:
         jobs = [as_it_was_found(session, job) for job in jobs]
+    if jobs:
+        _hint_at_run(jobs[0])
     if isinstance(read, list):
         if env_from is not None:
             raise click.UsageError("--env-from goes with one job, not with a list")
@@ -278,7 +297,7 @@ def complete(job: Json, given: Json, env: dict[str, str], labels: dict[str, str]
         if added:
             old = job.get(key)
             job[key] = {**(old if isinstance(old, dict) else {}), **added}
-    if isinstance(job.get("command"), str) and "container_image" in job:
+    if isinstance(job.get("command"), str):
         job.setdefault("name", _name(job["command"]))
         job.setdefault("type", "Pytorch")
         job.setdefault("required_gpus", 1)
@@ -306,6 +325,39 @@ def _name(command: str) -> str:
         words = command.split()
     scripts = [word for word in words if word.endswith((".py", ".sh"))]
     return PurePath((scripts or words or ["job"])[0]).name[:200] or "job"
+
+
+def _hint_at_run(job: Json) -> None:
+    """Says that a file which the command names is only here."""
+    command = job.get("command")
+    if job.get("code") is not None or not isinstance(command, str):
+        return
+    if here := _files_here(command):
+        _tell(
+            f"{here} is in this folder, and `submit` sends no files: the image must have it, or use `schedulearn run`, "
+            "which sends the folder"
+        )
+
+
+def _files_here(command: str) -> str:
+    """The first file, or Python module, of this folder that a command names. Empty if there is none."""
+    words = [word for word in re.split(r"[\s=;&|<>()'\"]+", command) if word]
+    for before, word in zip(["", *words], words, strict=False):
+        paths = [word]
+        if before == "-m":
+            module = word.replace(".", "/")
+            paths = [f"{module}.py", f"{module}/__main__.py"]
+        for path in paths:
+            if not PurePath(path).is_absolute() and _is_file(path):
+                return path
+    return ""
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long, or a null byte in it
+        return False
 
 
 def _variable(given: str) -> tuple[str, str]:
@@ -353,9 +405,11 @@ def _tell(sentence: str) -> None:
     click.secho(f"schedulearn: {clean(sentence)}", err=True, dim=True)
 
 
-class _Run(SubmitCommand):
+class _Run(Command):
+    """The first word that is no option begins the command, with or without `--` before it."""
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "-- COMMAND..."]
+        return ["[OPTIONS]", "[--] COMMAND..."]
 
 
 def _params() -> Iterator[click.Parameter]:
@@ -364,13 +418,15 @@ def _params() -> Iterator[click.Parameter]:
     return (param for param in submit.params if param.name not in {"file", *shared})
 
 
-@click.command(cls=_Run, params=list(_params()))
+@click.command(cls=_Run, params=list(_params()), context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 @pass_session
 def run(
     session: Session,
     context: click.Context,
     /,
+    words: tuple[str, ...],
     detach: bool,
     env_from: str | None,
     refuse_late: bool,
@@ -391,13 +447,16 @@ def run(
 
     \b
     Examples:
-      schedulearn run -- python train.py
+      schedulearn run python train.py
       schedulearn run --gpus 2 --name bigger -- python train.py --lr 0.1
       schedulearn run --code https://github.com/ada/nets.git@v2 -- python train.py
     """
+    context.meta[_WORDS] = words
     given = given_keys(context, flags, mounts, elastic)
     if "command" not in given:
         raise click.UsageError("say what to run: schedulearn run -- python train.py")
+    if "/" not in (word := words[0] if words else "") and _is_file(word):
+        _tell(f"{word} is no program on PATH by itself: write `python {word}` or `./{word}`")
     if "container_image" not in given:
         given["container_image"] = session.client.code_limits()["default_image"]
     if "launcher" not in given and not elastic and given.get("required_gpus", 1) <= 1:

@@ -39,8 +39,8 @@ class Job(Json):
     @property
     def why(self) -> str:
         """Its message; of a job that failed also the line of its log that says most about the fault."""
-        line = (self.get("failure") or {}).get("line")
-        if not line or self.state is not JobStatus.FAILED:
+        line = str((self.get("failure") or {}).get("line") or "")
+        if self.state is not JobStatus.FAILED or line.removeprefix("schedulearn: ") in self.message:
             return self.message
         return f"{self.message.removesuffix('.')}: {line}"
 

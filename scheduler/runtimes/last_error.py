@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 TAIL_BYTES = 16 * 1024
 """Of the log: a traceback, and what a launcher says after it."""
@@ -15,25 +16,32 @@ _RANK = re.compile(r"^\s*\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:err|out)>:?)?:?\s*")
 _MEMORY = re.compile(r"(?i:out of memory|cannot allocate memory)|\bOutOfMemory\w*|\bMemoryError\b")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80}(?:Error|Exception|Interrupt|Exit)(?::|$)")
 _COMPLAINT = re.compile(
-    r"(?i:\berror\b|\bfatal\b|\bfailed\b|segmentation fault|\bkilled\b|not found|no such file|permission denied)"
+    r"(?i:\berror\b|\bfatal\b|\bfailed\b|segmentation fault|\bkilled\b|not found|no such file|no module named"
+    r"|permission denied)"
 )
 _LAUNCHER = re.compile(
     r"Horovod detected that one or more processes exited|ChildFailedError|horovod\.runner"
     r"|Terminating all other processes"
 )
 """What launchers say of a worker that failed: a consequence."""
+_LAUNCHER_REPORT = re.compile(r"Process \d+ exit with status code -?\d+\.$")
+"""With this horovodrun begins to tell of it; a traceback of its own and the exit code follow."""
 
 
 def last_error(tail: bytes) -> str:
     """The last line about memory in `tail`, the end of a log; else the end of the last traceback; else the last
     complaint, else the last line. Empty for an empty log."""
     lines = _lines(tail)
-    own = [line for line in lines if not _LAUNCHER.search(line)]
+    own = [line for line in takewhile(_is_of_workers, lines) if not _LAUNCHER.search(line)]
     for wanted in (_MEMORY, _EXCEPTION, _COMPLAINT):
         found = next((line for line in reversed(own) if wanted.search(line)), None)
         if found is not None:
             return found
     return next(reversed(own or lines), "")
+
+
+def _is_of_workers(line: str) -> bool:
+    return not _LAUNCHER_REPORT.match(line)
 
 
 def _lines(tail: bytes) -> Sequence[str]:

@@ -150,7 +150,20 @@ def test_a_home_folder_is_never_sent(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_without_a_command_it_says_how(service: Service, project: Path) -> None:
-    assert "schedulearn run -- python train.py" in service.run("run", code=2).err
+    assert "schedulearn run -- python train.py" in service.invoke("run", code=2).err
+
+
+def test_the_first_word_that_is_no_option_begins_the_command(service: Service, project: Path) -> None:
+    write(project, {"train.sh": 'echo "$@"'})
+    words = ("sh", "train.sh", "--gpus", "9", "--", "-h", "a b")
+    for dashes in ((), ("--",)):
+        done = service.invoke(*RUN, "--gpus", "1", *dashes, *words)
+        assert done.out == "--gpus 9 -- -h a b\n"
+    job = service.job(service.invoke(*RUN, "-d", *words).out.strip())
+    assert (job["command"], job["required_gpus"]) == ("sh train.sh --gpus 9 -- -h 'a b'", 1)
+    assert "not both" in service.invoke(*RUN, "--command", "true", "false", code=2).err
+    assert "write `python train.sh`" not in service.invoke(*RUN, "./train.sh", code=126).err
+    assert "or `./train.sh`" in service.invoke(*RUN, "train.sh", code=127).err
 
 
 @pytest.mark.parametrize(

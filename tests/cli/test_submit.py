@@ -34,7 +34,7 @@ def test_submit_prints_the_log_and_ends_with_the_exit_code_of_the_job(service: S
     done = service.run(*FLAGS, "--", "sh", "-c", f"echo 'one  two'; exit {code}", code=code)
     assert done.out == "one  two\n"
     assert "is queued" in done.err
-    end = r"succeeded" if code == 0 else rf"failed after \d+s: The command ended with exit code {code}\."
+    end = r"succeeded" if code == 0 else rf"failed after \d+s: The command ended with exit code {code}: one  two"
     assert re.search(end, done.err)
 
 
@@ -129,6 +129,67 @@ def test_a_file_is_one_job_and_flags_go_before_it(service: Service, tmp_path: Pa
     assert stored_env(service, job["id"]) == {"A": "3", "B": "2"}
 
 
+def test_a_command_is_enough(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --help calls a default is one."""
+    job = service.invoke("submit", "-d", "--json", "--", "python", "train.py").json
+    expected = {"name": "train.py", "type": "Pytorch", "required_gpus": 1, "priority": 50, "launcher": "horovod"}
+    assert {key: job[key] for key in expected} == expected
+    assert job["container_image"] == service.call("GET", "/api/v1/code")["default_image"]
+    asked = service.invoke("submit", "-d", "--json", "--gpus", "2", "--name", "n", "--command", "true").json
+    assert (asked["name"], asked["required_gpus"]) == ("n", 2)
+    file = "command: python train.py\ncontainer_image: plain\n"
+    assert service.invoke("submit", "-d", "--json", "-", stdin=file).json["name"] == "train.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--gpus", "-3"], "Error: --gpus: "),
+        (["--priority", "101", "--env", "1=2"], "--priority: "),
+        (["--priority", "101", "--env", "1=2"], "--env: '1' is not a name for an environment variable"),
+        (["--mount", "nothing"], "--mount: "),
+        (["--deadline", "2020-01-01", "--refuse-late"], "--deadline: "),
+        (["--type", "x" * 1000], "--type: "),
+    ],
+)
+def test_a_refusal_names_the_flag(service: Service, arguments: list[str], says: str) -> None:
+    assert says in service.invoke(*FLAGS, *arguments, "--", "true", code=1).err
+
+
+def test_a_refusal_names_the_key_where_a_file_gave_it(service: Service) -> None:
+    file = f"command: 'true'\ncontainer_image: {IMAGE}\nrequired_gpus: -1\n"
+    told = service.invoke("submit", "--priority", "101", "-", stdin=file, code=1).err
+    assert "required_gpus: Input" in told
+    assert "--priority: Input" in told
+    assert "container_image: Field required" in service.invoke("submit", "-", stdin="command: x", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("python train.py --lr 1", "train.py"),
+        ("sh -c 'cd . && python nets/train.py'", "nets/train.py"),
+        ("python -m nets.train", "nets/train.py"),
+        ("torchrun --config=conf.yaml main", "conf.yaml"),
+        ('python other.py /etc/hostname nets \0 "', ""),
+        ("x" * 10_000, ""),
+    ],
+)
+def test_a_file_that_is_only_here_hints_at_run(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, file: str
+) -> None:
+    (tmp_path / "nets").mkdir()
+    for name in ("train.py", "nets/train.py", "conf.yaml"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    jobs = json.dumps({"name": "n", "type": "t", "container_image": IMAGE, "command": command, "required_gpus": -1})
+    told = service.invoke("submit", "-", stdin=jobs, code=1).err
+    assert (f"{file} is in this folder, and `submit` sends no files" in told) == bool(file)
+    assert ("schedulearn run" in told) == bool(file)
+    with_code = json.dumps({**json.loads(jobs), "code": {"digest": "sha256:" + "a" * 64}})
+    assert "schedulearn run" not in service.invoke("submit", "-", stdin=with_code, code=1).err
+
+
 def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
     jobs = [
         {
@@ -150,7 +211,10 @@ def test_stdin_may_hold_a_list_which_is_stored_as_one(service: Service) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "says"),
     [
-        (["submit"], "", "YAML or JSON file, or --image"),
+        (["submit"], "", "YAML or JSON file, or a command"),
+        (["submit", "--gpus", "2"], "", "YAML or JSON file, or a command"),
+        (["submit", "python", "train.py"], "", "a command goes after `--`"),
+        (["submit", "train.py"], "", "'train.py' is no job file; a command goes after `--`"),
         (["submit", "/nonexistent.json"], "", "No such file"),
         (["submit", "-"], "{", "it is not JSON"),
         (["submit", "-"], "name: [", "neither JSON nor YAML"),
@@ -171,7 +235,7 @@ def test_wrong_usage_ends_with_2_and_says_how_it_is_done(
 def test_what_the_service_refuses_is_named_and_ends_with_1(service: Service) -> None:
     refused = service.run("submit", "-", stdin='{"container_image": "x", "command": "true", "gpu": 1}', code=1)
     assert refused.err == "Error: gpu: there is no such key; did you mean 'required_gpus'?\n"
-    assert "required_gpus" in service.run(*FLAGS, "--gpus", "-1", "--", "true", code=1).err
+    assert "--gpus: " in service.run(*FLAGS, "--gpus", "-1", "--", "true", code=1).err
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_so(service: Service) -> None:

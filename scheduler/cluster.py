@@ -234,6 +234,7 @@ class Cluster:
             self._directory.reachable,
             self.utilization,
             partial(time_left, self._directory.agents),
+            quotas=self.service.quotas.now,
             switching=None if chosen.scaling_rule is None else Switching(chosen.scaling_rule, chosen.scale_window),
         )
         self.searcher = Searcher(self.db, self._wake.set, chosen.gpu_prices)

@@ -45,7 +45,8 @@ class EtaOut(AnswerModel):
         description="what its length rests on: its own reports, jobs of its family, or nothing but how long it ran"
     )
     not_before: At | None = Field(
-        description="if no end is given: it does not end before this; null: it can't run, or awaits_image"
+        description="if no end is given: it does not end before this; null: it can't run as the cluster and the quotas "
+        "stand, or awaits_image"
     )
     awaits_image: bool = Field(
         description="its image is being fetched, and nobody knows how long that takes: no times are given"
@@ -54,7 +55,7 @@ class EtaOut(AnswerModel):
     @classmethod
     def of(cls, eta: Eta, until: float) -> Self:
         """`until`: up to when it was looked for."""
-        cut = eta.end is None and not eta.awaits_image and math.isfinite(until)
+        cut = eta.end is None and not (eta.awaits_image or eta.beyond_quota) and math.isfinite(until)
         return unchecked(
             cls,
             {

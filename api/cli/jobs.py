@@ -22,13 +22,13 @@ from schedulearn.api.cli.common import (
 )
 from schedulearn.api.cli.follow import follow, write_log
 from schedulearn.api.cli.job_files.writing import as_yaml
-from schedulearn.api.cli.times import Parsed, expected, job_time, left, parse_past, show_seconds, show_time
+from schedulearn.api.cli.times import Parsed, ends, expected, job_time, parse_past, show_seconds, show_time, starts
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.states import TERMINAL, JobStatus
 
 _SHOWN = 100
 UNFINISHED = [state.value for state in JobStatus if state not in TERMINAL]
-JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY")
+JOB_HEADERS = ("ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY")
 
 
 @click.command(cls=Command)
@@ -107,7 +107,8 @@ def job_row(job: Json) -> list[Cell]:
         gpus,
         str(job["priority"]),
         job_time(job),
-        left(job["eta"]),
+        starts(job),
+        ends(job),
         (why, "dim"),
     ]
 

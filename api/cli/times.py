@@ -90,14 +90,36 @@ def job_time(job: Json) -> str:
     return show_seconds((end - _parse(job["started_at"] or job["submitted_at"])).total_seconds())
 
 
-def left(eta: Json | None) -> str:
-    """How long until the end of a job: `12m05s`, `12m05s?` for a guess, `>7d0h` if not within that, `-` if unknown."""
+def starts(job: Json) -> str:
+    """How long until a job that waits is expected to start: `in 12m05s`. `can't run` where it never will, `-` where
+    nobody knows or it has started."""
+    eta = job["eta"]
+    if eta is None or job["started_at"]:
+        return "-"
+    if never(eta):
+        return "can't run"
+    return f"in {_until(eta['start'])}" if eta["start"] else "-"
+
+
+def ends(job: Json) -> str:
+    """How long until a job is expected to end: `in 12m05s`, `in 12m05s?` for a guess, `after 7d0h` if not before that,
+    `-` where nobody knows or it has ended."""
+    eta = job["eta"]
     if eta is None or not (eta["end"] or eta["not_before"]):
         return "-"
-    seconds = show_seconds((_parse(eta["end"] or eta["not_before"]) - datetime.now(UTC)).total_seconds())
     if not eta["end"]:
-        return f">{seconds}"
+        return f"after {_until(eta['not_before'])}"
+    seconds = f"in {_until(eta['end'])}"
     return f"{seconds}?" if eta["basis"] == "guess" else seconds
+
+
+def never(eta: Json) -> bool:
+    """Whether the job can't run as the cluster and the quotas stand."""
+    return not any(eta[key] for key in ("start", "end", "not_before", "awaits_image"))
+
+
+def _until(stamp: str) -> str:
+    return show_seconds((_parse(stamp) - datetime.now(UTC)).total_seconds())
 
 
 def expected(eta: Json | None) -> str:
@@ -106,6 +128,8 @@ def expected(eta: Json | None) -> str:
         return ""
     if eta["awaits_image"]:
         return "not known yet: its image is being fetched"
+    if never(eta):
+        return "can't run as the cluster and the quotas stand"
     start = f"starts {show_time(eta['start'])}, " if eta["start"] else ""
     if not eta["end"]:
         return f"{start}no end before {show_time(eta['not_before'])}" if eta["not_before"] else ""

@@ -98,6 +98,7 @@ async def submit(
         spec = with_values_of(spec, source._asdict())
     now = JobNow()
     if spec.deadline is not None:
+        _own(actor_of(request), spec)
         now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
     return await _stored(request, [spec], lambda rows: JobOut.of(rows[0], now))
 
@@ -133,17 +134,23 @@ async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[Jo
 
     actor, cluster, asked = actor_of(request), cluster_of(request), specs
     for spec in specs:
-        if not (actor.is_admin and spec.user):
-            spec.user = actor.name
+        _own(actor, spec)
     if not is_settled(specs):
         specs = await run_in_threadpool(settled, specs, cluster.code, cluster.settings.code_git_hosts)
     return await futures_of(request).result(cluster.service.submit(specs, idempotency_key(request), answer, asked))
+
+
+def _own(actor: Actor, spec: JobSpec) -> None:
+    """Only admins submit for others."""
+    if not (actor.is_admin and spec.user):
+        spec.user = actor.name
 
 
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))
 async def preview_job(request: Request) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
     spec = parse_body(_JOB, JobSpec, await request.body())
+    _own(actor_of(request), spec)
     eta, until = await run_in_threadpool(cluster_of(request).forecaster.predict_job, spec)
     return EtaOut.of(eta, until)
 

@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.job_image import NeedsData
 from schedulearn.scheduler.core.model import Basis, JobView, Snapshot
 from schedulearn.scheduler.core.planning.cpu_only import without_cpu_only
 from schedulearn.scheduler.core.planning.placement import gpu_memory
+from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas, used_up
 from schedulearn.scheduler.core.planning.remaining_work import by_family
 from schedulearn.scheduler.core.planning.snapshot import build_snapshot
 from schedulearn.scheduler.core.policy import Policy
@@ -50,6 +51,9 @@ _LOOK_S = 0.5  # between looks at whether anything did: one small query
 _SHARE = 0.005  # seconds of computing after which the processor is left to others for a moment
 
 
+_Seen = tuple[int, int, Mapping[str, Quota], Mapping[str, Bounds], Mapping[str, str]]
+
+
 @dataclass(frozen=True)
 class Etas:
     """What was expected of all jobs at one time."""
@@ -73,6 +77,7 @@ class Forecaster:
         utilization: Callable[[str], float | None],
         image_in: Callable[[NeedsData, Sequence[str]], float],
         *,
+        quotas: Callable[[], Quotas] = Quotas,
         switching: Switching | None = None,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.time,
@@ -85,12 +90,13 @@ class Forecaster:
         self._reachable = reachable
         self._utilization = utilization
         self._image_in = image_in
+        self._quotas = quotas
         self._switching = switching
         self._every_s = every_s
         self._clock = clock
-        self._seen: tuple[int, int] | None = None
+        self._seen: _Seen | None = None
         self._problem = ""
-        self._before: tuple[int, int] | None = None
+        self._before: _Seen | None = None
         """What `_changes` said at the last look."""
         self._busy_since: float | None = None
         self._comparing = threading.Lock()
@@ -141,6 +147,7 @@ class Forecaster:
                 out_of_time=out_of_time,
                 switching=self._switching,
                 always_on=_always_on(state),
+                quotas=self._quotas(),
             )
             return found, facts
         except Exception as error:
@@ -153,9 +160,11 @@ class Forecaster:
         at most; raises PolicyFault if the policy can't be played."""
         from schedulearn.scheduler.sim.forecast import Eta, Facts, forecast
 
+        quotas, now = self._quotas(), self._clock()
         if not spec.required_gpus:  # it waits for nobody, and no simulation tells how long it takes
-            now = self._clock()
             return Eta(now, None, None, None, Basis.GUESS), now
+        if used_up(spec.user, quotas):
+            return Eta(None, None, None, None, Basis.GUESS), now
         policy = self._policy()
         state = self._state()
         snapshot, facts = self._look(policy, state)
@@ -175,6 +184,7 @@ class Forecaster:
             weight=spec.weight,
             metric=spec.metric,
             deadline=spec.deadline.timestamp() if spec.deadline else None,
+            user=spec.user,
             remaining=length.seconds if length else None,
             basis=length.basis if length else None,
         )
@@ -192,6 +202,7 @@ class Forecaster:
                 out_of_time=self._within(ETA_S),
                 switching=self._switching,
                 always_on=_always_on(state),
+                quotas=quotas,
             )
             if found.problem is not None:
                 raise found.problem
@@ -278,7 +289,7 @@ class Forecaster:
         if state.jobs:
             from schedulearn.scheduler.sim.forecast import forecast
 
-            policy = self._policy()
+            policy, quotas = self._policy(), self._quotas()
             snapshot, facts = self._look(policy, state)
             found = forecast(
                 policy,
@@ -288,8 +299,11 @@ class Forecaster:
                 out_of_time=self._within(ETA_S),
                 switching=self._switching,
                 always_on=_always_on(state),
+                quotas=quotas,
             )
-            self.etas = Etas(snapshot.now, found.until, found.etas)
+            # Hours that were used are forgotten one by one; nobody reckons when there are enough again.
+            told = {view.id for view in snapshot.jobs if view.allocation or not used_up(view.user, quotas)}
+            self.etas = Etas(snapshot.now, found.until, {job: eta for job, eta in found.etas.items() if job in told})
             self._tell(found.problem)
         else:  # an idle service stays without NumPy
             self.etas = Etas(self._clock())
@@ -303,10 +317,12 @@ class Forecaster:
             log.error("when jobs start and end can't be predicted any further: %s", text, exc_info=problem)
         self._problem = text
 
-    def _changes(self) -> tuple[int, int]:
+    def _changes(self) -> _Seen:
         """Another one after whatever may change a prediction."""
+        quotas = self._quotas()
         with self._db.read() as conn:
-            return repository.last_event_id(conn), self._profiles.version
+            event = repository.last_event_id(conn)
+        return event, self._profiles.version, quotas.by_user, quotas.by_group, quotas.group_of
 
     def _within(self, budget_s: float, computing_s: float = math.inf) -> Callable[[], bool]:
         """Whether the time is up, or that of the processor, which does not depend on what else the machine does; asked

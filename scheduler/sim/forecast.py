@@ -18,6 +18,7 @@ from schedulearn.scheduler.core.model import (
     JobView,
     Snapshot,
 )
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, exceeds_quota
 from schedulearn.scheduler.core.planning.remaining_work import guessed, pace, progress_speed
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.sim.application import Application, Modelled
@@ -60,6 +61,8 @@ class Eta:
     basis: Basis
     awaits_image: bool = False
     """Nobody knows how long the fetch of its image takes, so neither start nor end can be told."""
+    beyond_quota: bool = False
+    """Its user's quota, or the group's, is smaller than what it needs: it can't start while that is so."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ def forecast(
     out_of_time: Callable[[], bool] = lambda: False,
     switching: Switching | None = None,
     always_on: Set[str] = frozenset(),
+    quotas: Quotas = NO_QUOTAS,
 ) -> Forecast:
     """Plays on from `snapshot` under `policy` for at most `horizon_s`, or until `out_of_time()`, or for MOST_EVENTS.
     Hosts are switched off and on by `switching`, if given, but never those of `always_on`."""
@@ -124,7 +128,7 @@ def forecast(
         )
     # Which GPUs are shared is true of now only; it is derived from the jobs' allocations where it is left out.
     hosts = [replace(host, gpu_jobs=(), gpu_utilization=(), gpu_memory_left=()) for host in snapshot.hosts]
-    simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop)
+    simulation = Simulation(policy, jobs, hosts, conditions, start=snapshot.now, stop=stop, quotas=quotas)
     simulation.last_host = snapshot.last_host
     problem: Exception | None = None
     try:
@@ -132,7 +136,7 @@ def forecast(
     except Exception as error:  # a policy may raise anything
         run, cut, problem = simulation.result(), "failed", error
     until = snapshot.now + simulation.now if cut else math.inf
-    return Forecast(run, _etas(run, snapshot, facts), until, cut, problem)
+    return Forecast(run, _etas(run, snapshot, facts, quotas), until, cut, problem)
 
 
 def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
@@ -165,6 +169,7 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
         weight=view.weight,
         metric=view.metric,
         deadline=view.deadline,
+        user=view.user,
         running=Running(
             allocation=view.allocation,
             attained_gpu_seconds=view.attained_gpu_seconds,
@@ -178,10 +183,11 @@ def _trace_job(view: JobView, facts: Facts, now: float) -> TraceJob:
     )
 
 
-def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str, Eta]:
+def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts], quotas: Quotas) -> dict[str, Eta]:
     """Whoever waits depends on how well the lengths of those before it are known."""
     running = {job.id for job in snapshot.jobs if job.allocation}
     bases = {job.id: job.basis for job in snapshot.jobs}
+    beyond = {job.id for job in snapshot.jobs if job.id not in running and exceeds_quota(job, quotas)}
     begins = {o.job.id: snapshot.now if o.job.id in running else o.started_at for o in run.outcomes}
     etas = {}
     spread = 1.0
@@ -205,5 +211,6 @@ def _etas(run: Run, snapshot: Snapshot, facts: Mapping[str, Facts]) -> dict[str,
             snapshot.now + span / factor if ends else None,
             snapshot.now + span * factor if ends else None,
             basis,
+            beyond_quota=job_id in beyond,
         )
     return etas

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from schedulearn.scheduler.core.host_scaling import Switching
 from schedulearn.scheduler.core.model import Allocation, Explanation, JobView, Plan, Snapshot, gpu_count
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, policy_plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.wanted_types import plan_by_type
 from schedulearn.scheduler.sim.forecast import Facts, Forecast, forecast
@@ -68,9 +69,10 @@ def play(
     out_of_time: Callable[[], bool] = lambda: False,
     switching: Switching | None = None,
     always_on: Set[str] = frozenset(),
+    quotas: Quotas = NO_QUOTAS,
 ) -> Played:
     """Plays on from `snapshot`. Raises what the policy raises, and RuntimeError for one that makes faulty plans."""
-    plan = plan_by_type(policy.allocate, snapshot)
+    plan = policy_plan_within(lambda seen: plan_by_type(policy.allocate, seen), snapshot, quotas)
     if faults := plan_faults(snapshot, plan):
         raise RuntimeError(f"{policy.name} made a faulty plan: {'; '.join(faults[:3])}")
     changes = [change for job in snapshot.jobs if (change := _change(job, plan)) is not None]
@@ -82,6 +84,7 @@ def play(
         out_of_time=out_of_time,
         switching=switching,
         always_on=always_on,
+        quotas=quotas,
     )
     if found.problem is not None:
         raise found.problem

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from schedulearn.scheduler.core.model import HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
+from schedulearn.scheduler.core.planning.quotas import NO_QUOTAS, Quotas, policy_plan_within
 from schedulearn.scheduler.core.policy import Policy, plan_faults
 from schedulearn.scheduler.core.profile import TRIES
 from schedulearn.scheduler.core.wanted_types import plan_by_type
@@ -72,8 +73,11 @@ class Simulation:
         memory: Mapping[str, Memory] | None = None,
         start: float | None = None,
         stop: Callable[[float], bool] = lambda elapsed: False,
+        quotas: Quotas = NO_QUOTAS,
     ) -> None:
-        """`start`: None: the last tick of the conditions' interval before the first job."""
+        """`start`: None: the last tick of the conditions' interval before the first job. `quotas`: with what was used
+        as of now."""
+        self.quotas = quotas
         self.policy, self.hosts = policy, tuple(hosts)
         self.conditions = conditions or Conditions()
         self.progress = progress
@@ -278,7 +282,7 @@ class Simulation:
                 self._schedule(training)
         snapshot = self.snapshot()
         began = time.perf_counter()
-        plan = plan_by_type(self.policy.allocate, snapshot)
+        plan = policy_plan_within(lambda seen: plan_by_type(self.policy.allocate, seen), snapshot, self.quotas)
         self.decision_seconds.append(time.perf_counter() - began)
         if faults := plan_faults(snapshot, plan):
             raise RuntimeError(f"{self.policy.name} made a faulty plan: {'; '.join(faults[:3])}")
@@ -374,6 +378,7 @@ class Simulation:
             weight=job.weight,
             metric=job.metric,
             deadline=job.deadline,
+            user=job.user,
             attained_gpu_seconds=training.attained,
             run_seconds=training.held_for,
             restarts=training.restarts,

@@ -62,6 +62,7 @@ class TraceJob:
     weight: float = 1.0
     metric: Metric | None = None
     deadline: float | None = None
+    user: str = ""
     running: Running | None = None
     ready_at: float = 0.0
     """It can't start before this time, whoever submitted it when: its image is being fetched."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apis import FIVE_KEYS, Api
+from apis import FIVE_KEYS, Api, known_by, token_for
 from builders import host
 from clusters import wait_for
 
@@ -57,6 +57,28 @@ def test_every_job_shows_when_it_starts_and_ends(api: Api) -> None:
     assert (two["basis"], two["not_before"]) == ("guess", None)
     api.runtime.finish(f"schedulearn-{first}-1-0", 0)
     assert api.wait(first, "succeeded")["eta"] is None
+
+
+def test_what_a_quota_forbids_is_not_predicted_to_run(api: Api) -> None:
+    ada = token_for(api, "ada", "user")
+    api.http.put("/api/v1/quotas/ada", json={"gpus": 1}).raise_for_status()
+    long = api.submit(required_gpus=1, max_duration=30 * 86_400.0)
+    api.wait(long, "running")
+    with known_by(api, ada) as http:
+        beyond = http.post("/api/v1/jobs", json={**FIVE_KEYS, "required_gpus": 2}).json()["id"]
+        within = http.post("/api/v1/jobs", json={**FIVE_KEYS, "required_gpus": 1, "user": "zoe"}).json()["id"]
+        wait_for(lambda: all(api.job(job)["eta"] for job in (beyond, within)), seconds=30, what="a prediction")
+        eta = api.job(beyond)["eta"]
+        assert [eta[key] for key in ("start", "end", "not_before", "awaits_image")] == [None, None, None, False]
+        assert api.job(within)["eta"]["start"]
+        asked = http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, "required_gpus": 2}).json()
+        assert (asked["start"], asked["not_before"]) == (None, None)
+        assert preview(api, algorithm="las")["changes"] == []
+        api.http.put("/api/v1/quotas/ada", json={"gpus": 8, "gpu_hours": 0}).raise_for_status()
+        wait_for(lambda: api.job(beyond)["reason"] == "over_quota", what="the decision")
+        asked = http.post("/api/v1/jobs:preview", json={**FIVE_KEYS, "required_gpus": 2}).json()
+        assert asked["start"] is None
+        assert asked["not_before"], "hours come back"
 
 
 def test_every_policy_can_be_previewed(api: Api) -> None:

@@ -38,7 +38,7 @@ def running(service: Service) -> Iterator[str]:
 
 def test_ls_shows_unfinished_jobs_and_why_and_with_all_the_rest(service: Service, done: str, running: str) -> None:
     lines = service.run("ls").out.splitlines()
-    assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "ETA", "WHY"]
+    assert lines[0].split() == ["ID", "NAME", "STATE", "GPUS", "PRIO", "TIME", "STARTS", "ENDS", "WHY"]
     assert [line.split()[0] for line in lines[1:]] == [running]
     assert "sleeper" in lines[1]
     assert "1 on local" in lines[1]
@@ -291,7 +291,7 @@ def test_a_preview_says_what_would_change_and_ls_when_it_ends(service: Service, 
     assert "1 jobs would go on as they are." in shown
     assert "MEAN COMPLETION" in shown
     wait_for(lambda: service.job(running)["eta"], seconds=30, what="a prediction")
-    assert re.search(r" \d+\S* +(\d+m)?\d+s\? +Running", service.run("ls").out), "TIME, ETA by guess, WHY"
+    assert re.search(r" \d+\S* +- +in (\d+m)?\d+s\? +Running", service.run("ls").out), "TIME, no STARTS, ENDS by guess"
     assert "by guess" in service.run("show", running).out
     assert "valid: " in service.run("policy", "preview", "fifi", code=1).err
 

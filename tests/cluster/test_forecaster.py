@@ -1,6 +1,7 @@
 """Predictions of the service: one thing that fails does not take all of them away."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from clusters import FakeCluster, spec, wait_for
 from schedulearn.scheduler.control import forecaster
 from schedulearn.scheduler.control.forecaster import KEPT_S, Forecaster
 from schedulearn.scheduler.core.model import Plan, Snapshot
+from schedulearn.scheduler.core.planning.quotas import Quota, Quotas
 from schedulearn.scheduler.core.policy import Policy
 from schedulearn.scheduler.policies.registry import make_policy
 from schedulearn.scheduler.store.cluster_state import load_cluster_state
@@ -29,7 +31,9 @@ class Shortsighted(Policy):
         return make_policy("fifo").allocate(snapshot)
 
 
-def outlook_of(c: FakeCluster, policy: list[Policy], now: list[float]) -> Forecaster:
+def outlook_of(
+    c: FakeCluster, policy: list[Policy], now: list[float], quotas: Callable[[], Quotas] = Quotas
+) -> Forecaster:
     return Forecaster(
         c.cluster.db,
         lambda: policy[0],
@@ -37,9 +41,27 @@ def outlook_of(c: FakeCluster, policy: list[Policy], now: list[float]) -> Foreca
         lambda: {"local"},
         c.cluster.utilization,
         lambda job, hosts: 0.0,
+        quotas=quotas,
         every_s=0.01,
         clock=lambda: now[0],
     )
+
+
+def test_a_change_of_a_quota_is_a_change_of_what_is_expected(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        holder, ada = c.submit(spec(gpus=4, max_duration=300.0), spec(gpus=2, user="ada"))
+        c.wait(holder, "running")
+        quotas = [Quotas({"ada": Quota(gpus=1)})]
+        found = outlook_of(c, [make_policy("fifo")], [c.job(holder).started_at + 1.0], lambda: quotas[0])
+        assert found.update()
+        assert found.etas.jobs[ada].beyond_quota
+        assert not found.update()
+        quotas[0] = Quotas({"ada": Quota(gpus=2, gpu_hours=8)}, used_hours={"ada": 1})
+        assert found.update()
+        assert found.etas.jobs[ada].start == pytest.approx(c.job(holder).started_at + 300, abs=5)
+        quotas[0] = Quotas({"ada": Quota(gpus=2, gpu_hours=1)}, used_hours={"ada": 1})
+        assert found.update()
+        assert found.etas.jobs.keys() == {holder}, "nobody can tell when hours are forgotten"
 
 
 def test_where_the_policy_fails_predictions_end_and_are_whole_again_once_it_does_not(

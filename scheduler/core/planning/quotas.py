@@ -118,6 +118,21 @@ class Quotas:
 NO_QUOTAS = Quotas()
 
 
+def exceeds_quota(job: JobView, quotas: Quotas) -> bool:
+    """Whether a job needs more GPUs than its user, or the group, may ever hold at once."""
+    bounds = (quotas.bounds_of(holder).gpus for holder in quotas.holders_of(job.user))
+    return any(most is not None and _need(job) > most for most in bounds)
+
+
+def used_up(user: str, quotas: Quotas) -> bool:
+    """Whether a user, or the group, has had all GPU-hours of these seven days."""
+    return any(
+        most is not None and quotas.hours_of(holder) >= most
+        for holder in quotas.holders_of(user)
+        for most in (quotas.bounds_of(holder).gpu_hours,)
+    )
+
+
 def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
     """The plan of whoever is asked, within what each may have; its reasons name the quota by which a job waits."""
     if not quotas.bounds_plans:
@@ -143,6 +158,13 @@ def plan_within(ask: Ask, snapshot: Snapshot, quotas: Quotas) -> Plan | None:
     if plan is None:
         return None
     return replace(plan, reasons={**plan.reasons, **kept_back})
+
+
+def policy_plan_within(decide: Callable[[Snapshot], Plan], snapshot: Snapshot, quotas: Quotas) -> Plan:
+    """The same for whoever always has a plan."""
+    plan = plan_within(decide, snapshot, quotas)
+    assert plan is not None
+    return plan
 
 
 def _held(jobs: Iterable[JobView]) -> dict[str, int]:

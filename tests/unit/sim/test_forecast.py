@@ -13,6 +13,7 @@ from schedulearn.metrics.model.goodput import BatchBounds, Goodput
 from schedulearn.metrics.model.step_time import StepTimeModel
 from schedulearn.scheduler.core.cluster_state import JobProgress
 from schedulearn.scheduler.core.model import RESTART_S, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.planning.quotas import Bounds, Quota, Quotas
 from schedulearn.scheduler.core.planning.remaining_work import (
     AT_LEAST_S,
     Basis,
@@ -55,6 +56,37 @@ def test_a_job_ends_when_it_said_and_the_next_one_begins_then() -> None:
     assert b.start == pytest.approx(1500)
     assert b.end == pytest.approx(1500 + 10 + 300), "10 s from the first GPUs to the first step"
     assert found.cut == ""
+
+
+def within(quotas: Quotas, jobs: list[JobView], policy: str = "fifo", horizon_s: float = DAY) -> Forecast:
+    state = snapshot(jobs, [host(gpus=4)])
+    return forecast(make_policy(policy), state, facts_of(state), horizon_s=horizon_s, quotas=quotas)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "goodput", "las"])
+def test_a_job_beyond_its_users_quota_never_starts_and_holds_nobody_up(policy: str) -> None:
+    found = within(
+        Quotas({"ada": Quota(gpus=1)}), [known("a", 500, gpus=2, user="ada"), known("b", 300, at=5, gpus=4)], policy
+    )
+    a, b = found.etas["a"], found.etas["b"]
+    assert (a.start, a.end, a.beyond_quota) == (None, None, True)
+    assert (b.start, b.beyond_quota) == (1000.0, False)
+
+
+def test_a_job_beyond_its_groups_quota_never_starts_also_where_others_outlast_the_horizon() -> None:
+    quotas = Quotas(by_group={"vision": Bounds(gpus=3)}, group_of={"ada": "vision"})
+    jobs = [known("a", 500, gpus=4, user="ada"), known("b", 10 * DAY, gpus=1), known("c", 500, gpus=3, user="ada")]
+    found = within(quotas, jobs)
+    assert found.cut == "horizon"
+    assert [found.etas[job].beyond_quota for job in "abc"] == [True, False, False]
+    assert found.etas["c"].start == 1000.0
+
+
+def test_a_job_within_its_quota_waits_for_the_users_own_jobs() -> None:
+    held = known("held", 500, gpus=2, user="ada", allocation={"h1": 2})
+    found = within(Quotas({"ada": Quota(gpus=2)}), [held, known("next", 300, gpus=1, user="ada")])
+    assert found.etas["next"].start == pytest.approx(1500), "two GPUs are free now"
+    assert not found.etas["next"].beyond_quota
 
 
 def test_a_job_of_unknown_length_runs_as_long_again_and_is_called_a_guess() -> None:

@@ -2626,7 +2626,7 @@ export interface components {
             latest: string | null;
             /**
              * Not Before
-             * @description if no end is given: it does not end before this; null: it can't run, or awaits_image
+             * @description if no end is given: it does not end before this; null: it can't run as the cluster and the quotas stand, or awaits_image
              */
             not_before: string | null;
             /** Start */

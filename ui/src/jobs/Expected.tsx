@@ -5,6 +5,14 @@ import { useNow } from "../format/useNow";
 /** "in 9 m" stays on one line. */
 const WHOLE = { whiteSpace: "nowrap" } as const;
 
+/** Of a job for which `neverRuns`. */
+export const CANT_RUN = "It can't run as the cluster and the quotas stand.";
+
+/** Whether no end of other jobs lets it start. */
+export function neverRuns(eta: Eta | null): boolean {
+  return eta !== null && !(eta.start || eta.end || eta.not_before || eta.awaits_image);
+}
+
 /** When a job that waits is expected to start; nothing where that is not known. */
 export function Starts({ eta, verb = "start" }: { eta: Eta | null; verb?: "start" | "starts" }) {
   const now = useNow();
@@ -29,11 +37,7 @@ export function Ends({ eta }: { eta: Eta }) {
     return <>at a time not known yet: its image is being fetched</>;
   }
   if (!eta.end) {
-    return eta.not_before ? (
-      <>not before {when(eta.not_before, now)}</>
-    ) : (
-      <>never, as the cluster stands: it can't run</>
-    );
+    return eta.not_before ? <>not before {when(eta.not_before, now)}</> : <>at a time that nobody can tell</>;
   }
   const bounds =
     eta.earliest && eta.latest ? ` (${left(eta.earliest, now)} to ${left(eta.latest, now)})` : "";

@@ -7,7 +7,7 @@ import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
 import { clock } from "../../format/clock";
 import { plainSentence } from "../../format/number";
-import { Ends, Starts } from "../../jobs/Expected";
+import { CANT_RUN, Ends, neverRuns, Starts } from "../../jobs/Expected";
 import { StateBadge } from "../../jobs/StateBadge";
 import { isOver } from "../../jobs/states";
 import { specOf } from "../../jobs/values";
@@ -132,7 +132,12 @@ function Now({ job }: { job: JobDetail }) {
         </Text>
         <code className={classes.reason}>{job.reason}</code>
       </div>
-      {job.eta && (
+      {neverRuns(job.eta) && (
+        <p className={classes.expected} data-testid="expected">
+          {CANT_RUN}
+        </p>
+      )}
+      {job.eta && !neverRuns(job.eta) && (
         <p className={classes.expected} data-testid="expected">
           Expected{" "}
           {(job.state === "queued" || job.state === "pulling") && job.eta.start && (

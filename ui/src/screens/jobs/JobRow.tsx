@@ -3,6 +3,7 @@ import { Link } from "react-router";
 import type { Job } from "../../api/types";
 import { Elapsed, When } from "../../format/Elapsed";
 import { plainSentence } from "../../format/number";
+import { neverRuns } from "../../jobs/Expected";
 import { StateBadge } from "../../jobs/StateBadge";
 import { isOver } from "../../jobs/states";
 import classes from "./JobsTable.module.css";
@@ -50,7 +51,13 @@ export const JobRow = memo(function JobRow(props: Props) {
         {job.progress !== null && !isOver(job.state) && <Bar share={job.progress} />}
       </td>
       <td className={classes.time}>
-        {job.started_at ? <When at={job.started_at} /> : <Expected at={job.eta?.start} what="start" />}
+        {job.started_at ? (
+          <When at={job.started_at} />
+        ) : neverRuns(job.eta) ? (
+          "can't run"
+        ) : (
+          <Expected at={job.eta?.start} what="start" />
+        )}
       </td>
       <td className={`${classes.time} ${classes.finished}`}>
         {job.finished_at ? <When at={job.finished_at} /> : <Expected at={job.eta?.end} what="end" />}

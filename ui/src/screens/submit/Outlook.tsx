@@ -1,7 +1,7 @@
 import { Button, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { expectJob, type JobBody } from "../../api/commands";
-import { Ends, Starts } from "../../jobs/Expected";
+import { CANT_RUN, Ends, neverRuns, Starts } from "../../jobs/Expected";
 
 /** Says, when asked, when such a job would start. */
 export function Outlook({ body, onError }: { body: JobBody; onError: (error: Error) => void }) {
@@ -21,8 +21,10 @@ export function Outlook({ body, onError }: { body: JobBody; onError: (error: Err
             </>
           ) : current.awaits_image ? (
             <>It would start once its image is there. How long that takes is not known yet.</>
+          ) : neverRuns(current) ? (
+            CANT_RUN
           ) : (
-            <>It would not start, as the cluster stands: no host has so many GPUs.</>
+            <>Nobody can tell yet when it would start.</>
           )}
         </Text>
       )}

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import type { Eta } from "../api/types";
+import { neverRuns } from "./Expected";
+
+const nothing: Eta = {
+  start: null,
+  end: null,
+  earliest: null,
+  latest: null,
+  not_before: null,
+  basis: "guess",
+  awaits_image: false,
+};
+
+test("a job never runs if neither a time nor a reason to wait for one is told", () => {
+  expect(neverRuns(nothing)).toBe(true);
+  expect(neverRuns(null)).toBe(false);
+  expect(neverRuns({ ...nothing, awaits_image: true })).toBe(false);
+  expect(neverRuns({ ...nothing, not_before: "2026-12-24T18:00:00Z" })).toBe(false);
+  expect(neverRuns({ ...nothing, start: "2026-12-24T18:00:00Z" })).toBe(false);
+});

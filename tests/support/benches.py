@@ -7,10 +7,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ from schedulearn.scheduler.runtimes.process.runtime import ProcessRuntime
 ROOT = Path(__file__).parents[2]
 LOG_CAP = 64 << 10
 IMAGE = "schedulearn-test/tools:2"
+PYTHON_IMAGE = "schedulearn-test/python:1"
+"""`IMAGE`, with what test_grace.py needs beside it."""
+SHELL_LESS_IMAGE = "schedulearn-test/no-shell:1"
 TOOLS = ("sh", "env", "sleep", "head", "tr", "seq", "cat", "true", "mkdir", "ln")
 DEADLINE_S = 30.0
 
@@ -177,10 +181,10 @@ def docker_bench(tmp_path: Path, url: str) -> Bench:
     )
 
 
-def tools_image() -> bytes:
-    """A file system with this machine's own shell and a few tools: no network, no registry."""
+def tools_image(tools: Sequence[str] = TOOLS, python: bool = False) -> bytes:
+    """A file system with this machine's own shell and a few tools, maybe Python: no network, no registry."""
     files: set[str] = set()
-    for tool in TOOLS:
+    for tool in tools:
         path = shutil.which(tool)
         assert path is not None, f"{tool} is not on this machine"
         files.add(path)
@@ -192,6 +196,22 @@ def tools_image() -> bytes:
         folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
         archive.addfile(folder)
         for path in sorted(files):
-            name = f"bin/{os.path.basename(path)}" if os.path.basename(path) in TOOLS else path.lstrip("/")
+            name = f"bin/{os.path.basename(path)}" if os.path.basename(path) in tools else path.lstrip("/")
             archive.add(os.path.realpath(path), name)
+        if python:
+            add_python(archive)
     return target.getvalue()
+
+
+def add_python(archive: tarfile.TarFile) -> None:
+    """This machine's interpreter, with as much of its library as a small script needs."""
+    show = "import os, signal, sys, time, typing; print(*{getattr(m, '__file__', '') for m in sys.modules.values()})"
+    python = os.path.realpath(sys.executable)
+    libraries = subprocess.run(["ldd", python], capture_output=True, text=True, check=True).stdout
+    modules = subprocess.run([python, "-I", "-S", "-c", show], capture_output=True, text=True, check=True).stdout
+    for path in {python, *re.findall(r"(/\S+) \(0x", libraries), *map(os.path.abspath, modules.split())}:
+        if path.lstrip("/") not in archive.getnames():
+            archive.add(os.path.realpath(path), path.lstrip("/"))
+    link = tarfile.TarInfo("bin/python3")
+    link.type, link.linkname = tarfile.SYMTYPE, python
+    archive.addfile(link)

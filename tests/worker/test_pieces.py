@@ -356,6 +356,19 @@ def test_a_stop_is_passed_on_and_waited_for() -> None:
     ]
 
 
+@pytest.mark.parametrize("after", ["echo next", "false"])
+def test_a_worker_below_a_shell_gets_its_time_to_save(after: str) -> None:
+    training = "trap 'sleep 0.7; echo saved $RANK; exit 75' TERM; echo ready; while :; do sleep 0.05; done"
+    process = launch(2, f"exec 2>/dev/null; ({training}); {after}", start_new_session=True)
+    assert process.stdout is not None
+    for _ in range(2):
+        process.stdout.readline()
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert sorted(output.splitlines()) == [f"[{rank}]<stdout>:saved {rank}" for rank in range(2)]
+    assert process.returncode == 143
+
+
 def test_a_command_that_is_not_there_is_told_apart() -> None:
     command = [sys.executable, "-m", "schedulearn.worker.launch", "torchrun", "1", "no-such-command"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)

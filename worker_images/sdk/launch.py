@@ -15,11 +15,13 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from importlib import metadata
 from typing import IO, Any
 
 from schedulearn.worker import PREEMPTED
 from schedulearn.worker.keras_trap import warn_of_scripts
+from schedulearn.worker.supervisor import LOOK_S, Process, Stop, processes
 
 GRACE_AFTER_FAILURE_S = 5.0  # for the other workers, when one has failed
 PLAIN = {"horovod": "horovodrun", "torchrun": "torchrun"}
@@ -67,12 +69,18 @@ def torch_workers(count: int) -> list[dict[str, str]]:
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
+def _session(leader: int) -> list[Process]:
+    return [each for each in processes() if each.session == leader]
+
+
 class Workers:
     def __init__(self, command: list[str], environments: list[dict[str, str]]) -> None:
         self._command = command
         self._environments = environments
         self._processes: list[subprocess.Popen[bytes]] = []
         self._stopping = False
+        self._stops: dict[int, Stop] = {}
+        """By the process of the worker that was told to stop."""
 
     def run(self) -> int:
         """Returns when all have ended: 0, PREEMPTED, or the code of the first that failed."""
@@ -98,7 +106,7 @@ class Workers:
             self._kill()
             return 127 if isinstance(error, FileNotFoundError) else 126
         if self._stopping:
-            self._signal(signal.SIGTERM)  # it came while they were being started
+            self._stop()  # it came while they were being started
         first = self._wait()
         for pump in pumps:
             pump.join(timeout=5)
@@ -111,26 +119,33 @@ class Workers:
         while True:
             codes = [process.poll() for process in self._processes]
             if failed is None:
-                failed = next((code for code in codes if code not in (None, 0, PREEMPTED)), None)
+                fine = (None, 0, PREEMPTED, *([-signal.SIGTERM] if self._stopping else ()))
+                failed = next((code for code in codes if code not in fine), None)
                 if failed is not None:
                     print(f"a worker ended with {failed}: the others can't go on", flush=True)  # noqa: T201
                     self._signal(signal.SIGTERM)
                     deadline = time.monotonic() + GRACE_AFTER_FAILURE_S
             if deadline == 0.0 or time.monotonic() <= deadline:
                 killed = killed or -signal.SIGKILL in codes  # by somebody else: we have not, yet
-            if all(code is not None for code in codes):
+            # A worker may be a shell, which dies of SIGTERM while its training saves.
+            saving = [stop.goes_on() for stop in list(self._stops.values())]
+            if not any(saving) and None not in codes:
                 if killed:
                     return 128 + signal.SIGKILL  # whatever that made of the others
                 if failed is not None:
                     return failed if failed > 0 else 128 - failed
-                return PREEMPTED if PREEMPTED in codes else 0
+                if PREEMPTED in codes:
+                    return PREEMPTED
+                return 128 + signal.SIGTERM if -signal.SIGTERM in codes else 0
             if failed is not None and time.monotonic() > deadline:
                 self._kill()
-            time.sleep(0.02)
+            time.sleep(LOOK_S if self._stops else 0.02)
 
     def _stop(self, *_: Any) -> None:
         self._stopping = True
-        self._signal(signal.SIGTERM)
+        for process in self._processes:
+            if process.pid not in self._stops and process.poll() is None:
+                self._stops[process.pid] = Stop(process.pid, partial(_session, process.pid))
 
     def _signal(self, number: int) -> None:
         for process in self._processes:

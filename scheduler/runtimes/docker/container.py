@@ -32,12 +32,33 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 PIDS = 4096
 """Processes and threads of a container, and as many for each GPU: a fork bomb ends in its own container."""
 
-# The init of each container (tini) passes signals on to the whole process group of the command, as our keeper does for
-# local processes.
+# The init of each container (tini) passes signals on to the whole process group of its child: where that is no
+# supervisor, the command gets them.
 BASE_ENV = {"PYTHONUNBUFFERED": "1", "TINI_KILL_PROCESS_GROUP": "1"}
 
-# The words with which tini reports a command that it can't run; it then exits with 126 or 127.
-_NOT_RUN = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)")
+SHELL = "/bin/sh"
+_SUPERVISOR = f"{SDK_PATH}/schedulearn/worker/supervisor.py"
+_USABLE = "import sys, typing; sys.exit(sys.version_info < (3, 6))"
+# The init ends with its child, and everything else in the container with it. So its child is a supervisor, which waits
+# for all processes after SIGTERM. In an image without Python it is this shell, which waits for them but can't choose
+# whom it tells, and does not know a person's terminal from the job.
+_SUPERVISED = f"""
+python3 -I -S -c "{_USABLE}" 2>/dev/null && exec python3 -I -S {_SUPERVISOR} "$@"
+exec 3>&2 2>/dev/null
+trap stopping=1 TERM
+trap : HUP INT QUIT ALRM USR1 USR2
+(exec "$@" 2>&3 3>&-)
+code=$?
+while [ "$stopping" ] && kill -0 -1; do sleep 0.1 || break; done
+exit $code
+"""
+
+# The words of tini, our supervisor and a shell about a command that can't run, which then ends with 126 or 127.
+_NOT_RUN = (
+    re.compile(rb"\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)"),
+    re.compile(rb"^schedulearn:(?: (?:line )?\d+:)? (?:exec: )?(?:line \d+: )?(.*): (.*)$", re.MULTILINE),
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORKSPACE = "/workspace"
 """Where the code of a job is, if it brought some."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
@@ -50,16 +71,18 @@ def create_arguments(
     info: Mapping[str, Any],
     python_path: str = "",
     volumes: Mapping[str, str] | None = None,
+    *,
+    shell: bool = True,
 ) -> dict[str, Any]:
     """The arguments of `APIClient.create_container`. `info` is what the engine says of itself, `python_path` what the
     image has as PYTHONPATH,
-    `volumes` the data that jobs share: path in the container -> volume."""
+    `volumes` the data that jobs share: path in the container -> volume. `shell`: the image has `SHELL`."""
     base = {**BASE_ENV, "PYTHONPATH": python_path}
     return {
         "image": task.image,
         "name": task.task_id,
         # `argv` is the whole command: an image's own entry point would get it as its arguments.
-        "entrypoint": list(task.argv),
+        "entrypoint": _supervised(task) if shell else list(task.argv),
         "command": [],
         "environment": complete_env(task, base, SDK_PATH, CHECKPOINTS_PATH, OUTPUTS_PATH),
         "labels": {
@@ -93,6 +116,12 @@ def create_arguments(
             **gpu_options(task, info),
         ),
     }
+
+
+def _supervised(task: TaskSpec) -> list[str]:
+    """The command under a supervisor. A shell drops variables whose names it does not know."""
+    odd = [f"{name}={value}" for name, value in task.env.items() if not _NAME.fullmatch(name)]
+    return [SHELL, "-c", _SUPERVISED, "schedulearn", *(["env", *odd] if odd else ()), *task.argv]
 
 
 def gpu_options(task: TaskSpec, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,8 +186,8 @@ def failed_to_start(inspected: Mapping[str, Any]) -> bool:
 
 
 def why_not_run(log_tail: bytes, code: int) -> str:
-    """What the init said about a command that it could not run; empty if the exit code is the command's own."""
-    match = _NOT_RUN.search(log_tail)
+    """What was said of a command that could not run; empty if the exit code is the command's own."""
+    match = next((match for words in _NOT_RUN if (match := words.search(log_tail))), None)
     if match is None:
         return ""
     command, reason = (part.decode(errors="replace").strip() for part in match.groups())

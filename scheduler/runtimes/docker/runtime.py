@@ -24,7 +24,7 @@ from schedulearn.scheduler.runtimes.docker import disk as docker_disk
 from schedulearn.scheduler.runtimes.docker import volumes as docker_volumes
 from schedulearn.scheduler.runtimes.docker.api import Engine, explain, ping, status_of
 from schedulearn.scheduler.runtimes.docker.code import put_code
-from schedulearn.scheduler.runtimes.docker.container import LABEL, create_arguments, failed_to_start
+from schedulearn.scheduler.runtimes.docker.container import LABEL, SHELL, create_arguments, failed_to_start
 from schedulearn.scheduler.runtimes.docker.images import DockerImages
 from schedulearn.scheduler.runtimes.docker.inspection import inspect
 from schedulearn.scheduler.runtimes.docker.logs import Follower
@@ -92,6 +92,8 @@ class DockerRuntime:
         """Containers that were sent a signal through the engine, but not by us: docker kill, docker stop, its end."""
         self._stopping: set[str] = set()
         self._info: Mapping[str, Any] | None = None
+        self._shells: dict[str, bool] = {}
+        """By the id of an image, whether it has one."""
 
     def survey(self) -> HostFacts:
         return survey(self._engine)
@@ -264,11 +266,15 @@ class DockerRuntime:
         if self._info is None and task.gpu_uuids:
             self._info = api.info()
         try:
-            python_path, user = docker_volumes.image_settings(api.inspect_image(task.image))
+            image = api.inspect_image(task.image)
+            python_path, user = docker_volumes.image_settings(image)
             self._sdk.ensure(api, task.image)
             volumes = self._data_of(task)
-            arguments = create_arguments(api, task, self._cluster_id, self._info or {}, python_path, volumes)
-            container = str(api.create_container(**arguments)["Id"])
+            arguments = (api, task, self._cluster_id, self._info or {}, python_path, volumes)
+            container = str(api.create_container(**create_arguments(*arguments))["Id"])
+            if not self._has_shell(container, str(image["Id"])):
+                api.remove_container(container, v=True, force=True)
+                container = str(api.create_container(**create_arguments(*arguments, shell=False))["Id"])
             self._check_data(task, container)
             if user not in ("", "0", "root"):
                 docker_volumes.open_to_all(api, container)
@@ -282,6 +288,17 @@ class DockerRuntime:
                 case 400:
                     raise StartRefused(f"{self.host_id} refuses {task.task_id}: {explain(error)}") from error
             raise
+
+    def _has_shell(self, container: str, image: str) -> bool:
+        """Whether an image has a shell, by one of its containers."""
+        if image not in self._shells:
+            try:
+                content, _ = self._engine.api.get_archive(container, SHELL)
+                content.close()
+                self._shells[image] = True
+            except docker.errors.NotFound:
+                self._shells[image] = False
+        return self._shells[image]
 
     def _data_of(self, task: TaskSpec) -> dict[str, str]:
         """Path in the container -> volume. Raises ImageUnavailable."""
@@ -318,8 +335,12 @@ class DockerRuntime:
             if found["State"]["Status"] != "created" or failed_to_start(found):
                 return None
             if time.monotonic() > deadline:
-                return str(found["Id"])
+                break
             time.sleep(0.1)
+        if found["Config"]["Entrypoint"] != list(task.argv) and not self._has_shell(found["Id"], found["Image"]):
+            self._engine.api.remove_container(found["Id"], v=True, force=True)
+            raise RuntimeFault(f"{task.task_id} was made for an image with a shell, and is made again")
+        return str(found["Id"])
 
     def _run(self, task: TaskSpec, container: str) -> None:
         try:

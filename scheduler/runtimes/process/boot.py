@@ -6,22 +6,23 @@ from __future__ import annotations
 import os
 import sys
 
-from schedulearn import scheduler
+from schedulearn import scheduler, worker
 from schedulearn.scheduler import runtimes
 from schedulearn.scheduler.runtimes import process
 
 _BOOT = """
 import importlib, sys, types
 scheduler, runtimes = "schedulearn.scheduler", "schedulearn.scheduler.runtimes"
-for name, path in zip(("schedulearn", scheduler, runtimes, runtimes + ".process"), sys.argv[1:5]):
+names = ("schedulearn", scheduler, runtimes, runtimes + ".process", "schedulearn.worker")
+for name, path in zip(names, sys.argv[1:6]):
     package = sys.modules[name] = types.ModuleType(name)
     package.__path__ = [path]
-sys.exit(importlib.import_module("schedulearn.scheduler.runtimes.process." + sys.argv[5]).main(*sys.argv[6:]))
+sys.exit(importlib.import_module("schedulearn.scheduler.runtimes.process." + sys.argv[6]).main(*sys.argv[7:]))
 """
 
 
 def program(module: str, *arguments: str) -> list[str]:
     """The command that runs `main` of a module beside this one, of the standard library only, with these words."""
-    paths = (package.__path__[0] for package in (scheduler, runtimes, process))
+    paths = (package.__path__[0] for package in (scheduler, runtimes, process, worker))
     python = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT]
     return [*python, os.path.dirname(scheduler.__path__[0]), *paths, module, *arguments]

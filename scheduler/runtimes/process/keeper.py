@@ -25,6 +25,8 @@ from typing import Any
 
 from schedulearn.scheduler.runtimes import procfs
 from schedulearn.scheduler.runtimes.log_store import LogStore, LogWriter
+from schedulearn.worker.supervisor import LOOK_S as STOPPING_LOOK_S
+from schedulearn.worker.supervisor import Stop, descendants
 
 PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE = 126
@@ -67,6 +69,7 @@ class Keeper:
         self._pid = 0
         self._status: int | None = None
         self._deadline: float | None = None  # of a stop: SIGKILL then
+        self._stop: Stop | None = None
         self._started_at = 0.0
         self._signals, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -119,13 +122,13 @@ class Keeper:
         return -1, {"exit_code": int(code), "error": error}
 
     def _keep(self, output: int) -> None:
-        """Copies the output and obeys stops until the command has ended."""
+        """Copies the output and obeys stops until the command has ended, and after a stop all that it started."""
         poller = select.poll()
         poller.register(self._signals, select.POLLIN)
         poller.register(output, select.POLLIN)
         self._reap()
-        while self._status is None:
-            wait = LOOK_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        while self._status is None or self._goes_on():
+            wait = min(self._left(), LOOK_S if self._stop is None else STOPPING_LOOK_S)
             for fd, _ in poller.poll(wait * 1000):
                 if fd == self._signals:
                     os.read(self._signals, _READ)
@@ -134,9 +137,20 @@ class Keeper:
             if self._stop_asked or (self._deadline is None and self._is_forgotten()):
                 self._stop_asked = False
                 self._begin_stop()
-            if self._deadline is not None and time.monotonic() >= self._deadline:
+            if self._left() <= 0:
                 self._kill_rest()
             self._reap()
+
+    def _goes_on(self) -> bool:
+        """Whether something that was told to stop is still at it."""
+        if self._stop is None or self._left() <= 0:
+            return False
+        self._stop.goes_on()
+        return self._reap()  # false without children, and orphans are ours
+
+    def _left(self) -> float:
+        """Seconds of the grace period."""
+        return LOOK_S if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _is_forgotten(self) -> bool:
         """Somebody deleted the task's directory (renaming or unmounting it is something else): nobody can see or stop
@@ -149,14 +163,10 @@ class Keeper:
     def _begin_stop(self) -> None:
         grace = procfs.read_json(self._file("grace.json"))
         deadline = time.monotonic() + (DEFAULT_GRACE if grace is None else float(grace))
-        first, self._deadline = self._deadline is None, min(deadline, self._deadline or deadline)
-        if first:
-            # The group of the command, as the init of a container does it: a launcher ends its own workers, and
-            # would take a signal that they get from somebody else for a crash.
-            try:
-                os.killpg(self._pid, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
+        self._deadline = min(deadline, self._deadline or deadline)
+        # To the group of the command, as in a container: a launcher ends its own workers, and would take a signal that
+        # they get from somebody else for a crash.
+        self._stop = self._stop or Stop(self._pid, lambda: descendants(os.getpid()))
 
     def _kill_rest(self) -> None:
         """SIGKILLs everything that descends from us, the command included."""

@@ -10,6 +10,7 @@ from typing import cast
 from fastapi import Depends, FastAPI
 from sqlalchemy import select
 from sqlmodel import col
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import schedulearn
@@ -132,10 +133,17 @@ def create_app(
         return await cluster.db.aread(lambda conn: conn.execute(query).scalar())
 
     guarded = Guard(
-        Submissions(app, _BODY_LIMIT), known, owner_of, needs_token=settings.token is not None, hides=settings.hide_jobs
+        Submissions(app, _BODY_LIMIT),
+        known,
+        owner_of,
+        needs_token=settings.token is not None,
+        hides=settings.hide_jobs,
+        pages=settings.page_origins,
     )
     trusts_proxy = settings.behind_proxy and settings.token is not None  # all come from the proxy's address
-    inner = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy)))
+    inner: ASGIApp = _Headers(LastResort(Origins(guarded, behind_proxy=trusts_proxy, pages=settings.page_origins)))
+    if settings.page_origins:
+        inner = CORSMiddleware(inner, settings.page_origins, allow_methods=["*"], allow_headers=["*"])
     proxy = PortProxy(inner, settings, known, app.state.port_sessions, lambda: cast(Cluster, app.state.cluster))
     return _AsOpened(LastResort(proxy)) if settings.public_url_has_tls else LastResort(proxy)
 

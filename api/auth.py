@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -41,14 +41,23 @@ class Guard:
     without a token where the service has none, but not by pages of other sites in its browser."""
 
     def __init__(
-        self, app: ASGIApp, credentials: Credentials, owner_of: OwnerOf, *, needs_token: bool, hides: bool = False
+        self,
+        app: ASGIApp,
+        credentials: Credentials,
+        owner_of: OwnerOf,
+        *,
+        needs_token: bool,
+        hides: bool = False,
+        pages: Collection[str] = (),
     ) -> None:
-        """`needs_token`: also from the account that runs the service. `hides`: users see only their own jobs."""
+        """`needs_token`: also from the account that runs the service. `hides`: users see only their own jobs. `pages`:
+        origins of other pages that may use the service."""
         self.app = app
         self.credentials = credentials
         self.owner_of = owner_of
         self.needs_token = needs_token
         self.hides = hides
+        self.pages = frozenset(pages)
         self._own = Actor(credentials.own, Role.ADMIN)
         self._peers = Peers()
 
@@ -138,7 +147,7 @@ class Guard:
         host = address.host if address is not None else None
         if host not in LOOPBACK:
             return 403, "foreign_host", f"this service answers on {', '.join(LOOPBACK)} only, not as {host!r}"
-        if not _is_own_origin(headers):
+        if not _is_own_origin(headers) and headers["origin"] not in self.pages:
             return 403, "foreign_origin", f"pages of {headers['origin']} may not use this service"
         if grant is not None or rule.need is Need.NOTHING:
             return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -58,6 +58,11 @@ class Settings(ClusterSettings, BaseSettings):
     )
     behind_proxy: bool = Field(
         default=False, description="a proxy stands before the service; without it, forwarded requests are refused"
+    )
+    page_origins: list[Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+$")]] = Field(
+        default_factory=list,
+        description="origins of other pages that may use the service from a browser, e.g. http://localhost:3000; they "
+        "send a token, never the page's session",
     )
     public_url: str | None = Field(
         default=None,

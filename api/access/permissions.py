@@ -54,6 +54,7 @@ TABLE: dict[str, Need] = {
     "GET /api/v1/jobs/{job_id}/ports/{name}": Need.OWN,
     "POST /jobs": Need.USER,
     "POST /api/v1/jobs": Need.USER,
+    "POST /api/v1/post": Need.USER,
     "POST /api/v1/jobs:batch": Need.USER,
     "POST /api/v1/jobs:preview": Need.VIEWER,
     "POST /api/v1/code": Need.USER,

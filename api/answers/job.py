@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from schedulearn.api.answers.model import AnswerModel, At, unchecked
 from schedulearn.api.instants import iso
+from schedulearn.scheduler.core.cluster_state import Task
 from schedulearn.scheduler.core.instants import bounded, late_deadline, shown
 from schedulearn.scheduler.core.model import Explanation
 from schedulearn.scheduler.core.outcomes.lateness import Late, late
@@ -283,6 +284,37 @@ class JobDetail(JobOut):
         description="of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known"
     )
     currency: str = Field(description="of `cost`: the setting currency")
+
+
+class OriginalKeys(BaseModel):
+    """Names that the original Schedulearn has for what a job has here."""
+
+    status: JobStatus = Field(description="the same as state")
+    created_at: At = Field(description="the same as submitted_at")
+    completed_at: At | None = Field(description="the same as finished_at")
+    container_name: str = Field(description="newest container of the first worker; empty: it had none")
+    trained_at: str = Field(description="host of that container; empty: it had none")
+
+    @classmethod
+    def beside(cls, job: JobOut, tasks: Sequence[Task] = ()) -> Self:
+        """The answer about a job with these names too. `tasks`: those of the job."""
+        newest = max(tasks, key=lambda task: (task.attempt, -task.rank), default=None)
+        names = {
+            "status": job.state,
+            "created_at": job.submitted_at,
+            "completed_at": job.finished_at,
+            "container_name": newest.id if newest else "",
+            "trained_at": newest.host_id if newest else "",
+        }
+        return unchecked(cls, {**job.__dict__, **names})
+
+
+class OriginalJob(JobOut, OriginalKeys):
+    """A job as the original's routes show it."""
+
+
+class OriginalJobDetail(JobDetail, OriginalKeys):
+    """A job with its containers, as the original's route shows it."""
 
 
 class JobPage(AnswerModel):

@@ -7,7 +7,7 @@ which a browser leaves out now and then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -31,11 +31,13 @@ Refusal = tuple[int, str, str]
 
 
 class Origins:
-    """`behind_proxy`: a proxy may stand before the service, which asks everybody for a token."""
+    """`behind_proxy`: a proxy may stand before the service, which asks everybody for a token. `pages`: origins of other
+    pages that may use it, without the session of its own page."""
 
-    def __init__(self, app: ASGIApp, *, behind_proxy: bool) -> None:
+    def __init__(self, app: ASGIApp, *, behind_proxy: bool, pages: Collection[str] = ()) -> None:
         self.app = app
         self.behind_proxy = behind_proxy
+        self.pages = frozenset(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope, first_values(scope)) if scope["type"] in ("http", "websocket") else None
@@ -53,11 +55,15 @@ class Origins:
             return 403, "through_a_proxy", told
         if scope["type"] == "http" and scope["method"] in _SAFE:
             return None
-        if headers.get("sec-fetch-site", "").lower() in _FOREIGN:
+        if headers.get("sec-fetch-site", "").lower() in _FOREIGN and not self._is_known(headers):
             return 403, "foreign_origin", "pages of other sites may not use this service"
         if scope["type"] == "http" and scope["path"].startswith(_OURS) and _has_body(headers):
             return _wrong_kind(scope["path"], headers)
         return None
+
+    def _is_known(self, headers: Mapping[str, str]) -> bool:
+        """A page that may use the service. With a cookie it would act as whoever is logged in."""
+        return headers.get("origin", "") in self.pages and "cookie" not in headers
 
 
 def forwarding_header(headers: Mapping[str, str]) -> str | None:

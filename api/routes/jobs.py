@@ -23,6 +23,7 @@ from schedulearn.api.answers.job import (
     JobNow,
     JobOut,
     JobPage,
+    OriginalJob,
     TaskOut,
     seen_by,
 )
@@ -55,10 +56,11 @@ from schedulearn.scheduler.store.job_list import Sort
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
-_JOB, _BATCH, _FLAG = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec]), TypeAdapter(bool)
+JOB, _BATCH, _FLAG = TypeAdapter(JobSpec), TypeAdapter(list[JobSpec]), TypeAdapter(bool)
 _BATCH_LIMIT = 10_000
 _REFUSED = problems(409, 422)
 _AS_SPEC = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}}}
+_NEW = JobNow()
 _SPEC: dict[int | str, dict[str, Any]] = {200: {"description": "as POST takes it", **_AS_SPEC}, **problems(404)}
 
 
@@ -90,7 +92,7 @@ async def submit(
         refuse_unknown(request, ["env_from", "refuse_late"])
         env_from = request.query_params.get("env_from")
         refuse_late = _flag(request, "refuse_late")
-    spec = parse_body(_JOB, JobSpec, await request.body())
+    spec = parse_body(JOB, JobSpec, await request.body())
     if env_from is not None:
         source = await cluster_of(request).db.aread(lambda db: repository.get_job(db, env_from))
         if not actor_of(request).may_change(source.user):
@@ -100,7 +102,18 @@ async def submit(
     if spec.deadline is not None:
         _own(actor_of(request), spec)
         now = await run_in_threadpool(admitted, cluster_of(request), spec, refuse_late)
-    return await _stored(request, [spec], lambda rows: JobOut.of(rows[0], now))
+    return await store_one(request, spec, now)
+
+
+async def store_one(request: Request, spec: JobSpec, now: JobNow = _NEW) -> Response:
+    """Store a job, and answer as the route does that was asked: the original's have names of their own."""
+    original = not request.scope["path"].startswith("/api/")
+
+    def show(rows: JobRows) -> JobOut:
+        job = JobOut.of(rows[0], now)
+        return OriginalJob.beside(job) if original else job
+
+    return await stored(request, [spec], show)
 
 
 def _flag(request: Request, name: str) -> bool:
@@ -123,10 +136,10 @@ async def submit_batch(request: Request) -> Response:
     specs = parse_body(_BATCH, list[JobSpec], await request.body())
     if not 1 <= len(specs) <= _BATCH_LIMIT:
         raise InvalidError(f"a batch holds 1 to {_BATCH_LIMIT} jobs, not {len(specs)}")
-    return await _stored(request, specs, lambda rows: Batch(items=[JobOut.of(row) for row in rows]))
+    return await stored(request, specs, lambda rows: Batch(items=[JobOut.of(row) for row in rows]))
 
 
-async def _stored(request: Request, specs: Sequence[JobSpec], show: Callable[[JobRows], BaseModel]) -> Response:
+async def stored(request: Request, specs: Sequence[JobSpec], show: Callable[[JobRows], BaseModel]) -> Response:
     """The answer is written before the jobs are stored: what can't be shown is not kept."""
 
     def answer(rows: JobRows) -> Answer:
@@ -149,7 +162,7 @@ def _own(actor: Actor, spec: JobSpec) -> None:
 @router.post("/jobs:preview", responses=_REFUSED, openapi_extra=_request_of(JobSpec))
 async def preview_job(request: Request) -> EtaOut:
     """When this job would start and end if it were submitted now. Stores nothing; takes a second at most."""
-    spec = parse_body(_JOB, JobSpec, await request.body())
+    spec = parse_body(JOB, JobSpec, await request.body())
     _own(actor_of(request), spec)
     eta, until = await run_in_threadpool(cluster_of(request).forecaster.predict_job, spec)
     return EtaOut.of(eta, until)
@@ -211,7 +224,7 @@ def _label(given: str) -> tuple[str, str]:
 @router.get("/jobs/{job_id}", responses=problems(404))
 async def get_job(request: Request, job_id: str) -> JobDetail:
     cluster = cluster_of(request)
-    return await cluster.db.aread(lambda db: _detail(cluster, db, job_id, actor_of(request)))
+    return await cluster.db.aread(lambda db: detail(cluster, db, job_id, actor_of(request)))
 
 
 @router.get("/jobs/{job_id}/spec", response_class=Response, responses=_SPEC)
@@ -312,10 +325,10 @@ async def _log_events(chunks: AsyncIterator[Piece], pulse: Pulse) -> AsyncIterat
 
 
 def _answer(cluster: Cluster, actor: Actor) -> service.Answer[Response]:
-    return lambda db, job: Answer(_detail(cluster, db, job.id, actor))
+    return lambda db, job: Answer(detail(cluster, db, job.id, actor))
 
 
-def _detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDetail:
+def detail(cluster: Cluster, db: Connection, job_id: str, actor: Actor) -> JobDetail:
     """Raises NotFoundError."""
     job = repository.get_job(db, job_id)
     [now] = standing_of(cluster, db, [job])

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import json
+from collections import defaultdict
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, WebSocket
+from pydantic import TypeAdapter
+from sqlalchemy.engine import Connection
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
-from schedulearn.api.answers.job import JobDetail, JobOut
+from schedulearn.api.answers.job import OriginalJob, OriginalJobDetail
 from schedulearn.api.answers.model import Answer, AnswerModel
+from schedulearn.api.answers.problem import problems
 from schedulearn.api.logs.stream import log_chunks
-from schedulearn.api.problems import problem_response
+from schedulearn.api.problems import parse_body, problem_response
 from schedulearn.api.routes import jobs
 from schedulearn.api.state import actor_of, cluster_of, pulse_of
+from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import NotFoundError, UnknownPolicyError
 from schedulearn.scheduler.runtimes.log_masking import parts_of
 from schedulearn.scheduler.specs.job import JobSpec
 from schedulearn.scheduler.store import repository
+from schedulearn.scheduler.store.cluster_state import tasks_of
 
 router = APIRouter(tags=["original routes"])
+
+
+_OBJECT = TypeAdapter(dict[str, Any])
+_FIRST_NAMES = {"image": "container_image", "no_of_gpus": "required_gpus"}
 
 
 class Message(AnswerModel):
@@ -32,24 +43,60 @@ router.add_api_route(
     jobs.submit,
     methods=["POST"],
     status_code=201,
-    response_model=JobOut,
+    response_model=OriginalJob,
     openapi_extra=jobs.json_body(JobSpec),
 )
-router.add_api_route("/jobs/{job_id}", jobs.get_job, methods=["GET"], response_model=JobDetail)
+
+
+@router.post(
+    "/api/v1/post",
+    status_code=201,
+    response_model=OriginalJob,
+    responses=problems(409, 422),
+    openapi_extra=jobs.json_body(JobSpec),
+)
+async def post(request: Request) -> Response:
+    """`POST /jobs` as the original's first versions called it, with the names that two keys had there."""
+    body = parse_body(_OBJECT, dict, await request.body())
+    renamed = {_FIRST_NAMES.get(key, key): value for key, value in body.items()}
+    return await jobs.store_one(request, parse_body(jobs.JOB, JobSpec, json.dumps(renamed).encode()))
+
+
+@router.get("/jobs/{job_id}")
+async def get_job(request: Request, job_id: str) -> OriginalJobDetail:
+    cluster = cluster_of(request)
+
+    def read(db: Connection) -> OriginalJobDetail:
+        shown = jobs.detail(cluster, db, job_id, actor_of(request))
+        return OriginalJobDetail.beside(shown, tasks_of(db, [job_id]))
+
+    return await cluster.db.aread(read)
 
 
 @router.get("/jobs")
-def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> list[JobOut]:
+def list_jobs(request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 1000) -> list[OriginalJob]:
     """The newest jobs as a bare list."""
     cluster = cluster_of(request)
     with cluster.db.read() as db:
-        return jobs.show_jobs(cluster, db, repository.list_jobs(db, limit=limit), actor_of(request))
+        rows = repository.list_jobs(db, limit=limit)
+        tasks = defaultdict(list)
+        for task in tasks_of(db, [row.id for row in rows]):
+            tasks[task.job_id].append(task)
+        shown = jobs.show_jobs(cluster, db, rows, actor_of(request))
+        return [OriginalJob.beside(job, tasks[job.id]) for job in shown]
 
 
-@router.delete("/jobs/{job_id}", response_model=Message)
-def kill_job(request: Request, job_id: str) -> Response:
-    """Cancels the job."""
-    return cluster_of(request).service.cancel(job_id, lambda db, job: Answer(Message(message="Job cancelled")))
+@router.delete("/jobs/{job_id}", response_model=Message, responses=problems(404, 409))
+def delete_job(request: Request, job_id: str) -> Response:
+    """Cancels the job, or deletes it if it has ended."""
+    cluster = cluster_of(request)
+    with cluster.db.read() as db:
+        ended = JobStatus(repository.get_job(db, job_id).status).terminal
+    if ended:
+        return cluster.service.delete(
+            job_id, lambda db, job: Answer(Message(message="Job deleted successfully")), shown=cluster.shows
+        )
+    return cluster.service.cancel(job_id, lambda db, job: Answer(Message(message="Job cancelled")))
 
 
 @router.put("/algorithm/{algorithm}", response_model=Message)

@@ -49,18 +49,24 @@ _LARGEST = 1 << 53  # a whole number that a float holds exactly
 _LONGEST = 1000
 
 ALIASES: Mapping[str, str] = {
-    "afsl": "afs-l",
     "elastic-srjf": "elastic-srtf",
-    "roundrobin": "round-robin",
+    "ffdl-optimizer": "ffdl",
     "rr": "round-robin",
     "srjf": "srtf",
 }
 
 
 def canonical_name(algorithm: str) -> str:
-    """The registered name for what a user wrote: case, underscores and the original's spellings don't matter."""
+    """Return the registered name for what a user wrote: case and separators don't matter, nor the original's names."""
     name = algorithm.strip().lower().replace("_", "-")
-    return ALIASES.get(name, name)
+    return _NAMES.get(_letters(name), name)
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name if c.isalnum())
+
+
+_NAMES = {_letters(name): name for name in POLICIES} | {_letters(alias): name for alias, name in ALIASES.items()}
 
 
 def make_policy(algorithm: str, metric: str = "default", **params: object) -> Policy:

@@ -50,6 +50,11 @@ def parse_size(value: object) -> object:
     return value
 
 
+def _as_number(value: object) -> object:
+    """A whole number that a shell's HTTP client sent as text: `required_gpus=4`."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value) else value
+
+
 def _as_targets(value: Any) -> Any:
     """A list of data sets means each below /data."""
     if isinstance(value, list):
@@ -108,7 +113,7 @@ class JobFields(BaseModel):
     command: Text = Field(
         min_length=1, max_length=65536, description="run under the launcher; split into words, no shell is involved"
     )
-    required_gpus: int = Field(
+    required_gpus: Annotated[int, BeforeValidator(_as_number)] = Field(
         ge=0,
         le=MAX_GPUS,
         description="GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its "

@@ -174,6 +174,7 @@ EXAMPLES: dict[tuple[str, str], list[Ask]] = {
     ("POST", "/api/v1/reports/membership"): [Ask(MEMBER, as_worker=True)],
     ("POST", "/api/v1/jobs"): [Ask(FIVE_KEYS)],
     ("POST", "/jobs"): [Ask(FIVE_KEYS)],
+    ("POST", "/api/v1/post"): [Ask(FIVE_KEYS)],
     ("POST", "/api/v1/jobs:batch"): [Ask([FIVE_KEYS, FIVE_KEYS])],
     ("POST", "/api/v1/jobs:preview"): [Ask(FIVE_KEYS)],
     ("GET", "/api/v1/jobs"): [Ask(), Ask(query={"limit": 1}), Ask(query={"state": "succeeded"})],

@@ -1,7 +1,9 @@
 """The README snippets of the original Schedulearn, unchanged."""
 
+from pathlib import Path
+
 import pytest
-from apis import FIVE_KEYS, Api
+from apis import FIVE_KEYS, Api, serve_api
 from clusters import wait_for
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -20,9 +22,85 @@ def test_submit_list_look_and_delete_at_the_root(api: Api) -> None:
     api.wait(job, "cancelled")
 
 
+def test_numbers_come_as_text_as_httpie_sends_them(api: Api) -> None:
+    """`http post localhost:5000/jobs name="Pytorch Mnist" ... required_gpus=4`, as its README has it."""
+    answer = api.http.post("/jobs", json={**FIVE_KEYS, "required_gpus": "4"})
+    assert (answer.status_code, answer.json()["required_gpus"]) == (201, 4)
+    for wrong in ("", "4.0", "-1", "４", "1" * 5000, "many"):
+        assert api.http.post("/jobs", json={**FIVE_KEYS, "required_gpus": wrong}).status_code == 422
+
+
+@pytest.mark.parametrize("number", ["required_gpus", "no_of_gpus"])
+def test_the_path_of_its_first_readme(api: Api, number: str) -> None:
+    keys = {key: value for key, value in FIVE_KEYS.items() if key not in ("container_image", "required_gpus")}
+    answer = api.http.post("/api/v1/post", json={**keys, "image": "horovod/horovod:latest", number: "1"})
+    assert answer.status_code == 201, answer.text
+    job = api.job(answer.json()["id"])
+    assert (job["container_image"], job["required_gpus"]) == ("horovod/horovod:latest", 1)
+    assert api.http.post("/api/v1/post", json=[]).status_code == 422
+
+
+def test_answers_have_the_names_of_its_table_of_jobs(api: Api) -> None:
+    """Its page colours a row by created_at, started_at and completed_at; its sockets read container_name."""
+    job = api.http.post("/jobs", json=FIVE_KEYS).json()
+    assert (job["created_at"], job["completed_at"], job["container_name"]) == (job["submitted_at"], None, "")
+    api.wait(job["id"], "running")
+    for shown in (api.http.get("/jobs").json()[0], api.http.get(f"/jobs/{job['id']}").json()):
+        assert (shown["status"], shown["trained_at"]) == ("running", "local")
+        assert shown["container_name"] == f"schedulearn-{job['id']}-1-0"
+        assert (shown["created_at"], shown["completed_at"]) == (job["created_at"], None)
+    api.runtime.finish(f"schedulearn-{job['id']}-1-0")
+    api.wait(job["id"], "succeeded")
+    ended = api.http.get(f"/jobs/{job['id']}").json()
+    assert (ended["status"], ended["completed_at"]) == ("succeeded", ended["finished_at"])
+    assert ended["completed_at"]
+    assert "status" not in api.job(job["id"])
+
+
+def test_delete_of_a_job_that_has_ended_takes_it_off_the_list(api: Api) -> None:
+    job = api.submit()
+    api.wait(job, "running")
+    api.runtime.finish(f"schedulearn-{job}-1-0")
+    api.wait(job, "succeeded")
+    wait_for(lambda: api.http.get(f"/api/v1/jobs/{job}").json()["removed"], what="its containers to go")
+    answer = api.http.delete(f"/jobs/{job}")
+    assert (answer.status_code, answer.json()) == (200, {"message": "Job deleted successfully"})
+    assert api.http.delete(f"/jobs/{job}").status_code == 404
+    assert api.http.get("/jobs").json() == []
+
+
+def test_its_page_may_use_a_service_that_names_its_origin(tmp_path: Path) -> None:
+    """What a browser sends for `fetch("http://localhost:5000/jobs", {method: "POST", ...})` of its form."""
+    origin = {"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}
+    wanted = {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "access-control-allow-origin,content-type",
+    }
+    with serve_api(tmp_path / "named", page_origins=["http://localhost:3000"]) as api:
+        asked = api.http.options("/jobs", headers={**origin, **wanted})
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, origin["origin"])
+        sent = api.http.post("/jobs", json=FIVE_KEYS, headers={**origin, "access-control-allow-origin": "*"})
+        assert (sent.status_code, sent.headers["access-control-allow-origin"]) == (201, origin["origin"])
+        assert "access-control-allow-credentials" not in sent.headers
+        url = str(api.http.base_url).replace("http", "ws")
+        with connect(f"{url}/jobs/{sent.json()['id']}/logs", additional_headers=origin):
+            pass
+        for other in ({**origin, "cookie": "schedulearn_session=x"}, {**origin, "origin": "http://evil.example"}):
+            refused = api.http.post("/jobs", json=FIVE_KEYS, headers=other)
+            assert (refused.status_code, refused.json()["code"]) == (403, "foreign_origin")
+    with serve_api(tmp_path / "none") as api:
+        assert api.http.post("/jobs", json=FIVE_KEYS, headers=origin).status_code == 403
+        assert "access-control-allow-origin" not in api.http.get("/jobs", headers=origin).headers
+
+
 @pytest.mark.parametrize(
-    ("name", "stored"), [("fifo", "fifo"), ("roundrobin", "round-robin"), ("RoundRobin", "round-robin")]
-)
+    ("name", "stored"),
+    [
+        ("fifo", "fifo"), ("roundrobin", "round-robin"), ("RoundRobin", "round-robin"), ("FIFO", "fifo"),
+        ("ElasticFIFO", "elastic-fifo"), ("SRJF", "srtf"), ("ElasticSRJF", "elastic-srtf"),
+        ("ElasticTiresias", "elastic-tiresias"), ("FfDLOptimizer", "ffdl"), ("AFS-L", "afs-l"), ("AFSL", "afs-l"),
+    ],
+)  # fmt: skip
 def test_the_algorithm_is_switched_by_its_old_name(api: Api, name: str, stored: str) -> None:
     assert api.http.put(f"/algorithm/{name}").status_code == 200
     assert api.http.get("/api/v1/policy").json()["algorithm"] == stored

@@ -1111,6 +1111,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/post": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Post
+         * @description `POST /jobs` as the original's first versions called it, with the names that two keys had there.
+         */
+        post: operations["post_api_v1_post_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/predictions": {
         parameters: {
             query?: never;
@@ -1809,10 +1829,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Kill Job
-         * @description Cancels the job.
+         * Delete Job
+         * @description Cancels the job, or deletes it if it has ended.
          */
-        delete: operations["kill_job_jobs__job_id__delete"];
+        delete: operations["delete_job_jobs__job_id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4800,6 +4820,687 @@ export interface components {
              * @description seconds until it would start
              */
             wait_time: number;
+        };
+        /**
+         * OriginalJob
+         * @description A job as the original's routes show it.
+         */
+        OriginalJob: {
+            /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+            after: components["schemas"]["AfterSpec"] | null;
+            /**
+             * Allocation
+             * @description host -> GPUs held now; 0 for a job without GPUs
+             */
+            allocation: {
+                [key: string]: number;
+            };
+            /** Attempt */
+            attempt: number;
+            /**
+             * Batch Size
+             * @description of all workers together; in place of the training script's
+             */
+            batch_size: number | null;
+            code: components["schemas"]["CodeOut"] | null;
+            /**
+             * Command
+             * @description run under the launcher; split into words, no shell is involved
+             */
+            command: string;
+            /**
+             * Completed At
+             * @description the same as finished_at
+             */
+            completed_at: string | null;
+            /**
+             * Container Image
+             * @description e.g. schedulearn/pytorch
+             */
+            container_image: string;
+            /**
+             * Container Name
+             * @description newest container of the first worker; empty: it had none
+             */
+            container_name: string;
+            /**
+             * Cpus
+             * @description processors at most; default: no bound, and a weight by its GPUs
+             */
+            cpus: number | null;
+            /**
+             * Created At
+             * @description the same as submitted_at
+             */
+            created_at: string;
+            /**
+             * Data
+             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+             */
+            data: {
+                [key: string]: string;
+            };
+            /** Deadline */
+            deadline: string | null;
+            /**
+             * Elastic
+             * @description the script can be stopped and resumed on another number of GPUs
+             */
+            elastic: boolean;
+            /**
+             * Env
+             * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
+             */
+            env: {
+                [key: string]: string;
+            };
+            /**
+             * Epochs
+             * @description in place of the training script's
+             */
+            epochs: number | null;
+            /** @description null for a job that has ended, and one that is not yet predicted */
+            eta: components["schemas"]["EtaOut"] | null;
+            /** Exit Code */
+            exit_code: number | null;
+            /** @description of a job that failed or ran out of its time */
+            failure: components["schemas"]["FailureOut"] | null;
+            /**
+             * Family
+             * @description jobs of one family share what is learned of their speed and length
+             */
+            family: string;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Gpu Memory
+             * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+             */
+            gpu_memory: number | null;
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
+            gpu_seconds: number;
+            /**
+             * Gpu Type
+             * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
+             */
+            gpu_type: string | null;
+            /**
+             * Gpus
+             * @description the GPUs held now
+             */
+            gpus: components["schemas"]["GpuRef"][];
+            /** Grace Period */
+            grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
+            /** Id */
+            id: string;
+            /**
+             * Idle Ends At
+             * @description when it is ended by its `idle_timeout` if nobody connects until then; null: it is not
+             */
+            idle_ends_at: string | null;
+            /**
+             * Idle Timeout
+             * @description seconds without a connection to its ports, after which it is ended; default: it is not
+             */
+            idle_timeout: number | null;
+            /**
+             * Keep
+             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+             */
+            keep: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @description key-value pairs for people and reports
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Late
+             * @description whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before
+             */
+            late: ("no" | "expected" | "yes") | null;
+            /**
+             * Launcher
+             * @enum {string}
+             */
+            launcher: "horovod" | "torchrun" | "none";
+            /**
+             * Max Batch Size
+             * @description how large the batch may become where the script lets it adapt
+             */
+            max_batch_size: number | null;
+            /**
+             * Max Duration
+             * @description seconds of running, then it is ended
+             */
+            max_duration: number | null;
+            /** Max Gpus */
+            max_gpus: number;
+            /**
+             * Max Restarts
+             * @description tries again after a failure of the command
+             */
+            max_restarts: number;
+            /**
+             * Memory
+             * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+             */
+            memory: number | null;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
+            /** Min Gpus */
+            min_gpus: number;
+            /**
+             * Mounts
+             * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+             */
+            mounts: {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description for people; need not be unique
+             */
+            name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
+            /**
+             * Params
+             * @description what that run tries
+             */
+            params: {
+                [key: string]: boolean | number | string;
+            } | null;
+            /**
+             * Ports
+             * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+             */
+            ports: {
+                [key: string]: number;
+            };
+            /**
+             * Priority
+             * @description higher first
+             */
+            priority: number;
+            /**
+             * Progress
+             * @description how far it is by its own reports, from 0 to 1; null: it does not say
+             */
+            progress: number | null;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
+            /**
+             * Pull Percent
+             * @description how far the fetch of its image is
+             */
+            pull_percent: number | null;
+            /**
+             * Reason
+             * @description why it is in this state, for machines
+             */
+            reason: string;
+            /**
+             * Required Gpus
+             * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
+             */
+            required_gpus: number;
+            /**
+             * Requirements
+             * @description Python packages that are installed over its image, by line
+             */
+            requirements: string[] | null;
+            /**
+             * Resize
+             * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+             * @enum {string}
+             */
+            resize: "restart" | "in-place";
+            /**
+             * Restarts
+             * @description for whatever reason
+             */
+            restarts: number;
+            /**
+             * Retries
+             * @description after failures of its command, which `max_restarts` bounds
+             */
+            retries: number;
+            /**
+             * Run Seconds
+             * @description of all attempts, up to now; pauses left out
+             */
+            run_seconds: number;
+            /**
+             * Secrets
+             * @description environment variable -> name of the secret that it gets
+             */
+            secrets: {
+                [key: string]: string;
+            };
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
+            /**
+             * Shm Size
+             * @description shared memory in bytes, or e.g. "8g"
+             */
+            shm_size: number;
+            /** Started At */
+            started_at: string | null;
+            state: components["schemas"]["JobStatus"];
+            /** @description the same as state */
+            status: components["schemas"]["JobStatus"];
+            /** Submitted At */
+            submitted_at: string;
+            /**
+             * Sweep
+             * @description the sweep that it is a run of
+             */
+            sweep: string | null;
+            /**
+             * Trained At
+             * @description host of that container; empty: it had none
+             */
+            trained_at: string;
+            /**
+             * Type
+             * @description the framework, e.g. Pytorch; for people and filters
+             */
+            type: string;
+            /**
+             * User
+             * @description whose it is: who sent it; admins may name another
+             */
+            user: string;
+            /**
+             * Weight
+             * @description share of the cluster against other jobs
+             */
+            weight: number;
+        };
+        /**
+         * OriginalJobDetail
+         * @description A job with its containers, as the original's route shows it.
+         */
+        OriginalJobDetail: {
+            /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+            after: components["schemas"]["AfterSpec"] | null;
+            /**
+             * Allocation
+             * @description host -> GPUs held now; 0 for a job without GPUs
+             */
+            allocation: {
+                [key: string]: number;
+            };
+            /** Attempt */
+            attempt: number;
+            /**
+             * Batch Size
+             * @description of all workers together; in place of the training script's
+             */
+            batch_size: number | null;
+            code: components["schemas"]["CodeOut"] | null;
+            /**
+             * Command
+             * @description run under the launcher; split into words, no shell is involved
+             */
+            command: string;
+            /**
+             * Completed At
+             * @description the same as finished_at
+             */
+            completed_at: string | null;
+            /**
+             * Container Image
+             * @description e.g. schedulearn/pytorch
+             */
+            container_image: string;
+            /**
+             * Container Name
+             * @description newest container of the first worker; empty: it had none
+             */
+            container_name: string;
+            /**
+             * Cost
+             * @description of its GPUs up to now, at the setting gpu_prices; null: the price of one is not known
+             */
+            cost: number | null;
+            /**
+             * Cpus
+             * @description processors at most; default: no bound, and a weight by its GPUs
+             */
+            cpus: number | null;
+            /**
+             * Created At
+             * @description the same as submitted_at
+             */
+            created_at: string;
+            /**
+             * Currency
+             * @description of `cost`: the setting currency
+             */
+            currency: string;
+            /**
+             * Data
+             * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+             */
+            data: {
+                [key: string]: string;
+            };
+            /** Deadline */
+            deadline: string | null;
+            /**
+             * Elastic
+             * @description the script can be stopped and resumed on another number of GPUs
+             */
+            elastic: boolean;
+            /**
+             * Energy Kwh
+             * @description that its GPUs drew, as far as they measure it
+             */
+            energy_kwh: number;
+            /**
+             * Env
+             * @description values are masked, but for harmless names such as EPOCHS or NCCL_DEBUG
+             */
+            env: {
+                [key: string]: string;
+            };
+            /**
+             * Epochs
+             * @description in place of the training script's
+             */
+            epochs: number | null;
+            /** @description null for a job that has ended, and one that is not yet predicted */
+            eta: components["schemas"]["EtaOut"] | null;
+            /** Exit Code */
+            exit_code: number | null;
+            /** @description of a job that failed or ran out of its time */
+            failure: components["schemas"]["FailureOut"] | null;
+            /**
+             * Family
+             * @description jobs of one family share what is learned of their speed and length
+             */
+            family: string;
+            /** Finished At */
+            finished_at: string | null;
+            /**
+             * Gpu Memory
+             * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+             */
+            gpu_memory: number | null;
+            /**
+             * Gpu Seconds
+             * @description likewise, times the GPUs that it held
+             */
+            gpu_seconds: number;
+            /**
+             * Gpu Type
+             * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
+             */
+            gpu_type: string | null;
+            /**
+             * Gpus
+             * @description the GPUs held now
+             */
+            gpus: components["schemas"]["GpuRef"][];
+            /** Grace Period */
+            grace_period: number;
+            /** @description of a running job that seems to hang, or does not use its GPUs */
+            hang: components["schemas"]["HangOut"] | null;
+            /** Id */
+            id: string;
+            /**
+             * Idle Ends At
+             * @description when it is ended by its `idle_timeout` if nobody connects until then; null: it is not
+             */
+            idle_ends_at: string | null;
+            /**
+             * Idle Timeout
+             * @description seconds without a connection to its ports, after which it is ended; default: it is not
+             */
+            idle_timeout: number | null;
+            /**
+             * Keep
+             * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+             */
+            keep: {
+                [key: string]: string;
+            };
+            /**
+             * Labels
+             * @description key-value pairs for people and reports
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Late
+             * @description whether it keeps to its `deadline`: in time, or expected to be; expected to end after it; or it had not succeeded when the deadline passed. null: it has none, nobody can tell yet, or it was cancelled before
+             */
+            late: ("no" | "expected" | "yes") | null;
+            /**
+             * Launcher
+             * @enum {string}
+             */
+            launcher: "horovod" | "torchrun" | "none";
+            /**
+             * Max Batch Size
+             * @description how large the batch may become where the script lets it adapt
+             */
+            max_batch_size: number | null;
+            /**
+             * Max Duration
+             * @description seconds of running, then it is ended
+             */
+            max_duration: number | null;
+            /** Max Gpus */
+            max_gpus: number;
+            /**
+             * Max Restarts
+             * @description tries again after a failure of the command
+             */
+            max_restarts: number;
+            /**
+             * Memory
+             * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+             */
+            memory: number | null;
+            /**
+             * Message
+             * @description the same as a sentence
+             */
+            message: string;
+            /**
+             * Metric
+             * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+             */
+            metric: ("default" | "speed" | "cost") | null;
+            /** Min Gpus */
+            min_gpus: number;
+            /**
+             * Mounts
+             * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+             */
+            mounts: {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description for people; need not be unique
+             */
+            name: string;
+            /**
+             * Not Before
+             * @description when it may start again after a failure of its command
+             */
+            not_before: string | null;
+            /**
+             * On Hang
+             * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+             */
+            on_hang: ("warn" | "restart" | "end") | null;
+            /**
+             * Params
+             * @description what that run tries
+             */
+            params: {
+                [key: string]: boolean | number | string;
+            } | null;
+            /**
+             * Ports
+             * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+             */
+            ports: {
+                [key: string]: number;
+            };
+            /**
+             * Priority
+             * @description higher first
+             */
+            priority: number;
+            /**
+             * Progress
+             * @description how far it is by its own reports, from 0 to 1; null: it does not say
+             */
+            progress: number | null;
+            /**
+             * Pull
+             * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+             * @enum {string}
+             */
+            pull: "missing" | "always";
+            /**
+             * Pull Percent
+             * @description how far the fetch of its image is
+             */
+            pull_percent: number | null;
+            /**
+             * Reason
+             * @description why it is in this state, for machines
+             */
+            reason: string;
+            /**
+             * Removed
+             * @description it has ended, no host shows a container of it, and an event has told of files that went with them
+             */
+            removed: boolean;
+            /**
+             * Required Gpus
+             * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
+             */
+            required_gpus: number;
+            /**
+             * Requirements
+             * @description Python packages that are installed over its image, by line
+             */
+            requirements: string[] | null;
+            /**
+             * Resize
+             * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+             * @enum {string}
+             */
+            resize: "restart" | "in-place";
+            /**
+             * Restarts
+             * @description for whatever reason
+             */
+            restarts: number;
+            /**
+             * Retries
+             * @description after failures of its command, which `max_restarts` bounds
+             */
+            retries: number;
+            /**
+             * Run Seconds
+             * @description of all attempts, up to now; pauses left out
+             */
+            run_seconds: number;
+            /**
+             * Secrets
+             * @description environment variable -> name of the secret that it gets
+             */
+            secrets: {
+                [key: string]: string;
+            };
+            /**
+             * Setup
+             * @description command that runs once in each container, before the launcher; split into words like `command`
+             */
+            setup: string | null;
+            /**
+             * Shm Size
+             * @description shared memory in bytes, or e.g. "8g"
+             */
+            shm_size: number;
+            /** Started At */
+            started_at: string | null;
+            state: components["schemas"]["JobStatus"];
+            /** @description the same as state */
+            status: components["schemas"]["JobStatus"];
+            /** Submitted At */
+            submitted_at: string;
+            /**
+             * Sweep
+             * @description the sweep that it is a run of
+             */
+            sweep: string | null;
+            /**
+             * Tasks
+             * @description every container that the job had, oldest first
+             */
+            tasks: components["schemas"]["TaskOut"][];
+            /**
+             * Trained At
+             * @description host of that container; empty: it had none
+             */
+            trained_at: string;
+            /**
+             * Type
+             * @description the framework, e.g. Pytorch; for people and filters
+             */
+            type: string;
+            /**
+             * User
+             * @description whose it is: who sent it; admins may name another
+             */
+            user: string;
+            /**
+             * Weight
+             * @description share of the cluster against other jobs
+             */
+            weight: number;
         };
         /** ParameterOut */
         ParameterOut: {
@@ -10052,6 +10753,284 @@ export interface operations {
             };
         };
     };
+    post_api_v1_post_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description it waits until these jobs have ended; a list of ids means that each must succeed */
+                    after?: components["schemas"]["AfterSpec"] | null;
+                    /**
+                     * Batch Size
+                     * @description of all workers together; in place of the training script's
+                     */
+                    batch_size?: number | null;
+                    /** @description what is unpacked as the command's directory: the digest that POST /code answered, or a git repository and a ref */
+                    code?: string | components["schemas"]["CodeSpec"] | null;
+                    /**
+                     * Command
+                     * @description run under the launcher; split into words, no shell is involved
+                     */
+                    command: string;
+                    /**
+                     * Container Image
+                     * @description e.g. schedulearn/pytorch
+                     */
+                    container_image: string;
+                    /**
+                     * Cpus
+                     * @description processors at most; default: no bound, and a weight by its GPUs
+                     */
+                    cpus?: number | null;
+                    /**
+                     * Data
+                     * @description data sets and models, read-only: a list of `NAME` or `NAME@3`, which appear below /data, or that -> path in the container. A name alone means its newest version when the job is submitted
+                     */
+                    data?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Deadline
+                     * @description when it should be done, for deadline policies; from 1970 to 2200, UTC without a zone. One in the past is taken, and the job's message says so
+                     */
+                    deadline?: string | number | null;
+                    /**
+                     * Elastic
+                     * @description the script can be stopped and resumed on another number of GPUs
+                     * @default false
+                     */
+                    elastic?: boolean;
+                    /**
+                     * Env
+                     * @description environment variables, of 128 KiB at most
+                     */
+                    env?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Epochs
+                     * @description in place of the training script's
+                     */
+                    epochs?: number | null;
+                    /**
+                     * Family
+                     * @description jobs of one family share what is learned of their speed and length; default: the image and the command without its arguments' values
+                     */
+                    family?: string | null;
+                    /**
+                     * Gpu Memory
+                     * @description of each GPU at most, bytes or e.g. "20g": jobs share no GPU that has too little for all of them; default: what its family took before
+                     */
+                    gpu_memory?: number | null;
+                    /**
+                     * Gpu Type
+                     * @description rigid jobs only: type of all its GPUs, in full or by words of it, e.g. a100; default: any
+                     */
+                    gpu_type?: string | null;
+                    /**
+                     * Grace Period
+                     * @description seconds between the request to stop and the kill: time for a checkpoint; default 10, elastic 60
+                     */
+                    grace_period?: number | null;
+                    /**
+                     * Idle Timeout
+                     * @description seconds without a connection to its ports, after which it is ended; default: it is not
+                     */
+                    idle_timeout?: number | null;
+                    /**
+                     * Keep
+                     * @description data sets or models that are made when it succeeds: name -> file or folder below /outputs
+                     */
+                    keep?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Labels
+                     * @description key-value pairs for people and reports
+                     */
+                    labels?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Launcher
+                     * @default horovod
+                     * @enum {string}
+                     */
+                    launcher?: "horovod" | "torchrun" | "none";
+                    /**
+                     * Max Batch Size
+                     * @description how large the batch may become where the script lets it adapt
+                     */
+                    max_batch_size?: number | null;
+                    /**
+                     * Max Duration
+                     * @description seconds of running, then it is ended
+                     */
+                    max_duration?: number | null;
+                    /**
+                     * Max Gpus
+                     * @description elastic jobs only; default: no bound
+                     */
+                    max_gpus?: number | null;
+                    /**
+                     * Max Restarts
+                     * @description tries again after a failure of the command
+                     * @default 0
+                     */
+                    max_restarts?: number;
+                    /**
+                     * Memory
+                     * @description bytes, or e.g. "64g"; default: as its share of the host's GPUs
+                     */
+                    memory?: number | null;
+                    /**
+                     * Metric
+                     * @description by which `goodput` decides on this job, whatever the metric of the policy: `speed` sizes it for a short wait, `cost` for few GPU-hours, `default` for a fair share; default: the policy's
+                     */
+                    metric?: ("default" | "speed" | "cost") | null;
+                    /**
+                     * Min Gpus
+                     * @description elastic jobs only; default 1
+                     */
+                    min_gpus?: number | null;
+                    /**
+                     * Mounts
+                     * @description data sets that the operator declared, read-only: a list of names, which appear below /data, or name -> path in the container
+                     */
+                    mounts?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Name
+                     * @description for people; need not be unique
+                     */
+                    name: string;
+                    /**
+                     * On Hang
+                     * @description what is done when it seems to hang, or does not use its GPUs: `warn` says so, `restart` starts it again, three times at most, `end` ends it; default: as the service's settings say
+                     */
+                    on_hang?: ("warn" | "restart" | "end") | null;
+                    /**
+                     * Ports
+                     * @description name -> port on which it listens, e.g. notebook: 8888. Its user and admins open it at an address of the service
+                     */
+                    ports?: {
+                        [key: string]: number;
+                    };
+                    /**
+                     * Priority
+                     * @description higher first
+                     * @default 50
+                     */
+                    priority?: number;
+                    /**
+                     * Pull
+                     * @description always: its image is pulled again on each host where the job starts, in case its tag has moved; missing: what is there is taken
+                     * @default missing
+                     * @enum {string}
+                     */
+                    pull?: "missing" | "always";
+                    /**
+                     * Required Gpus
+                     * @description GPUs that a rigid job gets, and an elastic one starts from; 0: it runs beside the others, as its command is, without a launcher
+                     */
+                    required_gpus: number;
+                    /**
+                     * Requirements
+                     * @description Python packages that the image lacks: a list as pip takes it, or the name of a file in the code. They are installed once, and shared by all jobs that need the same
+                     */
+                    requirements?: string | string[] | null;
+                    /**
+                     * Resize
+                     * @description elastic jobs only: by checkpoint and restart, or, with Horovod and the worker SDK for PyTorch, while it trains, each GPU in a container of its own
+                     * @default restart
+                     * @enum {string}
+                     */
+                    resize?: "restart" | "in-place";
+                    /**
+                     * Secrets
+                     * @description environment variable -> name of the secret that it gets
+                     */
+                    secrets?: {
+                        [key: string]: string | number;
+                    };
+                    /**
+                     * Setup
+                     * @description command that runs once in each container, before the launcher; split into words like `command`
+                     */
+                    setup?: string | null;
+                    /**
+                     * Shm Size
+                     * @description shared memory in bytes, or e.g. "8g"
+                     * @default 1073741824
+                     */
+                    shm_size?: number;
+                    /**
+                     * Type
+                     * @description the framework, e.g. Pytorch; for people and filters
+                     */
+                    type: string;
+                    /**
+                     * User
+                     * @description whose it is: who sent it; admins may name another
+                     * @default
+                     */
+                    user?: string;
+                    /**
+                     * Weight
+                     * @description share of the cluster against other jobs
+                     * @default 1
+                     */
+                    weight?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OriginalJob"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Default Response */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     predictions_api_v1_predictions_get: {
         parameters: {
             query?: {
@@ -11911,7 +12890,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobOut"][];
+                    "application/json": components["schemas"]["OriginalJob"][];
                 };
             };
             /** @description Default Response */
@@ -12176,7 +13155,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobOut"];
+                    "application/json": components["schemas"]["OriginalJob"];
                 };
             };
             /** @description Default Response */
@@ -12207,7 +13186,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobDetail"];
+                    "application/json": components["schemas"]["OriginalJobDetail"];
                 };
             };
             /** @description Default Response */
@@ -12221,7 +13200,7 @@ export interface operations {
             };
         };
     };
-    kill_job_jobs__job_id__delete: {
+    delete_job_jobs__job_id__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -12239,6 +13218,24 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Default Response */

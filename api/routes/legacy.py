@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from starlette.responses import Response
 from starlette.websockets import WebSocketDisconnect
 
-from schedulearn.api.answers.job import OriginalJob, OriginalJobDetail
+from schedulearn.api.answers.job import JobOut, OriginalJob, OriginalJobDetail
 from schedulearn.api.answers.model import Answer, AnswerModel
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.logs.stream import log_chunks
@@ -51,7 +51,7 @@ router.add_api_route(
 @router.post(
     "/api/v1/post",
     status_code=201,
-    response_model=OriginalJob,
+    response_model=JobOut,
     responses=problems(409, 422),
     openapi_extra=jobs.json_body(JobSpec),
 )

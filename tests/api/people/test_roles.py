@@ -20,6 +20,7 @@ from schedulearn.api.access.permissions import TABLE
 OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")}
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
 FOR_USERS = {
+    ("POST", "/api/v1/post"),
     *(("POST", path) for path in ("/jobs", "/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/tokens")),
     *(("GET", "/api/v1/secrets"), ("PUT", "/api/v1/secrets/name"), ("DELETE", "/api/v1/secrets/name")),
     *(("GET", "/api/v1/jobs/job_id/processes"), ("GET", "/api/v1/jobs/job_id/ports/name")),

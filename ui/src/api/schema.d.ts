@@ -10999,7 +10999,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OriginalJob"];
+                    "application/json": components["schemas"]["JobOut"];
                 };
             };
             /** @description Conflict */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -112,6 +113,10 @@ def _bring(session: Session, job: str, path: str, to: str, host: str | None) -> 
 
     with _progress(session, path) as progress:
         where = session.client.download(job_id, path, to, host=host, on_progress=progress, on_left_out=left_out)
+    if where.is_dir() and where.resolve().is_relative_to(Path.cwd()):
+        from schedulearn.api.client.code import mark_brought
+
+        mark_brought(where)
     if session.as_json:
         print_json({"path": str(where)})
     else:

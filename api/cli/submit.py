@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,9 @@ from schedulearn.api.cli.job_files.reading import LARGEST, read_jobs
 from schedulearn.api.cli.times import Parsed, parse_instant, parse_seconds
 from schedulearn.api.client.client import Job, Json
 from schedulearn.scheduler.core.planning.job_family import family_of
+
+if TYPE_CHECKING:
+    from schedulearn.api.client.code import Listing
 
 NO_KEYS = ("file", "env_from", "refuse_late", "as_found")
 """Parameters of `submit` that are no keys of a job. Commands made of its options leave them out."""
@@ -388,10 +391,7 @@ def _send_folder(session: Session, folder: Path) -> Json:
     limits = session.client.code_limits()
     with packed_code(folder, limits["max_bytes"], limits["max_files"]) as code:
         digest = code.written.digest
-        for left in code.left_out[:_TOLD]:
-            _tell(f"left out {left}")
-        if len(code.left_out) > _TOLD:
-            _tell(f"left out {len(code.left_out) - _TOLD} more of that kind")
+        _tell_left_out(code.found)
         what = f"{code.files} file{'s' * (code.files != 1)}, {show_bytes(code.written.bytes)}, {digest[:19]}"
         if session.client.has_code(digest):
             _tell(f"the service has this code: {what}")
@@ -399,6 +399,19 @@ def _send_folder(session: Session, folder: Path) -> Json:
             _tell(f"sending {folder.resolve()}: {what}")
             session.client.send_code(code.file, digest)
         return {"digest": digest, "commit": code.commit, "dirty": code.dirty}
+
+
+def _tell_left_out(found: Listing) -> None:
+    if found.note:
+        _tell(f"{found.note}: the .gitignore files in the folder say what is sent")
+    for left in found.left_out[:_TOLD]:
+        _tell(f"left out {left}")
+    if len(found.left_out) > _TOLD:
+        _tell(f"left out {len(found.left_out) - _TOLD} more of that kind")
+    if found.ignored:
+        first = ", ".join(found.ignored[:_TOLD]) + (", ..." if len(found.ignored) > _TOLD else "")
+        count = len(found.ignored)
+        _tell(f"left out {count} ignored file{'s' * (count != 1)} or folder{'s' * (count != 1)}: {first}")
 
 
 def _tell(sentence: str) -> None:
@@ -441,7 +454,7 @@ def run(
     """Runs a command in this folder, somewhere on the cluster, and follows it as `submit` does.
 
     The folder's files are sent and are the command's directory in every container of the job. What
-    `.schedulearnignore` names stays here, or without one what the `.gitignore` files name. The same files are sent and
+    `.schedulearnignore` names stays here, or without one what git ignores. The same files are sent and
     stored once. All flags of `submit` are known; without --image the service's own default is used, and without
     --launcher none for one GPU.
 

@@ -1,11 +1,13 @@
 """The files of a folder that a job needs, packed to be sent: what is ignored stays, what is too much is told.
 
-Which files go is said by `.schedulearnignore` in the folder, else by the `.gitignore` files in it and below.
+Which files go is said by `.schedulearnignore` in the folder, else by git. Where git is not there, or does not know the
+folder, the `.gitignore` files in it and below are read here.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import tempfile
 from collections import Counter
@@ -40,6 +42,10 @@ USUALLY = (
 _MOST_SEEN = 500_000  # files that are looked at before the folder counts as the wrong one
 _TOLD = 5
 _GIT_S = 10.0
+_LIST_S = 120.0  # a cold repository of many files takes its time
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+"""Set in hooks: of a repository that this folder need not be of."""
+_BROUGHT = "# Brought by schedulearn: neither committed nor sent with your code, until you remove this file.\n*\n"
 
 
 @dataclass
@@ -50,6 +56,10 @@ class Listing:
     bytes: int = 0
     left_out: list[str] = field(default_factory=list)
     """Things that no ignore file names, with the reason."""
+    ignored: list[str] = field(default_factory=list)
+    """Files and whole folders that an ignore file names; without caches and the like."""
+    note: str = ""
+    """Why git was not asked, where it should have been."""
     sizes: Counter[str] = field(default_factory=Counter)
     """Folder or file of the first two levels -> bytes."""
 
@@ -59,7 +69,7 @@ class PackedCode:
     file: IO[bytes]
     written: Written
     files: int
-    left_out: Sequence[str]
+    found: Listing
     commit: str | None
     dirty: bool | None
 
@@ -79,7 +89,7 @@ def packed_code(folder: Path, max_bytes: int, max_files: int) -> Iterator[Packed
             raise ClientError(f"{folder} can't be sent: {error}") from error
         target.seek(0)
         files = sum(entry.kind is Kind.FILE for entry in found.entries)
-        yield PackedCode(target, written, files, found.left_out, commit, dirty)
+        yield PackedCode(target, written, files, found, commit, dirty)
 
 
 def check_folder(folder: Path) -> None:
@@ -94,11 +104,98 @@ def check_folder(folder: Path) -> None:
 
 
 def list_files(folder: Path) -> Listing:
-    own = folder / OWN_IGNORE
-    rules = _Rules((*USUALLY, *_lines(own)), nested=not own.exists())
+    own = (folder / OWN_IGNORE).exists()
     found = Listing()
+    if not own:
+        try:
+            return _by_git(folder)
+        except _NoGit as error:
+            found.note = str(error)
+    rules = _Rules((*USUALLY, *_lines(folder / OWN_IGNORE)), nested=not own)
     _walk(folder, PurePosixPath(), rules, found)
     return found
+
+
+class _NoGit(Exception):
+    """git does not know the folder. The text says why, where it should."""
+
+
+def _by_git(folder: Path) -> Listing:
+    """What git tracks, and what it would offer to track. Raises _NoGit."""
+    if _is_ignored(folder):
+        raise _NoGit
+    found = Listing()
+    _take_repository(folder, "", found)
+    return found
+
+
+def _take_repository(folder: Path, prefix: str, found: Listing) -> None:
+    """The files of a folder in a repository. Submodules and repositories inside it are asked for their own."""
+    with tempfile.TemporaryDirectory(prefix="schedulearn-git-") as place:
+        usually = Path(place, "usually")
+        usually.write_text("\n".join(USUALLY))
+        # git gives way to the rules that stand in the repository, and these come last.
+        rules = (f"--exclude-from={usually}", "--exclude-standard")
+        tracked = _git_paths(folder, "ls-files", "-z", "--cached")
+        others = _git_paths(folder, "ls-files", "-z", "--others", *rules)
+        ignored = _git_paths(folder, "ls-files", "-z", "--others", "--ignored", "--directory", *rules)
+    environments = {path.removesuffix("pyvenv.cfg") for path in others if path.endswith("/pyvenv.cfg")}
+    found.left_out += [f"{prefix}{path} (a virtual environment)" for path in sorted(environments)]
+    usual = _spec(USUALLY)
+    found.ignored += [f"{prefix}{path}" for path in _outermost(ignored) if not usual.match_file(path)]
+    others = [path for path in others if not any(path.startswith(each) for each in environments)]
+    for path in dict.fromkeys((*tracked, *others)):  # one in a conflict is tracked three times
+        whole, name = folder / path, f"{prefix}{path.removesuffix('/')}"
+        if len(found.entries) > _MOST_SEEN:
+            raise ClientError(f"there are more than {_MOST_SEEN} files: is this the folder of your code?")
+        if whole.is_dir() and not whole.is_symlink():  # git lists only repositories so
+            _take_inner(whole, name, found)
+        elif os.path.lexists(whole):  # else it was deleted and is tracked still
+            _take_file(os.fspath(whole), PurePosixPath(name), found)
+
+
+def _outermost(paths: Sequence[str]) -> Iterator[str]:
+    """Without what is in a folder that is among them."""
+    folder = None
+    for path in sorted(paths):
+        if folder is None or not path.startswith(folder):
+            folder = path if path.endswith("/") else None
+            yield path
+
+
+def _take_inner(folder: Path, name: str, found: Listing) -> None:
+    if (folder / ".git").exists():
+        _take_repository(folder, f"{name}/", found)
+    else:
+        found.left_out.append(f"{name}/ (a submodule that was not fetched)")
+
+
+def _is_ignored(folder: Path) -> bool:
+    """Whether the folder as a whole is ignored, as one for results would be. Raises _NoGit."""
+    return _ask_git(folder, "check-ignore", "--quiet", ".").returncode == 0
+
+
+def _git_paths(folder: Path, *words: str) -> list[str]:
+    done = _ask_git(folder, *words)
+    return [os.fsdecode(path) for path in done.stdout.split(b"\0") if path]
+
+
+def _ask_git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Raises _NoGit for a folder that git does not know, or does not want to look into."""
+    env = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
+    command = ["git", "--no-optional-locks", *words]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env={**env, "LC_ALL": "C"}, capture_output=True, timeout=_LIST_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise _NoGit from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _NoGit(f"git can't be asked ({error})") from error
+    if done.returncode not in (0, 1):
+        why = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise _NoGit("" if "not a git repository" in why[0] else f"git can't be asked ({why[0]})")
+    return done
 
 
 class _Rules:
@@ -159,28 +256,62 @@ def _walk(folder: Path, path: PurePosixPath, rules: _Rules, found: Listing) -> N
 
 def _take(entry: os.DirEntry[str], path: PurePosixPath, rules: _Rules, found: Listing) -> None:
     folder = entry.is_dir(follow_symlinks=False)
-    if entry.name in ALWAYS or rules.ignore(f"{path}/" if folder else str(path)):
+    name = f"{path}/" if folder else str(path)
+    if entry.name in ALWAYS:
         return
-    if entry.is_symlink():
-        target = os.readlink(entry.path)
+    if rules.ignore(name) or (folder and is_brought(Path(entry.path))):
+        if not _spec(USUALLY).match_file(name):
+            found.ignored.append(name)
+    elif not folder:
+        _take_file(entry.path, path, found)
+    elif os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+        found.left_out.append(f"{path}/ (a virtual environment)")
+    else:
+        _walk(Path(entry.path), path, rules, found)
+
+
+def _take_file(where: str, path: PurePosixPath, found: Listing) -> None:
+    """A file or a link."""
+    status = os.lstat(where)
+    if not _is_text(str(path)):
+        found.left_out.append(f"{path} (its name is not UTF-8)")
+    elif stat.S_ISLNK(status.st_mode):
+        target = os.readlink(where)
         if link_stays_inside(str(path), target):
             found.entries.append(Entry(str(path), Kind.LINK, target=target))
         else:
             found.left_out.append(f"{path} (a link that leads outside, to {target})")
-    elif folder:
-        if os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
-            found.left_out.append(f"{path}/ (a virtual environment)")
-        else:
-            _walk(Path(entry.path), path, rules, found)
-    elif entry.is_file():
-        status = entry.stat()
+    elif stat.S_ISREG(status.st_mode):
         executable = bool(status.st_mode & 0o111)
-        content = partial(open_file, entry.path)
-        found.entries.append(Entry(str(path), Kind.FILE, status.st_size, executable, open=content))
+        found.entries.append(Entry(str(path), Kind.FILE, status.st_size, executable, open=partial(open_file, where)))
         found.bytes += status.st_size
         found.sizes["/".join(path.parts[:2])] += status.st_size
     else:
         found.left_out.append(f"{path} (no plain file)")
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def mark_brought(folder: Path) -> None:
+    """Keeps a folder that came from a job out of commits, and out of what is sent next."""
+    try:
+        with (folder / GIT_IGNORE).open("x", encoding="utf-8") as file:
+            file.write(_BROUGHT)
+    except FileExistsError:
+        pass  # the job's own
+
+
+def is_brought(folder: Path) -> bool:
+    try:
+        return (folder / GIT_IGNORE).read_text(encoding="utf-8", errors="replace") == _BROUGHT
+    except OSError:
+        return False
 
 
 def _too_much(folder: Path, found: Listing, max_bytes: int, max_files: int) -> str:

@@ -78,7 +78,7 @@ def admitted(cluster: Cluster, spec: JobSpec, refuse_late: bool) -> JobNow:
     tell. Takes a second at most. Raises InvalidError if it would be late and is to be refused then."""
     assert spec.deadline is not None
     deadline, now = spec.deadline.timestamp(), time.time()
-    known = cluster.profiles.knows_lengths(spec.family or "")
+    known = cluster.profiles.knows_lengths(spec.family or "", spec.user or "")
     try:
         eta, until = cluster.forecaster.predict_job(spec) if known and deadline > now else (None, now)
     except PolicyFault:

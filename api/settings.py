@@ -53,9 +53,6 @@ class Settings(ClusterSettings, BaseSettings):
         default=None, description="file with the key of `tls_cert`, where that does not hold it"
     )
     policies: list[str] = Field(default_factory=list, description="own policies, as path/to/file.py:ClassName")
-    hide_jobs: bool = Field(
-        default=False, description="users see only their own jobs, and what belongs to them; admins see all"
-    )
     behind_proxy: bool = Field(
         default=False, description="a proxy stands before the service; without it, forwarded requests are refused"
     )

@@ -193,7 +193,9 @@ class Cluster:
         self.membership_rate = RateLimit(10, 300, time.monotonic)
         self.reports = ReportAccess(secret, url, chosen.report_interval, chosen.checkpoint_interval, certificate)
         self.silence = SilenceWatch(self.db, url, chosen.report_interval, chosen.report_grace)
-        self.profiles = Profiles(self.db, self._wake.set, self._timing.monotonic, self._timing.clock)
+        self.profiles = Profiles(
+            self.db, self._wake.set, self._timing.monotonic, self._timing.clock, hints=not chosen.hide_jobs
+        )
 
     def _open_logs(self) -> None:
         chosen = self.settings

@@ -51,6 +51,9 @@ class ClusterSettings(BaseModel):
     fair_share: bool = Field(
         default=False, description="share the cluster fairly between users, whatever the policy: see docs/people.md"
     )
+    hide_jobs: bool = Field(
+        default=False, description="users see only their own jobs, and what belongs to them; admins see all"
+    )
     hosts: list[HostSpec] = Field(default_factory=list, description="further hosts, see docs/hosts.md")
     host_grace: float = Field(
         default=60.0, gt=0, description="seconds that a host may be silent before its jobs start elsewhere"

@@ -23,7 +23,7 @@ from schedulearn.api.answers.report import (
     ReportAnswer,
     RosterOut,
 )
-from schedulearn.api.problems import parse_body
+from schedulearn.api.problems import InvalidBody, parse_body
 from schedulearn.api.state import Cluster, cluster_of, futures_of
 from schedulearn.api.stream import Pulse
 from schedulearn.scheduler.core.profile import JobProfile
@@ -34,6 +34,7 @@ from schedulearn.scheduler.reports.store import (  # fmt: skip
     ReportIn,
     metric_of,
     metrics_of,
+    note_implausible,
     observations_of,
     profile_of,
     store_report,
@@ -61,8 +62,14 @@ async def report(request: Request) -> ReportAnswer:
     known of the job's speed, for the choice of its batch."""
     cluster = cluster_of(request)
     job_id, body = await _of_a_worker(request, cluster, cluster.report_rate)
-    given = parse_body(_REPORT, ReportIn, body)
     now = cluster.service.clock()
+    try:
+        given = parse_body(_REPORT, ReportIn, body)
+    except InvalidBody as error:
+        first = error.errors[0]
+        why = f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"[:300]
+        await futures_of(request).result(cluster.db.submit(lambda db: note_implausible(db, job_id, why, now)))
+        raise
     if await futures_of(request).result(cluster.db.submit(lambda db: store_report(db, job_id, given, now))):
         cluster.profiles.touch(job_id)
     profile = cluster.profiles.get(job_id)

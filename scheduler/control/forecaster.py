@@ -169,7 +169,7 @@ class Forecaster:
         state = self._state()
         snapshot, facts = self._look(policy, state)
         given = Given(spec.command, spec.required_gpus, spec.batch_size, spec.epochs, sorted(spec.data))
-        predicted = self._profiles.length_of_new(spec.family or "", given)
+        predicted = self._profiles.length_of_new(spec.family or "", spec.user or "", given)
         length = by_family(predicted.value if predicted is not None else None, 0.0)
         least, most = spec.min_gpus or spec.required_gpus, spec.max_gpus or spec.required_gpus
         view = JobView(
@@ -252,7 +252,7 @@ class Forecaster:
         memory = None
         if policy.shares_gpus:
             with self._db.read() as conn:
-                memory = gpu_memory(state, predicted_needs(conn, state.jobs))
+                memory = gpu_memory(state, predicted_needs(conn, state.jobs, hints=self._profiles.hints))
         return build_snapshot(
             state,
             self._reachable(),

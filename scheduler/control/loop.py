@@ -353,7 +353,7 @@ class SchedulerLoop:
 
     def _memory_of_gpus(self, state: ClusterState) -> GpuMemory:
         with self.db.read() as conn:
-            return gpu_memory(state, predicted_needs(conn, state.jobs))
+            return gpu_memory(state, predicted_needs(conn, state.jobs, hints=self.profiles.hints))
 
     def _apply(
         self, state: ClusterState, snapshot: Snapshot, plan: Plan, ready: Set[str], now: float, memory: GpuMemory

@@ -17,12 +17,13 @@ from schedulearn.scheduler.reports.store import NOISE, STALL, last_reports, obse
 from schedulearn.scheduler.sim.replay import FinishedJob, JobKind, noise_curve
 from schedulearn.scheduler.store.cluster_state import succeeded_jobs, tasks_of
 from schedulearn.scheduler.store.models import Metric
+from schedulearn.scheduler.store.people.kin import Kin, owners_of
 
 
 class _KindKey(NamedTuple):
     """What jobs of one kind share."""
 
-    family: str
+    kin: Kin
     limits: BatchLimits
 
 
@@ -46,16 +47,18 @@ def load_finished_jobs(conn: Connection, limit: int) -> list[FinishedJob]:
 
 
 def kinds(conn: Connection, past: Sequence[FinishedJob]) -> Callable[[Job], JobKind | None]:
-    """A finished job -> what its kind's newest profile tells. A kind: one family with the same limits of the batch."""
+    """A finished job -> what its kind's newest profile tells. A kind: one family of one owner, with the same limits of
+    the batch."""
     found: dict[_KindKey, JobKind] = {}
     of_job: dict[str, _KindKey] = {}
     namesakes: dict[str, int] = {}
+    owners = owners_of(conn, {finished.job.user for finished in past})
     reports = last_reports(conn, [finished.job.id for finished in past if finished.job.elastic])
     for finished in reversed(past):
         job = finished.job
         if (report := reports.get(job.id)) is None:
             continue
-        key = of_job[job.id] = _KindKey(job.family or job.id, report.batch_limits)
+        key = of_job[job.id] = _KindKey(Kin(job.family or job.id, owners[job.user]), report.batch_limits)
         if key not in found and (passes := observations_of(conn, [job.id])[-REMEMBERED:]):
             number = namesakes[job.name] = namesakes.get(job.name, 0) + 1
             name = job.name if number == 1 else f"{job.name} ({number})"

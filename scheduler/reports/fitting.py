@@ -22,7 +22,9 @@ MAX_PACE_RATIO = 4.0  # of a job to its relative, and its inverse: beyond that t
 def profile_from(own: JobHistory, relative: Relative | None) -> JobProfile | None:
     """From a job's own reports, and beside them what its relative did on GPUs and batches that the job has not tried,
     at the job's own pace. Its noise scale, until it reports one, is what its relative had at the same point of the
-    training. None if nothing was measured."""
+    training. A hint counts only until the job was measured itself. None if nothing was measured."""
+    if relative is not None and relative.is_hint and own.passes:
+        relative = None
     report, passes, stalls = own.report, own.passes, own.stalls
     noise = report.noise_scale if report is not None else None
     if relative is not None:

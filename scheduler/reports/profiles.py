@@ -33,6 +33,7 @@ from schedulearn.scheduler.store.experiments.lengths import (
     without_prediction,
 )
 from schedulearn.scheduler.store.models import Job, Profile
+from schedulearn.scheduler.store.people.kin import Kin, owner_of, owners_of
 
 AWAIT_S = 5.0  # so long at most a new job waits for the profile of its family
 MOST_AGAIN = 1000  # jobs whose lengths are predicted anew when one of their family has ended
@@ -50,7 +51,11 @@ class Profiles:
         on_change: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
+        *,
+        hints: bool = True,
     ) -> None:
+        """`hints`: others' jobs of a family tell where neither the job itself nor its owner's jobs do."""
+        self.hints = hints
         self._monotonic = monotonic
         self._clock = clock
         self._db = db
@@ -60,12 +65,14 @@ class Profiles:
         """Raised by every new fit."""
         self._families: dict[str, str] = {}
         """job id -> family, of all unfinished jobs."""
+        self._users: dict[str, str] = {}
+        """job id -> user, of the same."""
         self._features: dict[str, Features] = {}
         """job id -> what its length hangs on, of unfinished jobs."""
         self._lengths: dict[str, Prediction] = {}
-        self._models: dict[str, LengthModel | None] = {}
-        """By family; None: none of it has ended well."""
-        self._metrics = MetricPredictions(db, clock)
+        self._models: dict[Kin, LengthModel | None] = {}
+        """None: none of them has ended well."""
+        self._metrics = MetricPredictions(db, clock, hints=hints)
         self._changed: dict[str, bool] = {}
         """Families of which a job has come, and whether one has ended."""
         self._awaited: dict[str, float] = {}
@@ -98,9 +105,11 @@ class Profiles:
         """How long a job will take, by its family; None if none of it has ended well."""
         return self._lengths.get(job_id)
 
-    def length_of_new(self, family: str, given: Given) -> Prediction | None:
+    def length_of_new(self, family: str, user: str, given: Given) -> Prediction | None:
         """The same of a job that is not there yet."""
-        model = self._length_model(family)
+        with self._db.read() as conn:
+            kin = Kin(family, owner_of(conn, user))
+        model = self._length_model(kin)
         return None if model is None else model.predict(features_of(given))
 
     def relearn(self, family: str) -> None:
@@ -109,10 +118,10 @@ class Profiles:
             self._changed[family] = True
         self._thread.wake()
 
-    def knows_lengths(self, family: str) -> bool:
+    def knows_lengths(self, family: str, user: str) -> bool:
         """Whether a job of the family has ended well."""
         with self._db.read() as conn:
-            return bool(family) and bool(ended_jobs(conn, family))
+            return bool(family) and bool(ended_jobs(conn, Kin(family, owner_of(conn, user)), hints=self.hints))
 
     def follow(self, jobs: Mapping[str, records.Job]) -> None:
         """Learns of new jobs, which start with what is known of their family, and forgets those that have ended.
@@ -125,11 +134,13 @@ class Profiles:
                 del self._found[job_id]
             for job_id in gone:
                 self._changed[self._families.pop(job_id)] = True
+                self._users.pop(job_id, None)
                 self._awaited.pop(job_id, None)
                 self._features.pop(job_id, None)
                 self._lengths.pop(job_id, None)
             for job_id in new:
                 self._families[job_id] = jobs[job_id].family
+                self._users[job_id] = jobs[job_id].user
                 self._changed.setdefault(jobs[job_id].family, False)
                 if jobs[job_id].elastic and job_id not in self._found:
                     self._touched.setdefault(job_id)
@@ -190,31 +201,43 @@ class Profiles:
     def _predict_lengths(self, family: str, ended: bool) -> None:
         """Of the jobs of a family that are new, and if one has `ended` of the others again, by what it tells."""
         if ended:
-            self._models.pop(family, None)
+            self._forget_models(family)
             self._metrics.compare(family)
         with self._lock:
-            jobs = [job_id for job_id, of in self._families.items() if of == family]
-            known = {job_id: self._features[job_id] for job_id in jobs if job_id in self._features}
+            users = {job_id: self._users[job_id] for job_id, of in self._families.items() if of == family}
+            known = {job_id: self._features[job_id] for job_id in users if job_id in self._features}
         with self._db.read() as conn:
-            features = given_of(conn, [job_id for job_id in jobs if job_id not in known])
+            features = given_of(conn, [job_id for job_id in users if job_id not in known])
             some = {job_id: features_of(given) for job_id, given in features.items()}
             settled = ended_since(conn, family) if ended else []
+            owners = owners_of(conn, set(users.values()))
         if settled:
             self._db.write(lambda conn: _compare(conn, family, settled, self._clock()))
         with self._lock:
             self._features |= {job_id: each for job_id, each in some.items() if job_id in self._families}
-        if not jobs:
-            self._models.pop(family, None)
+        if not users:
+            self._forget_models(family)
             self._metrics.forget(family)
-            return
-        if family not in self._models:
-            self._models[family] = self._length_model(family)
-            some |= dict(list(known.items())[:MOST_AGAIN])
-        if (model := self._models[family]) is not None:
-            self._keep_lengths(family, {job_id: model.predict(each) for job_id, each in some.items()})
-        self._metrics.predict(family, some)
+        for owner in sorted({owners[user] for user in users.values()}):
+            mine = {job_id for job_id, user in users.items() if owners[user] == owner}
+            new = {job_id: each for job_id, each in some.items() if job_id in mine}
+            old = {job_id: each for job_id, each in known.items() if job_id in mine}
+            self._predict_of(Kin(family, owner), new, old)
 
-    def _keep_lengths(self, family: str, found: Mapping[str, Prediction]) -> None:
+    def _predict_of(self, kin: Kin, new: dict[str, Features], known: Mapping[str, Features]) -> None:
+        """`known`: jobs that are predicted again if what is known of their relatives has changed."""
+        if kin not in self._models:
+            self._models[kin] = self._length_model(kin)
+            new |= dict(list(known.items())[:MOST_AGAIN])
+        if (model := self._models[kin]) is not None:
+            self._keep_lengths(kin, {job_id: model.predict(each) for job_id, each in new.items()})
+        self._metrics.predict(kin, new)
+
+    def _forget_models(self, family: str) -> None:
+        for kin in [kin for kin in self._models if kin.family == family]:
+            del self._models[kin]
+
+    def _keep_lengths(self, kin: Kin, found: Mapping[str, Prediction]) -> None:
         with self._lock:
             there = {job_id: each for job_id, each in found.items() if job_id in self._families}
             self.version += any(self._lengths.get(job_id) != each for job_id, each in there.items())
@@ -223,20 +246,21 @@ class Profiles:
         with self._db.read() as conn:
             first = {job_id: found[job_id] for job_id in without_prediction(conn, list(found), now)}
         if first:
-            self._db.write(lambda conn: remember(conn, family, first, now))
+            self._db.write(lambda conn: remember(conn, kin, first, now))
 
-    def _length_model(self, family: str) -> LengthModel | None:
+    def _length_model(self, kin: Kin) -> LengthModel | None:
         with self._db.read() as conn:
-            ended, scores = ended_jobs(conn, family), scores_of(conn, family)
+            ended, scores = ended_jobs(conn, kin, hints=self.hints), scores_of(conn, kin)
         return LengthModel(ended, scores) if ended else None
 
     def _fit(self, job_id: str) -> JobProfile | None:
         with self._db.read() as conn:
-            own, relative = load_history(conn, job_id), load_relative(conn, job_id)
+            own, relative = load_history(conn, job_id), load_relative(conn, job_id, hints=self.hints)
         return profile_from(own, relative)
 
 
 def _compare(conn: Connection, family: str, settled: Sequence[Settled], now: float) -> None:
     """Writes down what came of predictions, and forgets what no longer tells of the family."""
     settle(conn, settled)
-    renew_version(conn, family, now)
+    for owner in sorted({each.owner for each in settled}):
+        renew_version(conn, Kin(family, owner), now)

@@ -102,3 +102,5 @@ class Relative:
     history: JobHistory
     resized_alike: bool
     """Both are resized in the same way: how long the one stands still tells how long the other will."""
+    is_hint: bool = False
+    """It is somebody else's: it counts until the job has measured something itself."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.engine import Connection
 from sqlmodel import col
 
 from schedulearn.scheduler.reports.records import JobHistory, Relative
 from schedulearn.scheduler.reports.store import NOISE, STALL, observations_of, points_of, profile_of
 from schedulearn.scheduler.store.models import Job, PassMeasurement, Profile
+from schedulearn.scheduler.store.people.kin import Kin, of_kin, owner_of
 
 REMEMBERED = 40  # measurements of a family
 CANDIDATES = 5  # jobs of a family that are looked at for what a new one may begin with
@@ -24,28 +25,30 @@ def load_history(conn: Connection, job_id: str) -> JobHistory:
     )
 
 
-def load_relative(conn: Connection, job_id: str) -> Relative | None:
-    """None if no other job of the family has been measured."""
-    relative = _most_telling(conn, job_id)
+def load_relative(conn: Connection, job_id: str, *, hints: bool = True) -> Relative | None:
+    """A job of the same family, of the same user or group. `hints`: where there is none, one of somebody else. None if
+    none has been measured."""
+    job = conn.execute(select(col(Job.family), col(Job.user)).where(col(Job.id) == job_id)).one_or_none()
+    if job is None or not job.family:
+        return None
+    mine = _most_telling(conn, job_id, of_kin(Kin(job.family, owner_of(conn, job.user))))
+    relative = mine or (_most_telling(conn, job_id, col(Job.family) == job.family) if hints else None)
     if relative is None:
         return None
     found = load_history(conn, relative)
     resizes = conn.execute(select(col(Job.resize)).where(col(Job.id).in_([job_id, relative]))).scalars()
     newest = JobHistory(found.report, found.passes[-REMEMBERED:], found.noise, found.stalls)
-    return Relative(newest, resized_alike=len(set(resizes)) == 1)
+    return Relative(newest, resized_alike=len(set(resizes)) == 1, is_hint=mine is None)
 
 
-def _most_telling(conn: Connection, job_id: str) -> str | None:
-    """Of the jobs of the same family that reported last, the one that was measured on the most GPUs."""
-    family = conn.execute(select(col(Job.family)).where(col(Job.id) == job_id)).scalar()
-    if not family:
-        return None
+def _most_telling(conn: Connection, job_id: str, which: ColumnElement[bool]) -> str | None:
+    """Of those of these jobs that reported last, the one that was measured on the most GPUs."""
     most = func.max(col(PassMeasurement.num_gpus)).label("most")
     query = (
         select(col(Profile.job_id), most)
         .join(Job, col(Job.id) == col(Profile.job_id))
         .join(PassMeasurement, col(PassMeasurement.job_id) == col(Profile.job_id))
-        .where(col(Job.family) == family, col(Job.id) != job_id)
+        .where(which, col(Job.id) != job_id)
         .group_by(col(Profile.job_id))
         .order_by(col(Profile.reported_at).desc())
         .limit(CANDIDATES)

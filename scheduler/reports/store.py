@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from sqlalchemy import ColumnElement, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlmodel import SQLModel, col
 
 from schedulearn.scheduler.core.instants import EARLIEST, LATEST
 from schedulearn.scheduler.core.model import METRICS
 from schedulearn.scheduler.core.model import Metric as JobMetric
+from schedulearn.scheduler.core.outcomes.in_place import IN_PLACE
 from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError
+from schedulearn.scheduler.reports.plausibility import goes_backwards, impossible_passes
 from schedulearn.scheduler.reports.records import BatchLimits, LastReport, MeasuredPasses, MetricPoint
 from schedulearn.scheduler.specs.job import MAX_GPUS
 from schedulearn.scheduler.store import repository
 from schedulearn.scheduler.store.cluster_state import tasks_of
-from schedulearn.scheduler.store.models import Gpu, Job, Metric, PassMeasurement, Profile
+from schedulearn.scheduler.store.models import Event, Gpu, Job, Metric, PassMeasurement, Profile
 
 MAX_ROWS = 200  # observations of a job: allocations x batches
 COUNT_CAP = 200  # so many passes weigh against newer ones, at most
@@ -27,6 +29,8 @@ MAX_POINTS = 240  # of a metric
 LEAST_STARTUP_S = 0.5  # clocks and reports are no finer
 MAX_NAMES = 32  # metrics of a job
 NOISE = "noise_scale"  # the metric by which its course is kept
+IMPLAUSIBLE = "report.implausible"  # the kind of event of what was ignored
+SAID_AGAIN_S = 3600.0
 STALL = "stall_seconds"  # the metric by which workers tell how long a resize kept them from training
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -128,6 +132,9 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     if JobStatus(job.status).terminal:
         raise ConflictError(f"job {job_id} has ended: {job.status}")
     known = profile_of(conn, job_id)
+    report, doubts = _plausible(conn, job, known, report, now)
+    if doubts:
+        note_implausible(conn, job_id, "; ".join(doubts), now)
     changed = known is None or _differs(known, report)
     # Reports of an attempt that was replaced still tell about speed, but not about where the job stands.
     if known is None or report.attempt >= known.attempt:
@@ -139,6 +146,49 @@ def store_report(conn: Connection, job_id: str, report: ReportIn, now: float) ->
     if report.observations:
         _store_observations(conn, job_id, _gpu_type(conn, job_id), report.observations, now)
     return changed or bool(report.observations)
+
+
+def note_implausible(conn: Connection, job_id: str, why: str, now: float) -> None:
+    """Writes an event, one an hour for each job: a program may go on for long."""
+    query = select(func.max(col(Event.at))).where(col(Event.job_id) == job_id, col(Event.kind) == IMPLAUSIBLE)
+    last = conn.execute(query).scalar()
+    if last is None or not 0 <= now - last < SAID_AGAIN_S:
+        message = f"Ignored what its workers reported: {why}."
+        repository.add_event(conn, now, IMPLAUSIBLE, code="implausible", message=message, job_id=job_id)
+
+
+class _Reporting(Protocol):
+    """What is asked of a job that reports."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def submitted_at(self) -> float: ...
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def resize(self) -> str: ...
+
+
+def _plausible(
+    conn: Connection, job: _Reporting, known: LastReport | None, report: ReportIn, now: float
+) -> tuple[ReportIn, list[str]]:
+    """The report without what can't be, and why not."""
+    told_at: dict[tuple[int, int, int], float] = {}
+    for passes in observations_of(conn, [job.id]) if report.observations else ():
+        told_at[passes.shape] = max(passes.at, told_at.get(passes.shape, 0.0))
+    began = job.submitted_at if job.started_at is None else job.started_at
+    impossible = impossible_passes(report.observations, told_at, began, now)
+    doubts = list(impossible.values())
+    kept = [seen for index, seen in enumerate(report.observations) if index not in impossible]
+    changes: dict[str, object] = {"observations": kept} if impossible else {}
+    # Workers that join in place may go on from a place before.
+    follows = known is not None and report.attempt == known.attempt and job.resize != IN_PLACE
+    why = goes_backwards(known, report.progress) if follows and known and report.progress else None
+    if why is not None:
+        doubts.append(why)
+        changes["progress"] = None
+    return (report.model_copy(update=changes) if changes else report), doubts
 
 
 def observations_of(conn: Connection, job_ids: Sequence[str]) -> list[MeasuredPasses]:

@@ -208,6 +208,22 @@ def test_a_wrong_value_is_named_and_nothing_of_the_report_is_kept(api: Api, path
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert path in [error["field"] for error in answer.json()["errors"]]
     assert profile_of(api, job)["reported_at"] is None
+    [told] = [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
+    assert (told["code"], path.split(".")[0] in told["message"]) == ("implausible", True)
+
+
+def events_of(api: Api, job: str) -> list[dict[str, Any]]:
+    return list(api.http.get(f"/api/v1/jobs/{job}/events").json()["items"])
+
+
+def test_a_pass_that_is_longer_than_the_job_has_run_is_ignored_and_told_once(api: Api) -> None:
+    job, env = running(api)
+    for _ in range(2):
+        body = report(observations=[observation(1), observation(2, passes=1, iter_time=80_000.0, grad_time=79_000.0)])
+        assert send(api, env["SCHEDULEARN_JOB_TOKEN"], body).status_code == 200
+    assert [seen["num_gpus"] for seen in profile_of(api, job)["observations"]] == [1]
+    [told] = [event for event in events_of(api, job) if event["kind"] == "report.implausible"]
+    assert told["message"].startswith("Ignored what its workers reported: a pass of 80,000 s, within ")
 
 
 def test_bounds_that_hold_no_batch_are_refused(api: Api) -> None:

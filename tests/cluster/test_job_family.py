@@ -11,6 +11,7 @@ from schedulearn.scheduler.core.predictions.lengths import Prediction
 from schedulearn.scheduler.core.profile import JobProfile
 from schedulearn.scheduler.reports.store import ProgressIn, ReportIn, store_report
 from schedulearn.scheduler.store.experiments import lengths
+from schedulearn.scheduler.store.people.kin import Kin
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_predictions_are_kept_and_compared_with_what_came(tmp_path: Path) -> Non
             known = lengths.calibration(db, "f")
             assert lengths.calibration(db, None) == known
             assert lengths.calibration(db, "g") == lengths.Calibration(0, 0, None, None)
-            assert lengths.scores_of(db, "f")
+            assert lengths.scores_of(db, Kin("f", ""))
         assert known.compared == 1
 
 
@@ -178,7 +179,7 @@ def test_only_early_predictions_are_kept_and_few_of_them(tmp_path: Path, monkeyp
         with c.cluster.db.read() as db:
             assert set(lengths.without_prediction(db, jobs, started + lengths.LATE_S - 1)) == set(jobs)
             assert jobs[0] not in lengths.without_prediction(db, jobs, started + lengths.LATE_S + 1)
-        c.cluster.db.write(lambda db: lengths.remember(db, "f", found, 1.0))
+        c.cluster.db.write(lambda db: lengths.remember(db, Kin("f", ""), found, 1.0))
         with c.cluster.db.read() as db:
             assert [each.job_id for each in lengths.predictions(db, None, 100)] == [jobs[2], jobs[1]]
             assert lengths.without_prediction(db, jobs[1:], started) == []

@@ -17,6 +17,7 @@ from schedulearn.scheduler.reports.fitting import blended, make_profile
 from schedulearn.scheduler.reports.records import LastReport, MeasuredPasses
 from schedulearn.scheduler.reports.relatives import load_history
 from schedulearn.scheduler.reports.store import store_report, thinned
+from schedulearn.scheduler.store.people.kin import Kin
 
 
 def last_report(noise_scale: float | None = 300.0) -> LastReport:
@@ -147,10 +148,10 @@ def test_a_curve_that_is_thinned_keeps_its_ends() -> None:
 def test_an_error_while_a_family_is_looked_up_does_not_end_the_profiling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    asked: list[Kin] = []
 
-    def ended(conn: object, family: str) -> list[Ended]:
-        asked.append(family)
+    def ended(conn: object, kin: Kin, *, hints: bool) -> list[Ended]:
+        asked.append(kin)
         if len(asked) == 1:
             raise OSError("the disk is away for a moment")
         return [Ended({}, 7.0)]

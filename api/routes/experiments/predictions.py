@@ -20,9 +20,11 @@ from schedulearn.api.answers.advice import (
     PredictionsOut,
 )
 from schedulearn.api.answers.problem import problems
-from schedulearn.api.state import cluster_of
+from schedulearn.api.state import actor_of, cluster_of
 from schedulearn.scheduler.core.planning.job_family import MOST
+from schedulearn.scheduler.errors import ForbiddenError
 from schedulearn.scheduler.store.experiments import lengths, metric_predictions, versions
+from schedulearn.scheduler.store.people.kin import Kin, owner_of
 
 router = APIRouter(prefix="/api/v1/predictions", tags=["experiments"])
 
@@ -35,6 +37,7 @@ class VersionIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     family: str = Field(min_length=1, max_length=MOST)
+    user: str = Field(default="", max_length=100, description="whose jobs of the family; default: yours")
     version: int | None = Field(ge=1, le=1 << 31, description="null: the newest, and new ones as they are needed")
 
 
@@ -65,41 +68,56 @@ def families(
 ) -> CalibrationsOut:
     """How far the predictions of each family were off lately, and which version of its models is in use."""
     with cluster_of(request).db.read() as db:
+        owner = owner_of(db, actor_of(request).name)
         found = [
-            FamilyCalibrationOut.shown(family, each, versions.in_use(db, family))
+            FamilyCalibrationOut.shown(family, each, versions.in_use(db, Kin(family, owner)))
             for family, each in lengths.calibrations(db, window, limit)
         ]
         metrics = metric_predictions.calibrations(db, window, limit)
     return CalibrationsOut(items=found, metrics=[MetricCalibrationOut(**each._asdict()) for each in metrics])
 
 
-@router.get("/versions", responses=problems(422))
-def model_versions(request: Request, family: Annotated[str, Query(min_length=1, max_length=MOST)]) -> ModelVersionsOut:
-    """The versions of a family's models. A new one begins when its predictions become worse."""
+@router.get("/versions", responses=problems(403, 422))
+def model_versions(
+    request: Request,
+    family: Annotated[str, Query(min_length=1, max_length=MOST)],
+    user: Annotated[str, Query(max_length=100, description="whose jobs of the family; default: yours")] = "",
+) -> ModelVersionsOut:
+    """The versions of what the jobs of a user, or of their group, tell of a family. A new one begins when its
+    predictions become worse."""
     with cluster_of(request).db.read() as db:
-        return _versions(db, family)
+        return _versions(db, _kin(db, request, family, user))
 
 
-@router.put("/versions", responses=problems(404, 409, 422))
+@router.put("/versions", responses=problems(403, 404, 409, 422))
 def use_version(request: Request, body: VersionIn) -> ModelVersionsOut:
     """Pins a version: predictions and advice rest on its jobs alone, and no new version is made, until null is put."""
     cluster = cluster_of(request)
     now = cluster.service.clock()
 
     def change(db: Connection) -> ModelVersionsOut:
+        kin = _kin(db, request, body.family, body.user)
         if body.version is None:
-            versions.unpin(db, body.family, now)
+            versions.unpin(db, kin, now)
         else:
-            versions.pin(db, body.family, body.version, now)
-        return _versions(db, body.family)
+            versions.pin(db, kin, body.version, now)
+        return _versions(db, kin)
 
     answer = cluster.db.write(change)
     cluster.profiles.relearn(body.family)
     return answer
 
 
-def _versions(db: Connection, family: str) -> ModelVersionsOut:
-    found = versions.versions(db, family)
+def _kin(db: Connection, request: Request, family: str, user: str) -> Kin:
+    """Raises ForbiddenError for what others' jobs tell, but for admins."""
+    actor = actor_of(request)
+    if user and user != actor.name and not actor.is_admin:
+        raise ForbiddenError(f"what the jobs of {user} tell is for them and for admins", field="user")
+    return Kin(family, owner_of(db, user or actor.name))
+
+
+def _versions(db: Connection, kin: Kin) -> ModelVersionsOut:
+    found = versions.versions(db, kin)
     return ModelVersionsOut(
-        family=family, items=[ModelVersionOut.of(each, versions.samples_in(db, each)) for each in found]
+        family=kin.family, items=[ModelVersionOut.of(each, versions.samples_in(db, each)) for each in found]
     )

@@ -51,11 +51,14 @@ def gpu_memory(state: ClusterState, needs: Mapping[str, int]) -> GpuMemory:
     return GpuMemory(needs, left)
 
 
-def predicted_memory(own: int | None, family: int | None, asked: int | None) -> int | None:
+def predicted_memory(own: int | None, family: int | None, asked: int | None, hint: int | None = None) -> int | None:
     """Bytes that a job takes of each of its GPUs at its peak: what its family took before, else what it asks for, and
-    more if it was seen with more itself. None: nobody knows."""
+    more if it was seen with more itself. `hint`: what others' jobs of the family took, where nothing else is known.
+    None: nobody knows."""
     known = family if family is not None else asked
-    return own if known is None else max(known, own or 0)
+    if known is None:
+        return hint if own is None else own
+    return max(known, own or 0)
 
 
 @dataclass(frozen=True)

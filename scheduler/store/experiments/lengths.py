@@ -34,6 +34,7 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Profile
+from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
 MOST_KEPT = 10_000
 LATE_S = 60.0  # what is said later of a job that runs is no prediction
@@ -45,11 +46,13 @@ class LengthPrediction(SQLModel, table=True):
     """What was predicted of one job when it came; it outlives the job."""
 
     __tablename__ = "length_prediction"
-    __table_args__ = (Index("length_prediction_by_family", "family", "seq"),)
+    __table_args__ = (Index("length_prediction_by_family", "family", "owner", "seq"),)
 
     seq: int | None = Field(default=None, primary_key=True)
     job_id: str = Field(unique=True)
     family: str
+    owner: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Whose job it was: see `Kin`."""
     predicted_at: float = Field(sa_type=InstantColumn)
     jobs: int
     """On how many that had ended it rests."""
@@ -104,15 +107,20 @@ def _given(row: Sequence[Any]) -> Given:
     return Given(command, gpus, batch_size, epochs, sorted(data or ()))
 
 
-def ended_jobs(conn: Connection, family: str) -> list[Ended]:
-    """The jobs of a family that ended well last, of the version in use."""
+def ended_jobs(conn: Connection, kin: Kin, *, hints: bool = False) -> list[Ended]:
+    """The jobs of a family that ended well last, of the version in use: those of the owner, and with `hints` those of
+    all others where the owner has none."""
+    found = _ended_jobs(conn, of_kin(kin))
+    return _ended_jobs(conn, col(Job.family) == kin.family) if hints and not found else found
+
+
+def _ended_jobs(conn: Connection, which: ColumnElement[bool]) -> list[Ended]:
     query = (
         select(col(Job.gpu_seconds), *_GIVEN)
         .outerjoin(*_REPORTED)
         .outerjoin(*versions.of_version())
         .where(
-            col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0,
-            versions.belongs(),
+            which, col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0, versions.belongs(),
         )
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
@@ -120,16 +128,17 @@ def ended_jobs(conn: Connection, family: str) -> list[Ended]:
     return [Ended(features_of(_given(row[1:])), row[0]) for row in conn.execute(query)]
 
 
-def scores_of(conn: Connection, family: str) -> list[float]:
+def scores_of(conn: Connection, kin: Kin) -> list[float]:
     """How far the last predictions of a family were off, by the version in use."""
-    used = versions.in_use(conn, family)
+    used = versions.in_use(conn, kin)
     since = used.used_since if used is not None else 0.0
-    query = _compared().where(_TABLE.c.family == family, _TABLE.c.predicted_at >= since).limit(SCORED)
+    query = _compared().where(_of_kin(kin), _TABLE.c.predicted_at >= since).limit(SCORED)
     return [score(_prediction(row), row.actual) for row in conn.execute(query)]
 
 
 class Settled(NamedTuple):
     job_id: str
+    owner: str
     ended_at: float
     actual: float | None
 
@@ -137,7 +146,7 @@ class Settled(NamedTuple):
 def ended_since(conn: Connection, family: str) -> list[Settled]:
     """The jobs of a family that have ended since their predictions were looked at."""
     query = (
-        select(col(Job.id), col(Job.status), col(Job.gpu_seconds), col(Job.finished_at))
+        select(col(Job.id), col(LengthPrediction.owner), col(Job.status), col(Job.gpu_seconds), col(Job.finished_at))
         .join(LengthPrediction, col(LengthPrediction.job_id) == col(Job.id))
         .where(
             col(LengthPrediction.family) == family,
@@ -146,7 +155,7 @@ def ended_since(conn: Connection, family: str) -> list[Settled]:
         )
     )
     return [
-        Settled(row.id, row.finished_at, row.gpu_seconds if row.status == JobStatus.SUCCEEDED else None)
+        Settled(row.id, row.owner, row.finished_at, row.gpu_seconds if row.status == JobStatus.SUCCEEDED else None)
         for row in conn.execute(query)
     ]
 
@@ -158,21 +167,21 @@ def settle(conn: Connection, settled: Sequence[Settled]) -> None:
     )
 
 
-def renew_version(conn: Connection, family: str, now: float) -> bool:
+def renew_version(conn: Connection, kin: Kin, now: float) -> bool:
     """Makes a new version where the predictions of the one in use have become worse, unless it is pinned."""
-    used = versions.in_use(conn, family)
+    used = versions.in_use(conn, kin)
     if used is not None and used.pinned:
         return False
     since = used.used_since if used is not None else 0.0
     query = (
         select(_TABLE.c.ended_at, _TABLE.c.value, _TABLE.c.actual)
-        .where(_TABLE.c.family == family, _TABLE.c.predicted_at >= since, _TABLE.c.actual.is_not(None))
+        .where(_of_kin(kin), _TABLE.c.predicted_at >= since, _TABLE.c.actual.is_not(None))
         .order_by(_TABLE.c.ended_at.desc(), _TABLE.c.seq.desc())
         .limit(LOOKED_AT)
     )
     drift = drift_of([Compared(*row) for row in conn.execute(query)][::-1])
     if drift is not None:
-        versions.begin(conn, family, drift, now)
+        versions.begin(conn, kin, drift, now)
     return drift is not None
 
 
@@ -192,11 +201,11 @@ def come_lately(conn: Connection, job_ids: Sequence[str], now: float, known: Col
     return found
 
 
-def remember(conn: Connection, family: str, found: Mapping[str, Prediction], now: float) -> None:
+def remember(conn: Connection, kin: Kin, found: Mapping[str, Prediction], now: float) -> None:
     """Keeps the first predictions of jobs, and of all the newest MOST_KEPT."""
     conn.execute(
         insert(_TABLE),
-        [{"job_id": job_id, "family": family, "predicted_at": now, **each._asdict()} for job_id, each in found.items()],
+        [{"job_id": job_id, **kin._asdict(), "predicted_at": now, **each._asdict()} for job_id, each in found.items()],
     )
     newest = conn.execute(select(func.max(_TABLE.c.seq))).scalar() or 0
     conn.execute(delete(_TABLE).where(_TABLE.c.seq <= newest - MOST_KEPT))
@@ -238,6 +247,10 @@ def _calibration(rows: Sequence[Row[Any]]) -> Calibration:
         median_factor=factors[(len(factors) - 1) // 2] if factors else None,
         mean_error=statistics.fmean(abs(row.actual - row.value) / row.actual for row in rows) if rows else None,
     )
+
+
+def _of_kin(kin: Kin) -> ColumnElement[bool]:
+    return and_(_TABLE.c.family == kin.family, _TABLE.c.owner == kin.owner)
 
 
 def _compared() -> Any:

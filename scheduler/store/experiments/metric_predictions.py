@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
+    ColumnElement,
     Index,
     Select,
     Table,
@@ -33,6 +34,7 @@ from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.experiments.lengths import MOST_KEPT, SCORED, come_lately, given_of
 from schedulearn.scheduler.store.models import Job, Metric
+from schedulearn.scheduler.store.people.kin import Kin, of_kin
 
 MOST_METRICS = 8
 """Of a family: those that most of its jobs logged."""
@@ -44,12 +46,14 @@ class PredictedMetric(SQLModel, table=True):
     __tablename__ = "metric_prediction"
     __table_args__ = (
         UniqueConstraint("job_id", "metric"),
-        Index("metric_prediction_by_family", "family", "metric", "seq"),
+        Index("metric_prediction_by_family", "family", "owner", "metric", "seq"),
     )
 
     seq: int | None = Field(default=None, primary_key=True)
     job_id: str
     family: str
+    owner: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Whose job it was: see `Kin`."""
     metric: str
     predicted_at: float = Field(sa_type=InstantColumn)
     model: str
@@ -87,12 +91,18 @@ class Settled(NamedTuple):
     actual: float | None
 
 
-def reached(conn: Connection, family: str, left_out: Collection[str]) -> dict[str, list[Reached]]:
-    """Metric -> what the jobs of a family that ended well last came to, of the version in use, the newest first."""
+def reached(conn: Connection, kin: Kin, left_out: Collection[str], *, hints: bool = False) -> dict[str, list[Reached]]:
+    """Metric -> what the jobs of a family that ended well last came to, of the version in use, the newest first: those
+    of the owner, and with `hints` those of all others where the owner's tell nothing."""
+    found = _reached(conn, of_kin(kin), left_out)
+    return _reached(conn, col(Job.family) == kin.family, left_out) if hints and not found else found
+
+
+def _reached(conn: Connection, which: ColumnElement[bool], left_out: Collection[str]) -> dict[str, list[Reached]]:
     newest = (
         select(col(Job.id), col(Job.finished_at))
         .outerjoin(*versions.of_version())
-        .where(col(Job.family) == family, col(Job.status) == JobStatus.SUCCEEDED, versions.belongs())
+        .where(which, col(Job.status) == JobStatus.SUCCEEDED, versions.belongs())
         .order_by(col(Job.finished_at).desc())
         .limit(REMEMBERED)
         .subquery()
@@ -113,11 +123,12 @@ def reached(conn: Connection, family: str, left_out: Collection[str]) -> dict[st
     return {name: [Reached(features[job_id], last) for job_id, last in values[name].items()] for name in names}
 
 
-def scores_of(conn: Connection, family: str, metric: str) -> list[float]:
+def scores_of(conn: Connection, kin: Kin, metric: str) -> list[float]:
     """How far the last predictions of a metric were off, by the version in use."""
-    used = versions.in_use(conn, family)
+    used = versions.in_use(conn, kin)
     since = used.used_since if used is not None else 0.0
-    query = _compared(family).where(_TABLE.c.metric == metric, _TABLE.c.predicted_at >= since).limit(SCORED)
+    mine = (_TABLE.c.owner == kin.owner, _TABLE.c.metric == metric, _TABLE.c.predicted_at >= since)
+    query = _compared(kin.family).where(*mine).limit(SCORED)
     return [
         score(MetricPrediction(row.value, row.low, row.high, row.jobs, row.model), row.actual)
         for row in conn.execute(query)
@@ -129,12 +140,12 @@ def without_prediction(conn: Connection, job_ids: Sequence[str], now: float) -> 
     return come_lately(conn, job_ids, now, exists().where(col(PredictedMetric.job_id) == col(Job.id)))
 
 
-def remember(conn: Connection, family: str, found: Mapping[str, Mapping[str, MetricPrediction]], now: float) -> None:
+def remember(conn: Connection, kin: Kin, found: Mapping[str, Mapping[str, MetricPrediction]], now: float) -> None:
     """Keeps the first predictions of jobs, by metric, and of all the newest MOST_KEPT."""
     conn.execute(
         insert(_TABLE),
         [
-            {"job_id": job_id, "family": family, "metric": metric, "predicted_at": now, **each._asdict()}
+            {"job_id": job_id, **kin._asdict(), "metric": metric, "predicted_at": now, **each._asdict()}
             for job_id, metrics in found.items()
             for metric, each in metrics.items()
         ],

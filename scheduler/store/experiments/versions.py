@@ -1,5 +1,5 @@
-"""Versions of what is learned of a family: a version is the jobs that ended in a time, and models are fitted to these.
-One version of a family is in use; a family without any has learned from all its jobs. Every function takes the
+"""Versions of what is learned of a family, for one owner: a version is the jobs that ended in a time, and models are
+fitted to these. One version is in use; a family without any has learned from all its jobs. Every function takes the
 connection of its caller's transaction."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from schedulearn.scheduler.core.states import JobStatus
 from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.columns import InstantColumn
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.kin import Kin, owned_by, owner_column
 
 MOST_VERSIONS = 10
 """Of a family: the oldest goes."""
@@ -25,10 +26,12 @@ class ModelVersion(SQLModel, table=True):
     """What a family's models are fitted to."""
 
     __tablename__ = "model_version"
-    __table_args__ = (Index("model_version_of_family", "family", "number", unique=True),)
+    __table_args__ = (Index("model_version_of_family", "family", "owner", "number", unique=True),)
 
     seq: int | None = Field(default=None, primary_key=True)
     family: str
+    owner: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Whose jobs of the family: see `Kin`."""
     number: int
     """From 1."""
     since: float | None = Field(default=None, sa_type=InstantColumn)
@@ -48,7 +51,11 @@ _TABLE = cast(Table, inspect(ModelVersion).local_table)
 
 def of_version() -> tuple[type[ModelVersion], ColumnElement[bool]]:
     """For an outer join with jobs: the version in use of each job's family."""
-    return ModelVersion, and_(col(ModelVersion.family) == col(Job.family), col(ModelVersion.in_use).is_(True))
+    return ModelVersion, and_(
+        col(ModelVersion.family) == col(Job.family),
+        col(ModelVersion.owner) == owner_column(),
+        col(ModelVersion.in_use).is_(True),
+    )
 
 
 def belongs() -> ColumnElement[bool]:
@@ -57,9 +64,9 @@ def belongs() -> ColumnElement[bool]:
     return and_(or_(since.is_(None), ended >= since), or_(until.is_(None), ended < until))
 
 
-def versions(conn: Connection, family: str) -> list[ModelVersion]:
+def versions(conn: Connection, kin: Kin) -> list[ModelVersion]:
     """The oldest first; empty: all jobs count."""
-    query = select(ModelVersion).where(col(ModelVersion.family) == family).order_by(col(ModelVersion.number))
+    query = select(ModelVersion).where(_of_kin(kin)).order_by(col(ModelVersion.number))
     return [ModelVersion(**row._mapping) for row in conn.execute(query)]
 
 
@@ -69,62 +76,66 @@ def samples_in(conn: Connection, version: ModelVersion) -> int:
         select(func.count())
         .select_from(Job)
         .join(ModelVersion, and_(col(ModelVersion.family) == col(Job.family), col(ModelVersion.seq) == version.seq))
-        .where(col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0, belongs())
+        .where(owned_by(version.owner), col(Job.status) == JobStatus.SUCCEEDED, col(Job.gpu_seconds) > 0, belongs())
     )
     return int(conn.execute(query).scalar_one())
 
 
-def in_use(conn: Connection, family: str) -> ModelVersion | None:
+def in_use(conn: Connection, kin: Kin) -> ModelVersion | None:
     """None: all jobs of the family count, and always did."""
-    return next((each for each in versions(conn, family) if each.in_use), None)
+    return next((each for each in versions(conn, kin) if each.in_use), None)
 
 
-def begin(conn: Connection, family: str, drift: Drift, now: float) -> None:
+def begin(conn: Connection, kin: Kin, drift: Drift, now: float) -> None:
     """A new version, in use from now on; the one before ends where it begins."""
-    known = versions(conn, family) or _first(conn, family, now)
+    known = versions(conn, kin) or _first(conn, kin, now)
     number = known[-1].number + 1
     why = (
         f"Half of the last {RECENT} predictions were off by a factor of at least {drift.now:.2f}, "
         f"nine of ten before by at most {drift.before:.2f}."
     )
-    conn.execute(_of(family, known[-1].number).values(in_use=False, until=drift.since))
-    _add(conn, family=family, number=number, since=drift.since, made_at=now, used_since=now, why=why)
-    conn.execute(delete(_TABLE).where(_TABLE.c.family == family, _TABLE.c.number <= number - MOST_VERSIONS))
+    conn.execute(_of(kin, known[-1].number).values(in_use=False, until=drift.since))
+    _add(conn, kin, number=number, since=drift.since, made_at=now, used_since=now, why=why)
+    conn.execute(delete(_TABLE).where(_of_kin(kin), _TABLE.c.number <= number - MOST_VERSIONS))
 
 
-def pin(conn: Connection, family: str, number: int, now: float) -> None:
+def pin(conn: Connection, kin: Kin, number: int, now: float) -> None:
     """The family's models are fitted to this version until it is unpinned. Raises NotFoundError where there is none,
     ConflictError if none of its jobs is left."""
-    known = {each.number: each for each in versions(conn, family)}
+    known = {each.number: each for each in versions(conn, kin)}
     if number not in known:
         there = f"there are {', '.join(map(str, known))}" if known else "all of its jobs count"
-        raise NotFoundError(f"family {family!r} has no version {number}: {there}")
+        raise NotFoundError(f"family {kin.family!r} has no version {number}: {there}")
     if not samples_in(conn, known[number]):
-        raise ConflictError(f"no job that version {number} of {family!r} rests on is left: pin another one")
-    _use(conn, family, number, now, pinned=True)
+        raise ConflictError(f"no job that version {number} of {kin.family!r} rests on is left: pin another one")
+    _use(conn, kin, number, now, pinned=True)
 
 
-def unpin(conn: Connection, family: str, now: float) -> None:
+def unpin(conn: Connection, kin: Kin, now: float) -> None:
     """The newest version is in use again, and new ones are made."""
-    known = versions(conn, family)
+    known = versions(conn, kin)
     if any(each.pinned for each in known):
-        _use(conn, family, known[-1].number, now, pinned=False)
+        _use(conn, kin, known[-1].number, now, pinned=False)
 
 
-def _use(conn: Connection, family: str, number: int, now: float, *, pinned: bool) -> None:
-    conn.execute(update(_TABLE).where(_TABLE.c.family == family).values(in_use=False, pinned=False))
-    conn.execute(_of(family, number).values(in_use=True, pinned=pinned, used_since=now))
+def _use(conn: Connection, kin: Kin, number: int, now: float, *, pinned: bool) -> None:
+    conn.execute(update(_TABLE).where(_of_kin(kin)).values(in_use=False, pinned=False))
+    conn.execute(_of(kin, number).values(in_use=True, pinned=pinned, used_since=now))
 
 
-def _of(family: str, number: int) -> Update:
-    return update(_TABLE).where(_TABLE.c.family == family, _TABLE.c.number == number)
+def _of_kin(kin: Kin) -> ColumnElement[bool]:
+    return and_(_TABLE.c.family == kin.family, _TABLE.c.owner == kin.owner)
 
 
-def _first(conn: Connection, family: str, now: float) -> list[ModelVersion]:
+def _of(kin: Kin, number: int) -> Update:
+    return update(_TABLE).where(_of_kin(kin), _TABLE.c.number == number)
+
+
+def _first(conn: Connection, kin: Kin, now: float) -> list[ModelVersion]:
     """What was in use so far, as a version."""
-    _add(conn, family=family, number=1, since=None, made_at=now, used_since=now, why="All jobs of the family.")
-    return versions(conn, family)
+    _add(conn, kin, number=1, since=None, made_at=now, used_since=now, why="All jobs of the family.")
+    return versions(conn, kin)
 
 
-def _add(conn: Connection, **values: object) -> None:
-    conn.execute(insert(_TABLE), [{**values, "until": None, "in_use": True, "pinned": False}])
+def _add(conn: Connection, kin: Kin, **values: object) -> None:
+    conn.execute(insert(_TABLE), [{**kin._asdict(), **values, "until": None, "in_use": True, "pinned": False}])

@@ -15,6 +15,7 @@ from schedulearn.scheduler.core.cluster_state import Job
 from schedulearn.scheduler.core.planning.placement import predicted_memory
 from schedulearn.scheduler.store.models import Job as JobRow
 from schedulearn.scheduler.store.models import Task
+from schedulearn.scheduler.store.people.kin import Kin, owners_of
 
 _SOME = 500  # parameters of one statement
 
@@ -47,12 +48,23 @@ def note_gpu_peaks(conn: Connection, peaks: Mapping[str, int]) -> None:
             conn.execute(update(JobGpuMemory).where(col(JobGpuMemory.job_id) == found.id).values(bytes=size))
 
 
-def predicted_needs(conn: Connection, jobs: Mapping[str, Job]) -> dict[str, int]:
-    """Job -> bytes that it takes of each of its GPUs at its peak, of those of which that can be told."""
+def predicted_needs(conn: Connection, jobs: Mapping[str, Job], *, hints: bool = True) -> dict[str, int]:
+    """Job -> bytes that it takes of each of its GPUs at its peak, of those of which that can be told. `hints`: what
+    others' jobs of the family took tells where nothing else does."""
     own = _own(conn, list(jobs))
-    families = _by_family(conn, sorted({job.family for job in jobs.values() if job.family}))
+    owners = owners_of(conn, {job.user for job in jobs.values()})
+    by_kin = _by_kin(conn, sorted({job.family for job in jobs.values() if job.family}))
+    by_family: dict[str, int] = {}
+    for kin, size in by_kin.items() if hints else ():
+        by_family[kin.family] = max(size, by_family.get(kin.family, 0))
     needs = {
-        job.id: predicted_memory(own.get(job.id), families.get(job.family), job.gpu_memory) for job in jobs.values()
+        job.id: predicted_memory(
+            own.get(job.id),
+            by_kin.get(Kin(job.family, owners[job.user])),
+            job.gpu_memory,
+            by_family.get(job.family),
+        )
+        for job in jobs.values()
     }
     return {job_id: need for job_id, need in needs.items() if need is not None}
 
@@ -66,11 +78,19 @@ def _own(conn: Connection, job_ids: list[str]) -> dict[str, int]:
     return found
 
 
-def _by_family(conn: Connection, families: list[str]) -> dict[str, int]:
-    """The most that any of its jobs was seen with."""
-    found: dict[str, int] = {}
+def _by_kin(conn: Connection, families: list[str]) -> dict[Kin, int]:
+    """The most that any of their jobs was seen with."""
+    found: dict[Kin, int] = {}
     for begin in range(0, len(families), _SOME):
-        query = select(col(JobGpuMemory.family), func.max(col(JobGpuMemory.bytes)).label("most"))
-        some = query.where(col(JobGpuMemory.family).in_(families[begin : begin + _SOME]))
-        found.update({row.family: row.most for row in conn.execute(some.group_by(col(JobGpuMemory.family)))})
+        query = (
+            select(col(JobGpuMemory.family), col(JobRow.user), func.max(col(JobGpuMemory.bytes)).label("most"))
+            .join(JobRow, col(JobRow.id) == col(JobGpuMemory.job_id))
+            .where(col(JobGpuMemory.family).in_(families[begin : begin + _SOME]))
+            .group_by(col(JobGpuMemory.family), col(JobRow.user))
+        )
+        rows = conn.execute(query).all()
+        owners = owners_of(conn, {row.user for row in rows})
+        for row in rows:
+            kin = Kin(row.family, owners[row.user])
+            found[kin] = max(row.most, found.get(kin, 0))
     return found

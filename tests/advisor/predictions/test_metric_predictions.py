@@ -23,7 +23,9 @@ from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import metric_predictions as store
 from schedulearn.scheduler.store.experiments import versions
 from schedulearn.scheduler.store.models import Job, Metric
+from schedulearn.scheduler.store.people.kin import Kin
 
+KIN = Kin("f", "")
 BEGAN = 1_000_000.0
 
 
@@ -61,7 +63,7 @@ def family_with_history(folder: Path, reached: list[Mapping[str, float]]) -> Ite
         add_ended(c.cluster.db, template, reached)
         c.cluster.service.cancel(template)
         c.wait(template, "cancelled")
-        wait_for(lambda: c.cluster.profiles.knows_lengths("f"), what="the family")
+        wait_for(lambda: c.cluster.profiles.knows_lengths("f", ""), what="the family")
         yield c
 
 
@@ -112,7 +114,7 @@ def stored(tmp_path: Path) -> Iterator[Database]:
 
 def reached(db: Database) -> dict[str, list[float]]:
     with db.read() as conn:
-        return {name: [job.value for job in jobs] for name, jobs in store.reached(conn, "f", ["stall"]).items()}
+        return {name: [job.value for job in jobs] for name, jobs in store.reached(conn, KIN, ["stall"]).items()}
 
 
 def test_a_family_tells_of_the_metrics_that_most_of_its_jobs_logged(stored: Database) -> None:
@@ -123,7 +125,7 @@ def test_a_family_tells_of_the_metrics_that_most_of_its_jobs_logged(stored: Data
     assert list(reached(stored)) == ["m19", "once", "m00", "m01", "m02", "m03", "m04", "m05"], "eight at most"
     assert reached(stored)["m19"] == [3.0] * 4 + [2.0, 1.0, 0.0], "the newest first"
     assert reached(stored)["m00"] == [2.0, 1.0, 0.0], "nothing can be learned from the others"
-    stored.write(lambda conn: versions.begin(conn, "f", Drift(BEGAN + 4, 1.0, 3.0), BEGAN))
+    stored.write(lambda conn: versions.begin(conn, KIN, Drift(BEGAN + 4, 1.0, 3.0), BEGAN))
     assert {name: len(values) for name, values in reached(stored).items()} == {"m19": 3, "once": 3}
 
 
@@ -131,7 +133,7 @@ def test_so_many_are_kept_and_the_newest_are_counted(stored: Database, monkeypat
     monkeypatch.setattr(store, "MOST_KEPT", 6)
     for at in range(5):
         found = {f"job{at}": {name: MetricPrediction(1.0, 0.9, 1.1, 3, "mean") for name in ("a", "b")}}
-        stored.write(lambda conn, at=at, found=found: store.remember(conn, "f", found, BEGAN + at))
+        stored.write(lambda conn, at=at, found=found: store.remember(conn, KIN, found, BEGAN + at))
     with stored.read() as conn:
         rows = store.predictions(conn, None, 100)
         assert [(row.job_id, row.metric) for row in rows] == [(f"job{at}", name) for at in (4, 3, 2) for name in "ba"]
@@ -147,7 +149,7 @@ def test_so_many_are_kept_and_the_newest_are_counted(stored: Database, monkeypat
         first, second = store.calibrations(conn, 2, 100)
         assert (first[:4], second[:4]) == (("f", "b", 2, 0), ("f", "a", 2, 2))
         assert (first.mean_error, second.mean_error) == (pytest.approx(0.2), pytest.approx(0.05))
-        assert store.scores_of(conn, "f", "b") == pytest.approx([2.0, 2.0, 2.0])
+        assert store.scores_of(conn, KIN, "b") == pytest.approx([2.0, 2.0, 2.0])
 
 
 def report(value: float) -> dict[str, Any]:

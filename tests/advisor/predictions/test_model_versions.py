@@ -18,7 +18,9 @@ from schedulearn.scheduler.errors import ConflictError, NotFoundError
 from schedulearn.scheduler.store.db import Database
 from schedulearn.scheduler.store.experiments import lengths, past_runs, versions
 from schedulearn.scheduler.store.models import Job
+from schedulearn.scheduler.store.people.kin import Kin
 
+KIN = Kin("f", "")
 BEGAN = 1_000_000.0
 DAY = 86_400.0
 
@@ -33,14 +35,14 @@ def add_ended(db: Database, like: str, took: list[float], *, predicted: float | 
             conn.execute(insert(Job), [{**row, "gpu_seconds": seconds, "run_seconds": seconds, "attempt": 1}])
             if predicted is not None:
                 found = {row["id"]: Prediction(predicted, 0.8 * predicted, 1.25 * predicted, 1)}
-                lengths.remember(conn, job["family"], found, BEGAN + at - 1)
+                lengths.remember(conn, Kin(job["family"], job["user"]), found, BEGAN + at - 1)
 
     db.write(change)
 
 
 def known(c: FakeCluster) -> list[versions.ModelVersion]:
     with c.cluster.db.read() as db:
-        return versions.versions(db, "f")
+        return versions.versions(db, KIN)
 
 
 def end_one(c: FakeCluster) -> None:
@@ -78,12 +80,12 @@ def test_a_family_that_becomes_slower_is_learned_anew_and_one_can_go_back(tmp_pa
             assert [versions.samples_in(db, each) for each in (old, new)] == [BEFORE, RECENT]
         assert length_of_next(c) == pytest.approx(300.0), "only jobs since then count"
 
-        c.cluster.db.write(lambda db: versions.pin(db, "f", 1, BEGAN + DAY))
+        c.cluster.db.write(lambda db: versions.pin(db, KIN, 1, BEGAN + DAY))
         c.cluster.profiles.relearn("f")
         assert length_of_next(c) == pytest.approx(100.0), "what was before it became worse counts again"
         assert [(each.in_use, each.pinned) for each in known(c)] == [(True, True), (False, False)]
 
-        c.cluster.db.write(lambda db: versions.unpin(db, "f", BEGAN + 2 * DAY))
+        c.cluster.db.write(lambda db: versions.unpin(db, KIN, BEGAN + 2 * DAY))
         c.cluster.profiles.relearn("f")
         assert length_of_next(c) == pytest.approx(300.0)
         assert [(each.in_use, each.pinned) for each in known(c)] == [(False, False), (True, False)]
@@ -110,32 +112,32 @@ def test_a_pinned_version_stays_and_a_new_one_needs_predictions_of_its_own(store
         lengths.settle(conn, lengths.ended_since(conn, "f"))
 
     stored.write(settle)
-    assert stored.write(lambda db: lengths.renew_version(db, "f", BEGAN + DAY))
-    assert not stored.write(lambda db: lengths.renew_version(db, "f", BEGAN + DAY)), "those were another's predictions"
-    stored.write(lambda db: versions.pin(db, "f", 1, 0.0))
-    assert not stored.write(lambda db: lengths.renew_version(db, "f", BEGAN + DAY)), "it is pinned"
+    assert stored.write(lambda db: lengths.renew_version(db, KIN, BEGAN + DAY))
+    assert not stored.write(lambda db: lengths.renew_version(db, KIN, BEGAN + DAY)), "those were another's predictions"
+    stored.write(lambda db: versions.pin(db, KIN, 1, 0.0))
+    assert not stored.write(lambda db: lengths.renew_version(db, KIN, BEGAN + DAY)), "it is pinned"
 
 
 def test_only_versions_that_are_there_and_have_jobs_can_be_pinned(stored: Database) -> None:
     with pytest.raises(NotFoundError, match="has no version 1: all of its jobs count"):
-        stored.write(lambda db: versions.pin(db, "f", 1, BEGAN))
-    stored.write(lambda db: versions.begin(db, "f", Drift(BEGAN - 1, 1.0, 3.0), BEGAN))
+        stored.write(lambda db: versions.pin(db, KIN, 1, BEGAN))
+    stored.write(lambda db: versions.begin(db, KIN, Drift(BEGAN - 1, 1.0, 3.0), BEGAN))
     with pytest.raises(NotFoundError, match="there are 1, 2"):
-        stored.write(lambda db: versions.pin(db, "f", 3, BEGAN))
+        stored.write(lambda db: versions.pin(db, KIN, 3, BEGAN))
     with pytest.raises(ConflictError, match="no job that version 1"):
-        stored.write(lambda db: versions.pin(db, "f", 1, BEGAN))
+        stored.write(lambda db: versions.pin(db, KIN, 1, BEGAN))
     with stored.read() as db:
-        assert [each.in_use for each in versions.versions(db, "f")] == [False, True], "a refused request stores nothing"
+        assert [each.in_use for each in versions.versions(db, KIN)] == [False, True], "a refused request stores nothing"
 
 
 def test_so_many_versions_are_kept_at_most(stored: Database) -> None:
     for at in range(versions.MOST_VERSIONS + 3):
-        stored.write(lambda db, at=at: versions.begin(db, "f", Drift(BEGAN + at, 1.0, 3.0), BEGAN + DAY))
+        stored.write(lambda db, at=at: versions.begin(db, KIN, Drift(BEGAN + at, 1.0, 3.0), BEGAN + DAY))
     with stored.read() as db:
-        found = versions.versions(db, "f")
+        found = versions.versions(db, KIN)
         assert [each.number for each in found] == [*range(5, 5 + versions.MOST_VERSIONS)]
         assert [each.in_use for each in found] == [False] * (versions.MOST_VERSIONS - 1) + [True]
-        assert len(lengths.ended_jobs(db, "f")) == BEFORE + RECENT - versions.MOST_VERSIONS - 2
+        assert len(lengths.ended_jobs(db, KIN)) == BEFORE + RECENT - versions.MOST_VERSIONS - 2
 
 
 def test_errors_are_shown_by_family_over_a_window(stored: Database) -> None:
@@ -167,8 +169,8 @@ def test_what_the_api_says_of_versions(api: Api) -> None:
 
 def test_advice_rests_on_the_version_in_use(stored: Database) -> None:
     """Its jobs held no GPUs in the database, so that only the query tells."""
-    stored.write(lambda db: versions.begin(db, "f", Drift(BEGAN + BEFORE, 1.0, 3.0), BEGAN))
+    stored.write(lambda db: versions.begin(db, KIN, Drift(BEGAN + BEFORE, 1.0, 3.0), BEGAN))
     with stored.read() as db:
-        ended = [each.gpu_seconds for each in lengths.ended_jobs(db, "f")]
+        ended = [each.gpu_seconds for each in lengths.ended_jobs(db, KIN)]
         assert ended == [300.0] * RECENT
         assert past_runs.past_runs(db, "accuracy", 100) == []

@@ -1181,7 +1181,8 @@ export interface paths {
         };
         /**
          * Model Versions
-         * @description The versions of a family's models. A new one begins when its predictions become worse.
+         * @description The versions of what the jobs of a user, or of their group, tell of a family. A new one begins when its
+         *     predictions become worse.
          */
         get: operations["model_versions_api_v1_predictions_versions_get"];
         /**
@@ -7069,6 +7070,12 @@ export interface components {
             /** Family */
             family: string;
             /**
+             * User
+             * @description whose jobs of the family; default: yours
+             * @default
+             */
+            user?: string;
+            /**
              * Version
              * @description null: the newest, and new ones as they are needed
              */
@@ -11123,6 +11130,8 @@ export interface operations {
         parameters: {
             query: {
                 family: string;
+                /** @description whose jobs of the family; default: yours */
+                user?: string;
             };
             header?: never;
             path?: never;
@@ -11137,6 +11146,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelVersionsOut"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Unprocessable Entity */
@@ -11179,6 +11197,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelVersionsOut"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Not Found */

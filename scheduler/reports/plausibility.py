@@ -1,0 +1,71 @@
+"""What a report can't be true of: longer passes than the job has run for, and progress that goes backwards. Pure.
+
+Reports come from users' programs, and speeds and lengths of other jobs are learned from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+SPARE_S = 60.0
+"""Clocks, and reports that come late."""
+SPARE_SHARE = 1.5
+"""The typical pass times their number may exceed the time that they took by half."""
+
+
+class Passes(Protocol):
+    """Passes of one kind, as reported. Times are seconds."""
+
+    @property
+    def num_nodes(self) -> int: ...
+    @property
+    def num_gpus(self) -> int: ...
+    @property
+    def atomic_batch(self) -> int: ...
+    @property
+    def passes(self) -> int: ...
+    @property
+    def grad_time(self) -> float: ...
+    @property
+    def iter_time(self) -> float: ...
+
+
+class Place(Protocol):
+    """How far a training is."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
+
+Shape = tuple[int, int, int]
+
+
+def impossible_passes(
+    observations: Sequence[Passes], told_at: Mapping[Shape, float], started_at: float, now: float
+) -> dict[int, str]:
+    """Index -> why these passes can't have been. `told_at`: shape -> when passes of it were last reported."""
+    found: dict[int, str] = {}
+    for index, seen in enumerate(observations):
+        since = told_at.get((seen.num_nodes, seen.num_gpus, seen.atomic_batch), started_at)
+        if since > now:
+            continue  # the clock was set back: nobody can tell
+        there = now - since
+        took = max(seen.iter_time, seen.grad_time, seen.passes * min(seen.grad_time, seen.iter_time))
+        if took > SPARE_SHARE * there + SPARE_S:
+            passes = "a pass" if seen.passes == 1 else f"{seen.passes} passes"
+            found[index] = f"{passes} of {seen.iter_time:,.6g} s, within {there:,.0f} s"
+    return found
+
+
+def goes_backwards(known: Place, told: Place) -> str | None:
+    """Why this can't follow in one attempt. An epoch that begins again counts more steps."""
+    if told.steps < known.steps:
+        return f"step {told.steps} after step {known.steps}"
+    if told.steps == known.steps and (told.epoch, told.position) < (known.epoch, known.position):
+        return f"epoch {told.epoch}, sample {told.position} after epoch {known.epoch}, sample {known.position}"
+    return None

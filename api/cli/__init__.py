@@ -1,58 +1,115 @@
 """The command `schedulearn`.
 
 Kept light on purpose: nothing here imports the web framework, the database, rich or httpx until a command needs it,
-so that `schedulearn serve` is ready soon and `schedulearn ls` answers at once.
+so that `schedulearn serve` is ready soon and `schedulearn ls` answers at once. A command's module is imported when it
+is called; `--help` needs none of them.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
+from collections.abc import Iterator, MutableMapping
 
 import click
 
 import schedulearn
 from schedulearn.api.cli.common import INTERRUPTED, Group, clean
-from schedulearn.api.cli.data.commands import data
-from schedulearn.api.cli.experiments.advise import advise
-from schedulearn.api.cli.experiments.experiment import experiment
-from schedulearn.api.cli.experiments.predictions import predictions
-from schedulearn.api.cli.experiments.search import search
-from schedulearn.api.cli.files import cp, files
-from schedulearn.api.cli.hands.exec import exec_
-from schedulearn.api.cli.hands.forward import forward
-from schedulearn.api.cli.hands.ports import notebook, open_, tensorboard
-from schedulearn.api.cli.hands.shell import shell
-from schedulearn.api.cli.history import events, telemetry, timeline
-from schedulearn.api.cli.hosts import hosts
-from schedulearn.api.cli.job_files.commands import import_, init
-from schedulearn.api.cli.jobs import logs, ls, prio, show
-from schedulearn.api.cli.lifecycle.cancel import cancel
-from schedulearn.api.cli.lifecycle.resubmit import resubmit
-from schedulearn.api.cli.lifecycle.rm import rm
-from schedulearn.api.cli.lifecycle.wait import wait
-from schedulearn.api.cli.people.groups import groups
-from schedulearn.api.cli.people.quota import quota
-from schedulearn.api.cli.people.secrets import secrets
-from schedulearn.api.cli.people.tokens import tokens
-from schedulearn.api.cli.people.users import users, whoami
-from schedulearn.api.cli.policy import policy
-from schedulearn.api.cli.service.backup import backup, restore
-from schedulearn.api.cli.service.doctor import doctor
-from schedulearn.api.cli.service.serve import serve
-from schedulearn.api.cli.service.uninstall import uninstall
-from schedulearn.api.cli.simulate import simulate
-from schedulearn.api.cli.submit import run, submit
-from schedulearn.api.cli.sweep import sweep
-from schedulearn.api.cli.top import top
-from schedulearn.api.cli.usage import usage
-from schedulearn.api.cli.webhooks import webhooks
 from schedulearn.api.client.client import ClientError
 
-__all__ = ["cli", "main"]
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS = {
+    "serve": ("service.serve", "serve", "Runs the service: API, scheduler and page."),
+    "run": ("submit", "run", "Runs a command in this folder, somewhere on the cluster,..."),
+    "submit": ("submit", "submit", "Submits a job and follows it: its log on stdout, its exit..."),
+    "sweep": ("sweep", "sweep", "Tries one job with many parameters: `sweep FILE` starts..."),
+    "ls": ("jobs", "ls", "Lists jobs, newest first, and why each is in its state."),
+    "show": ("jobs", "show", "Shows one job: what it asked for, its attempts, and what..."),
+    "logs": ("jobs", "logs", "Prints what a job has written, of all its attempts."),
+    "files": ("files", "files", "What a job wrote to /outputs, and its checkpoints: while..."),
+    "cp": ("files", "cp", "Brings a file or a folder of a job here, as `files get` does."),
+    "cancel": ("lifecycle.cancel", "cancel", "Ends jobs: those that wait at once, those that run by..."),
+    "prio": ("jobs", "prio", "Changes a job's priority: 0 to 100, higher first, 50..."),
+    "top": ("top", "top", "Shows GPUs, hosts, containers, running jobs and the queue,..."),
+    "policy": ("policy", "policy", "The scheduling policy."),
+    "hosts": ("hosts", "hosts", "The machines and their GPUs."),
+    "simulate": ("simulate", "simulate", "Plays a trace of jobs under several policies: when each..."),
+    "usage": ("usage", "usage", "Shows GPU-hours, energy and cost."),
+    "wait": ("lifecycle.wait", "wait", "Waits until all of these jobs have ended, and prints how."),
+    "resubmit": ("lifecycle.resubmit", "resubmit", "Submits a job again and follows it: the same image,..."),
+    "rm": ("lifecycle.rm", "rm", "Deletes jobs that have ended, with all that they left:..."),
+    "init": ("job_files.commands", "init", "Writes a job file with a comment for every key: FILE,..."),
+    "import": ("job_files.commands", "import_", "Makes job files of what other systems run."),
+    "data": ("data.commands", "data", "Data sets and models that jobs get by name: `schedulearn..."),
+    "experiment": (
+        "experiments.experiment",
+        "experiment",
+        "Measures what the factors of a job do to its time and its...",
+    ),
+    "search": ("experiments.search", "search", "Searches for the best configuration of a job by short..."),
+    "advise": ("experiments.advise", "advise", "Tells with which batch size and how many GPUs the job in..."),
+    "predictions": ("experiments.predictions", "predictions", "Shows how long jobs were predicted to take by their..."),
+    "exec": ("hands.exec", "exec_", "Runs a command in a running job, beside its own: a shell..."),
+    "shell": ("hands.shell", "shell", "A shell on GPUs of the cluster: a job that begins for it..."),
+    "forward": ("hands.forward", "forward", "Makes a port of a running job's container a port of this..."),
+    "open": ("hands.ports", "open_", "Prints a link that opens a port of a job in the browser,..."),
+    "notebook": ("hands.ports", "notebook", "JupyterLab on GPUs of the cluster: a job that opens in the..."),
+    "tensorboard": ("hands.ports", "tensorboard", "TensorBoard over the outputs of a job that has ended: a..."),
+    "events": ("history", "events", "Shows what happened, oldest first; with -f what happens,..."),
+    "timeline": ("history", "timeline", "Shows who had which GPUs when, oldest first: one line a..."),
+    "telemetry": ("history", "telemetry", "Shows the mean and the highest utilisation, memory,..."),
+    "webhooks": ("webhooks", "webhooks", "URLs that get events when jobs end, hosts are lost, GPUs..."),
+    "whoami": ("people.users", "whoami", "Says who the service takes you for, and what you may do."),
+    "users": ("people.users", "users", "People and programs with a role: admins do everything,..."),
+    "tokens": ("people.tokens", "tokens", "Named tokens, one for each person or program, beside the..."),
+    "quota": ("people.quota", "quota", "How much each user may have."),
+    "groups": ("people.groups", "groups", "Users who share a quota: it bounds them together, and each..."),
+    "secrets": ("people.secrets", "secrets", "Values that jobs get as variables, by name."),
+    "backup": ("service.backup", "backup", "Writes database, token, secrets, logs and code into FILE,..."),
+    "restore": ("service.backup", "restore", "Makes a data folder of a backup in FILE, `-` for stdin."),
+    "doctor": ("service.doctor", "doctor", "Looks for what is wrong with the data folder, the database..."),
+    "uninstall": ("service.uninstall", "uninstall", "Removes what the service has left on all of its hosts: job..."),
+}
+"""Name -> (module, its name there, the beginning of its help)."""
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(MutableMapping[str, click.Command]):
+    """Commands by name, imported one by one."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module, attribute, _ = COMMANDS[name]
+            self._loaded[name] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS or name in self._loaded
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands stay")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**COMMANDS, **self._loaded})
+
+    def __len__(self) -> int:
+        return len({**COMMANDS, **self._loaded})
+
+
+class _Cli(Group):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=_Cli, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(schedulearn.__version__, prog_name="schedulearn", message="%(prog)s %(version)s")
 def cli() -> None:
     """Schedulearn: trains deep-learning jobs on the GPUs of a few hosts.
@@ -70,16 +127,6 @@ def cli() -> None:
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; `run`, `submit` and `logs -f` end with the job's own
     exit code, 124 if it ran into its time limit, 130 if it was cancelled.
     """
-
-
-for command in (
-    *(serve, run, submit, sweep, ls, show, logs, files, cp, cancel, prio, top, policy, hosts, simulate, usage),
-    *(wait, resubmit, rm, init, import_, data, experiment, search, advise, predictions),
-    *(exec_, shell, forward, open_, notebook, tensorboard),
-    *(events, timeline, telemetry, webhooks, whoami, users, tokens, quota, groups, secrets, backup, restore, doctor),
-    uninstall,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulearn.api.access.credentials import Credentials, Grant
 from schedulearn.api.access.peers import Peers
-from schedulearn.api.access.permissions import Need, Rule, rule_of
+from schedulearn.api.access.permissions import Need, Rule, lacking, rule_of
 from schedulearn.api.edge.headers import first_values
 from schedulearn.api.problems import problem_response
 from schedulearn.api.settings import LOOPBACK
@@ -163,7 +163,7 @@ class Guard:
         if role is None:
             return None
         if not actor.role.includes(role):
-            return 403, "forbidden", f"{actor.name} is {actor.role} here, and this needs the role {role}"
+            return 403, "forbidden", lacking(actor, role)
         if actor.is_admin or rule.need is not Need.OWN or rule.what is None:
             return None
         owner = await self.owner_of(*rule.what)

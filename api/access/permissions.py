@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from schedulearn.scheduler.core.people import Role
+from schedulearn.scheduler.core.people import Actor, Role
 from schedulearn.scheduler.reports import access as reporting
 from schedulearn.scheduler.reports import membership as rosters
 
@@ -79,6 +79,46 @@ TABLE: dict[str, Need] = {
 }
 """`METHOD path` -> need. HEAD asks for what GET does. WS: a socket, which asks for what a change does, as it goes both
 ways."""
+
+
+class Permission(StrEnum):
+    """What the page and other clients ask about before they offer it."""
+
+    SUBMIT = "submit"
+    CHANGE_OWN_JOBS = "change_own_jobs"
+    CHANGE_ALL_JOBS = "change_all_jobs"
+    """Also those of others."""
+    MANAGE_TOKENS = "manage_tokens"
+    """One's own; those of others with `manage_people`."""
+    MANAGE_PEOPLE = "manage_people"
+    MANAGE_WEBHOOKS = "manage_webhooks"
+    CHANGE_HOSTS = "change_hosts"
+    CHANGE_POLICY = "change_policy"
+
+
+ASKED: dict[Permission, str] = {
+    Permission.SUBMIT: "POST /api/v1/jobs",
+    Permission.CHANGE_OWN_JOBS: "POST /api/v1/jobs/ID/cancel",
+    Permission.MANAGE_TOKENS: "POST /api/v1/tokens",
+    Permission.MANAGE_PEOPLE: "POST /api/v1/users",
+    Permission.MANAGE_WEBHOOKS: "POST /api/v1/webhooks",
+    Permission.CHANGE_HOSTS: "POST /api/v1/hosts",
+    Permission.CHANGE_POLICY: "PUT /api/v1/policy",
+}
+"""A route that stands for each permission, so that the rules are written once. `CHANGE_ALL_JOBS` has none."""
+
+
+def refused_to(actor: Actor) -> dict[Permission, str]:
+    """Return why an actor lacks each permission that they lack."""
+    needs = {permission: rule_of(*asked.split(" ", 1)).need.role for permission, asked in ASKED.items()}
+    needs[Permission.CHANGE_ALL_JOBS] = Role.ADMIN
+    return {each: lacking(actor, role) for each, role in needs.items() if role and not actor.role.includes(role)}
+
+
+def lacking(actor: Actor, role: Role) -> str:
+    """Return the sentence that refuses an actor for their role."""
+    return f"{actor.name} is {actor.role} here, and this needs the role {role}"
+
 
 _OWNED = re.compile(r"/(?:api/v1/)?(job|sweep)s/([^/]+)(?:/.*)?", re.DOTALL)
 _READS = ("GET", "HEAD", "OPTIONS")

@@ -38,6 +38,15 @@ _AGAIN = timedelta(days=30)
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
+def fingerprint_of(for_workers: str) -> str:
+    """Return the fingerprint of a certificate given as `Certificate.for_workers`."""
+    return _fingerprint(base64.b64decode(for_workers))
+
+
+def _fingerprint(der: bytes) -> str:
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
 class Certificate:
     """A certificate with its key, read again when the files change: those of certificate authorities are renewed every
     few weeks. All calls are from one thread. Raises InvalidError for files that hold no such pair."""
@@ -57,7 +66,7 @@ class Certificate:
     @property
     def fingerprint(self) -> str:
         """As clients take it in place of a file: what `openssl x509 -fingerprint -sha256` shows."""
-        return f"sha256:{hashlib.sha256(self._der()).hexdigest()}"
+        return _fingerprint(self._der())
 
     @property
     def name(self) -> str | None:

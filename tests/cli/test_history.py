@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -108,6 +109,10 @@ def test_tokens_by_the_command_line(service: Service) -> None:
     made = service.run("tokens", "add", "ada's laptop")
     assert made.out.startswith("sl_")
     assert len(made.out.splitlines()) == 1, "nothing but the token, for $(...)"
+    assert re.search(r"as user, until \d{4}-", made.err)
+    lasting = service.run("tokens", "add", "wall", "--role", "viewer", "--no-expiry", "--json").json
+    assert (lasting["role"], lasting["expires_at"]) == ("viewer", None)
+    service.run("tokens", "rm", str(lasting["id"]))
     listed = service.run("tokens", "ls")
     assert "ada's laptop" in listed.out
     assert made.out.strip() not in listed.out

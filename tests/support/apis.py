@@ -167,7 +167,7 @@ def token_for(api: Api, name: str, role: str, **more: object) -> str:
     """Adds somebody, and makes a token for them."""
     made = api.http.post("/api/v1/users", json={"name": name, "role": role})
     assert made.status_code == 201, made.text
-    answer = api.http.post("/api/v1/tokens", json={"name": f"{name}'s", "user": name, **more})
+    answer = api.http.post("/api/v1/tokens", json={"name": f"{name}'s", "user": name, "role": role, **more})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["token"])
 

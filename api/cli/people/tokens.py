@@ -47,24 +47,32 @@ def list_tokens(session: Session) -> None:
 @tokens.command("add")
 @click.argument("name")
 @click.option("--user", metavar="NAME", help="Whose it is to be, for admins.  [default: yours]")
-@click.option("--role", type=ROLES, help="What it may do at most.  [default: as its owner]")
-@click.option("--days", type=click.FloatRange(min=0, min_open=True), help="How long it is good for.  [default: ever]")
+@click.option("--role", type=ROLES, help="What it may do at most.  [default: as its owner, user at most]")
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True),
+    default=90,
+    show_default=True,
+    help="How long it is good for.",
+)
+@click.option("--no-expiry", is_flag=True, help="It is good until it is revoked.")
 @pass_session
-def add(session: Session, name: str, user: str | None, role: str | None, days: float | None) -> None:
+def add(session: Session, /, name: str, user: str | None, role: str | None, days: float, no_expiry: bool) -> None:
     """Makes a token and prints it, this once. It may do no more than you, and is revoked with the token that you use.
 
     \b
     Examples:
       schedulearn tokens add "ada's laptop" --user ada
-      schedulearn tokens add dashboard --role viewer --days 90
+      schedulearn tokens add dashboard --role viewer --no-expiry
     """
-    made = session.client.add_token(name, user, role, days)
+    made = session.client.add_token(name, user, role, None if no_expiry else days)
     if session.as_json:
         print_json(made)
         return
     click.echo(made["token"])
     what = f"token {made['id']}, {clean(made['name'])}, of {clean(made['owner'])} as {made['role']}"
-    click.echo(f"This is {what}. Keep it now: it is not shown again.", err=True)
+    until = f", until {show_time(made['expires_at'])}" if made["expires_at"] else ""
+    click.echo(f"This is {what}{until}. Keep it now: it is not shown again.", err=True)
 
 
 @tokens.command("rm")

@@ -75,12 +75,12 @@ class PeopleCalls(Asked[J, L, N, T]):
         return self._object("GET", "tokens")
 
     def add_token(
-        self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = None
+        self, name: str, user: str | None = None, role: str | None = None, expires_in_days: float | None = 90
     ) -> J:
-        """With `token`, which is shown this once."""
-        given = {"user": user, "role": role, "expires_in_days": expires_in_days}
-        known = {key: value for key, value in given.items() if value is not None}
-        return self._object("POST", "tokens", json={"name": name, **known})
+        """With `token`, which is shown this once. Without `role` it is good for a user's work at most; without an
+        `expires_in_days` of None it ends."""
+        given = {key: value for key, value in {"user": user, "role": role}.items() if value is not None}
+        return self._object("POST", "tokens", json={"name": name, **given, "expires_in_days": expires_in_days})
 
     def revoke_token(self, token_id: int) -> N:
         """With all that were made with it."""

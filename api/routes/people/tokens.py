@@ -13,7 +13,7 @@ from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.requests import RowId
 from schedulearn.api.state import actor_of, cluster_of, credentials_of
-from schedulearn.scheduler.core.people import Actor, Role
+from schedulearn.scheduler.core.people import Actor, Role, least
 from schedulearn.scheduler.errors import ForbiddenError, InvalidError, NotFoundError
 from schedulearn.scheduler.store.people import accounts
 from schedulearn.scheduler.store.people import tokens as store
@@ -24,6 +24,9 @@ router = APIRouter(prefix="/api/v1", tags=["people"])
 Days = Annotated[float, Field(gt=0, le=3660)]
 
 
+DEFAULT_DAYS = 90
+
+
 class TokenIn(BaseModel):
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, allow_inf_nan=False)
 
@@ -32,9 +35,9 @@ class TokenIn(BaseModel):
         default=None, max_length=100, description="whose it is to be, for admins; default: who makes it"
     )
     role: Role | None = Field(
-        default=None, description="what it may do at most; default: as its owner, as far as who makes it may"
+        default=None, description="what it may do at most; default: as its owner, but `admin` only if you name it"
     )
-    expires_in_days: Days | None = Field(default=None, description="default: it does not end by itself")
+    expires_in_days: Days | None = Field(default=DEFAULT_DAYS, description="null: it does not end by itself")
 
     @field_validator("name")
     @classmethod
@@ -56,6 +59,9 @@ class TokenOut(AnswerModel):
 
 class NewToken(TokenOut):
     token: str = Field(description="send it as `Authorization: Bearer TOKEN`; it is shown this once")
+    certificate: str | None = Field(
+        description="fingerprint for SCHEDULEARN_CA; null: an authority vouches for the service, or it has no TLS"
+    )
 
 
 class TokenList(AnswerModel):
@@ -85,7 +91,8 @@ def create_token(request: Request, body: TokenIn) -> Response:
         ends = min(ends or actor.expires_at, actor.expires_at)
 
     def answer(row: Token, token: str) -> Response:
-        made = NewToken.model_validate({**_values(row, credentials.own), "token": token})
+        trust = request.app.state.fingerprint
+        made = NewToken.model_validate({**_values(row, credentials.own), "token": token, "certificate": trust})
         return Answer(made, 201, headers={"cache-control": "no-store"})
 
     return credentials.create_token(db, body.name, answer, maker=actor, owner=owner, role=role, expires_at=ends)
@@ -104,8 +111,9 @@ def revoke_token(request: Request, token_id: RowId) -> Response:
 
 
 def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) -> Role:
-    """What a new token may do. Raises ForbiddenError or InvalidError for more than its owner or maker may, and
-    NotFoundError for an owner who is not there."""
+    """Return what a new token may do; where no role is asked for, no more than a user.
+
+    Raises ForbiddenError or InvalidError for more than its owner or maker may, NotFoundError for an unknown owner."""
     credentials = credentials_of(request)
     if owner == credentials.own and maker.is_admin:
         most = Role.ADMIN
@@ -118,7 +126,7 @@ def _role_for(request: Request, maker: Actor, owner: str, asked: Role | None) ->
             most = accounts.get_account(db, owner).role
     if asked is not None and not most.includes(asked):
         raise InvalidError(f"{owner} is {most} here, so a token can't be {asked}", field="role")
-    return asked or most
+    return asked or least(most, Role.USER)
 
 
 def _values(row: Token, own: str) -> dict[str, object]:

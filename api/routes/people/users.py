@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from schedulearn.api.access.permissions import Permission, refused_to
 from schedulearn.api.answers.model import Answer, AnswerModel, At
 from schedulearn.api.answers.problem import problems
 from schedulearn.api.routes.people.groups import GroupOut, groups_shown
 from schedulearn.api.routes.people.quotas import QuotaOut, quotas_shown
-from schedulearn.api.state import actor_of, cluster_of, credentials_of, quotas_of
+from schedulearn.api.state import actor_of, cluster_of, credentials_of, grant_of, quotas_of
 from schedulearn.scheduler.core.people import Role
 from schedulearn.scheduler.core.planning.quotas import NO_QUOTA
 from schedulearn.scheduler.errors import ConflictError
@@ -56,6 +57,8 @@ class WhoAmI(AnswerModel):
     sees_all_jobs: bool = Field(description="false: only your own, by the setting hide_jobs")
     token_id: int | None = Field(description="the token by which you are known; null: you run the service")
     expires_at: At | None = Field(description="when what you are known by ends; null: it does not by itself")
+    logged_in: bool = Field(description="true: by a token or a session; false: by your account on this machine")
+    refused: dict[Permission, str] = Field(description="what you may not do here, and why; you may do all else")
     quota: QuotaOut | None = Field(description="what you may have, and have; null: there is no bound")
     group: GroupOut | None = Field(description="your group: what you all may have together; null: you are in none")
 
@@ -69,7 +72,14 @@ def who_am_i(request: Request) -> WhoAmI:
     name = quotas_of(request).in_force.group_of.get(actor.name)
     group = next(iter(groups_shown(request, [name])), None) if name is not None else None
     return WhoAmI.model_validate(
-        {**vars(actor), "quota": quota, "group": group, "sees_all_jobs": SEES_ONLY.get() is None}
+        {
+            **vars(actor),
+            "sees_all_jobs": SEES_ONLY.get() is None,
+            "logged_in": grant_of(request) is not None,
+            "refused": refused_to(actor),
+            "quota": quota,
+            "group": group,
+        }
     )
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from apis import FIVE_KEYS, ROLES, Api, described_routes, known_by, serve_api, token_for
 from clusters import wait_for
 
-from schedulearn.api.access.permissions import TABLE
+from schedulearn.api.access.permissions import ASKED, TABLE, Permission
 
 OPEN = {("GET", "/healthz"), ("POST", "/api/v1/session"), ("DELETE", "/api/v1/session")}
 OF_JOBS = {("POST", "/api/v1/reports"), ("POST", "/api/v1/reports/membership")}
@@ -272,3 +273,38 @@ def as_nobody(api: Api, request: str, header: str = "Accept: */*") -> int:
     program = f"exec 3<>/dev/tcp/{host}/{port}; printf '{head}' >&3; head -n 1 <&3"
     said = subprocess.run(["/bin/bash", "-c", program], user=65534, cwd="/", capture_output=True, timeout=20, text=True)
     return int(said.stdout.split()[1])
+
+
+def test_what_one_may_not_do_is_told_and_true(served: tuple[Api, dict[str, httpx.Client]]) -> None:
+    api, people = served
+    for role, client in people.items():
+        me = client.get("/api/v1/whoami").json()
+        assert me["logged_in"] is True
+        for permission, asked in ASKED.items():
+            method, path = asked.split(" ", 1)
+            answer = client.request(method, path.replace("ID", "nothing"))
+            assert (answer.status_code == 403) == (permission in me["refused"]), (role, permission, answer.text)
+            if answer.status_code == 403:
+                assert answer.json()["detail"] == me["refused"][permission]
+        assert ("change_all_jobs" in me["refused"]) == (role != "admin")
+    assert set(people["viewer"].get("/api/v1/whoami").json()["refused"]) == set(Permission)
+    job = api.submit(user="nobody-else")
+    assert people["user"].post(f"/api/v1/jobs/{job}/cancel").status_code == 403
+    assert people["admin"].post(f"/api/v1/jobs/{job}/cancel").status_code == 200
+
+
+def test_a_token_without_a_role_or_an_end_is_no_admins_and_ends(api: Api) -> None:
+    made = make(api.http, "zoe laptop").json()
+    assert made["role"] == "user", "an admin's own token is an admin's only by name"
+    days = (datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])).days
+    assert days in (89, 90)
+    with known_by(api, made["token"]) as laptop:
+        assert laptop.put("/api/v1/policy", json={"algorithm": "las"}).status_code == 403
+    boss = token_for(api, "boss", "admin")
+    with known_by(api, boss) as client:
+        assert make(client, "boss phone").json()["role"] == "user"
+        assert make(client, "boss desk", role="admin").json()["role"] == "admin"
+    token_for(api, "wall", "viewer")
+    assert make(api.http, "screen", user="wall").json()["role"] == "viewer"
+    assert make(api.http, "screen 2", user="wall", role="user").status_code == 422
+    assert make(api.http, "never ends", expires_in_days=None).json()["expires_at"] is None

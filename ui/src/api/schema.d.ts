@@ -4689,6 +4689,11 @@ export interface components {
         };
         /** NewToken */
         NewToken: {
+            /**
+             * Certificate
+             * @description fingerprint for SCHEDULEARN_CA; null: an authority vouches for the service, or it has no TLS
+             */
+            certificate: string | null;
             /** Created At */
             created_at: string;
             /**
@@ -5512,6 +5517,12 @@ export interface components {
             /** Type */
             type: string;
         };
+        /**
+         * Permission
+         * @description What the page and other clients ask about before they offer it.
+         * @enum {string}
+         */
+        Permission: "submit" | "change_own_jobs" | "change_all_jobs" | "manage_tokens" | "manage_people" | "manage_webhooks" | "change_hosts" | "change_policy";
         /** PolicyIn */
         PolicyIn: {
             /** Algorithm */
@@ -6815,7 +6826,8 @@ export interface components {
         TokenIn: {
             /**
              * Expires In Days
-             * @description default: it does not end by itself
+             * @description null: it does not end by itself
+             * @default 90
              */
             expires_in_days?: number | null;
             /**
@@ -6823,7 +6835,7 @@ export interface components {
              * @description for people: whose it is, or what for
              */
             name: string;
-            /** @description what it may do at most; default: as its owner, as far as who makes it may */
+            /** @description what it may do at most; default: as its owner, but `admin` only if you name it */
             role?: components["schemas"]["Role"] | null;
             /**
              * User
@@ -7172,10 +7184,22 @@ export interface components {
             expires_at: string | null;
             /** @description your group: what you all may have together; null: you are in none */
             group: components["schemas"]["GroupOut"] | null;
+            /**
+             * Logged In
+             * @description true: by a token or a session; false: by your account on this machine
+             */
+            logged_in: boolean;
             /** Name */
             name: string;
             /** @description what you may have, and have; null: there is no bound */
             quota: components["schemas"]["QuotaOut"] | null;
+            /**
+             * Refused
+             * @description what you may not do here, and why; you may do all else
+             */
+            refused: {
+                [key: string]: string;
+            };
             role: components["schemas"]["Role"];
             /**
              * Sees All Jobs

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import ARGUMENTS, CHROMIUM, STATIC
+from browsing import ARGUMENTS, CHROMIUM, require_page
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from services import Service
 
@@ -27,10 +27,7 @@ def service_of_eight(tmp_path: Path) -> Iterator[Service]:
 
 
 def _running(service: Service) -> Iterator[Service]:
-    if CHROMIUM is None:
-        pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
-    if not (STATIC / "index.html").is_file():
-        pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
+    require_page()
     with service:
         yield service
         service.cancel_all()

@@ -72,7 +72,7 @@ def test_list_is_live_and_cancels_many(service: Service, page: Page) -> None:
     page.get_by_label("Name or id contains").fill("")
     page.get_by_role("button", name="All").click()
 
-    page.get_by_label("Select all jobs that can be cancelled").check()
+    page.get_by_label("Select all jobs that you can cancel").check()
     page.get_by_role("button", name="Cancel selected").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel 2 jobs").click()
     expect(page.get_by_test_id(f"job-{holder}")).to_contain_text("cancelled")
@@ -115,10 +115,10 @@ def test_connection_that_breaks_is_shown_and_comes_back(service: Service, page: 
 def test_token_is_asked_for_once(guarded_service: Service, page: Page) -> None:
     watch = open_page(page, guarded_service, "/ui/hosts")
     page.get_by_label("Token", exact=True).fill("wrong battery")
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("that is no token of this service")).to_be_visible()
     page.get_by_label("Token", exact=True).fill(guarded_service.token)
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_label("Host local")).to_contain_text("4 of 4 GPUs free")
     expect(page.get_by_test_id("live")).to_have_text("live")
     page.reload()

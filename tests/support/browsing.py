@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import ConsoleMessage, Error, Page
 from services import Service
 
@@ -26,6 +27,14 @@ SCRIPT_IN_NAME = "<img src=x onerror=alert(1)>"
 REPORTING = "sh -c 'echo token=$SCHEDULEARN_JOB_TOKEN; while true; do sleep 1; done'"
 """A job that prints the token with which it may report."""
 ENDLESS = "sh -c 'while true; do sleep 1; done'"
+
+
+def require_page() -> None:
+    """Skip without a browser; fail where the page is not built."""
+    if CHROMIUM is None:
+        pytest.skip("NO BROWSER: the page is untested; install Debian's chromium")
+    if not (STATIC / "index.html").is_file():
+        pytest.fail("the page is not built: run `npm ci && npm run build` in ui/")
 
 
 @dataclass

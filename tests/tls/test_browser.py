@@ -53,7 +53,7 @@ def test_who_opens_it_without_tls_is_sent_on_logs_in_and_has_streams_and_termina
     visit(page, f"{service.url.replace('https', 'http')}/ui/jobs/{job}?tab=logs")
     expect(page).to_have_url(f"{service.url}/ui/jobs/{job}?tab=logs")
     page.get_by_label("Token").fill(TOKEN)
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("log")).to_contain_text("begun")
     [cookie] = page.context.cookies()
     assert (cookie["name"], cookie["secure"], cookie["httpOnly"]) == ("__Host-schedulearn_session", True, True)

@@ -39,7 +39,7 @@ def people(api: Api) -> Iterator[dict[str, httpx.Client]]:
     found = {}
     for name, role in (("ada", "user"), ("ben", "user"), ("eve", "viewer"), ("ira", "admin")):
         assert api.http.post("/api/v1/users", json={"name": name, "role": role}).status_code == 201
-        token = api.http.post("/api/v1/tokens", json={"name": name, "user": name}).json()["token"]
+        token = api.http.post("/api/v1/tokens", json={"name": name, "user": name, "role": role}).json()["token"]
         found[name] = httpx.Client(base_url=api.http.base_url, headers={"authorization": f"Bearer {token}"}, timeout=10)
     yield found
     for client in found.values():

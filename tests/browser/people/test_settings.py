@@ -84,7 +84,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(guarded_service: Service, p
     service = guarded_service
     watch = open_page(page, service, "/ui/settings")
     page.get_by_label("Token", exact=True).fill("correct horse")
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Sign in").click()
     watch.forget("status of 401")
     page.get_by_role("button", name="Create a token").click()
     dialog = page.get_by_role("dialog")
@@ -101,7 +101,7 @@ def test_a_token_is_made_shown_once_used_and_revoked(guarded_service: Service, p
     page.context.clear_cookies()
     page.reload()
     page.get_by_label("Token", exact=True).fill(token)
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Sign in").click()
     watch.forget("status of 401")
     expect(page.get_by_test_id("live")).to_have_text("live")
     page.get_by_role("button", name=f"Revoke {SCRIPT_IN_NAME}").click()

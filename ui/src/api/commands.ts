@@ -18,6 +18,7 @@ import type {
   QuotaSpec,
   Role,
   StoredCode,
+  TokenSpec,
   User,
   Webhook,
   WebhookSpec,
@@ -151,8 +152,8 @@ export function testWebhook(id: number): Promise<Delivery> {
 }
 
 /** The answer is the only place where the token ever stands. */
-export function addToken(name: string): Promise<NewToken> {
-  return unwrap(client.POST("/api/v1/tokens", { body: { name } }));
+export function addToken(spec: TokenSpec): Promise<NewToken> {
+  return unwrap(client.POST("/api/v1/tokens", { body: spec }));
 }
 
 export async function revokeToken(id: number): Promise<void> {

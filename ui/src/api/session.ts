@@ -5,6 +5,11 @@ export async function openSession(token: string): Promise<void> {
   await unwrap(client.POST("/api/v1/session", { body: { token } }));
 }
 
+/** Ends the session of this browser; what it has open ends too. */
+export async function closeSession(): Promise<void> {
+  await unwrap(client.DELETE("/api/v1/session"));
+}
+
 /** Logs in by the link of the service's first start, once, and takes it out of the address. */
 export async function openSessionByLink(location: Location): Promise<void> {
   const link = new URLSearchParams(location.hash.slice(1)).get("login");

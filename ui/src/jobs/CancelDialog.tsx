@@ -10,12 +10,14 @@ const NAMED = 6;
 
 interface Props {
   jobs: Pick<Job, "id" | "name" | "state">[];
+  /** How many more were chosen that one may not cancel. */
+  others?: number;
   opened: boolean;
   onClose: () => void;
   onDone?: () => void;
 }
 
-export function CancelDialog({ jobs, opened, onClose, onDone }: Props) {
+export function CancelDialog({ jobs, others = 0, opened, onClose, onDone }: Props) {
   const queries = useQueryClient();
   const cancel = useMutation({
     mutationFn: cancelJobs,
@@ -43,6 +45,12 @@ export function CancelDialog({ jobs, opened, onClose, onDone }: Props) {
       {jobs.length > NAMED && (
         <Text size="sm" mb="sm">
           and {jobs.length - NAMED} more
+        </Text>
+      )}
+      {others > 0 && (
+        <Text size="sm" mb="sm">
+          {plural(others, "job")} of other users {others === 1 ? "is" : "are"} left alone: only they and
+          admins may cancel {others === 1 ? "it" : "them"}.
         </Text>
       )}
       <Text size="sm" c="dimmed">

@@ -1,10 +1,12 @@
-import { Button, Group, Text } from "@mantine/core";
-import { Link } from "react-router";
+import { Group, Text } from "@mantine/core";
+import { GuardedButton } from "../may/GuardedButton";
+import { useWhyNot } from "../may/useMay";
 import { CopyButton } from "../shell/CopyButton";
 import classes from "./EmptyJobs.module.css";
 
 /** How to submit the first job, for a service that has none yet. */
 export function EmptyJobs() {
+  const whyNot = useWhyNot("submit");
   const curl = `curl ${window.location.origin}/api/v1/jobs -H 'Content-Type: application/json' -d '{
   "name": "digits",
   "type": "pytorch",
@@ -21,9 +23,9 @@ export function EmptyJobs() {
       <pre className={classes.code}>{curl}</pre>
       <Group gap="sm">
         <CopyButton text={curl} label="Copy the command" />
-        <Button size="xs" variant="subtle" component={Link} to="/submit">
+        <GuardedButton whyNot={whyNot} size="xs" variant="subtle" to="/submit">
           Or use the form
-        </Button>
+        </GuardedButton>
       </Group>
     </section>
   );

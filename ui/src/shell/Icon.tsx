@@ -24,6 +24,7 @@ import {
   IconSearch,
   IconSquare,
   IconSun,
+  IconUser,
   IconX,
 } from "@tabler/icons-react";
 
@@ -44,6 +45,7 @@ const ICONS = {
   minus: IconMinus,
   moon: IconMoon,
   pause: IconPlayerPause,
+  person: IconUser,
   photo: IconPhoto,
   play: IconPlayerPlay,
   plus: IconPlus,

@@ -1,6 +1,7 @@
 import { type UseQueryOptions, useQueries } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { ErrorNotice } from "./ErrorNotice";
+import classes from "./Loaded.module.css";
 import { Loading } from "./Loading";
 
 interface Query<T> {
@@ -87,9 +88,19 @@ interface TogetherProps {
   children: ReactNode;
 }
 
-/** Panels that each show a query of their own, once none of these is read for the first time any more: each is as high
- * as what it holds, and would push away what stands below. */
+/** Panels that each show a query of their own, once each of these was read or has failed: a panel is as high as what it
+ * holds, and would push away what stands below. They are mounted from the first, and stay: a query that failed is asked
+ * again by whatever is mounted anew. */
 export function Together({ queries, children }: TogetherProps) {
   const pending = useQueries({ queries: [...queries] }).some((each) => each.isPending);
-  return pending ? <Loading /> : children;
+  const [shown, setShown] = useState(!pending);
+  if (!pending && !shown) setShown(true);
+  return (
+    <>
+      {!shown && <Loading />}
+      <div hidden={!shown} className={classes.together}>
+        {children}
+      </div>
+    </>
+  );
 }

@@ -6,6 +6,8 @@ import { useEffect, useState } from "react";
 import { useNavigate } from "react-router";
 import { findJobsQuery, hostsQuery } from "../api/queries";
 import { plural } from "../format/number";
+import { type WhyNot, whyNot } from "../may/may";
+import { useMe } from "../may/useMay";
 import { Icon, type IconName } from "./Icon";
 import classes from "./Palette.module.css";
 import { SCREENS } from "./places";
@@ -16,12 +18,17 @@ const MOST_HOSTS = 6;
 
 interface Entry {
   label: string;
+  /** Why it can't be chosen, where that is so. */
   about: string;
+  off?: boolean;
   icon: IconName;
   act: () => void;
 }
 
 const [store, spotlight] = createSpotlight();
+
+/** What an entry says of a thing that one may not do. */
+const guarded = (whyNot: WhyNot) => ({ about: whyNot ?? "", off: whyNot !== null });
 
 /** Spotlight does so after a key, but not after an answer of the service. */
 function selectFirst() {
@@ -40,6 +47,7 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
   const other = useComputedColorScheme("light") === "light" ? "dark" : "light";
   const { data: jobs } = useQuery(findJobsQuery(settled));
   const { data: hosts } = useQuery(hostsQuery);
+  const me = useMe();
   useEffect(spotlight.open, []);
 
   const go = (to: string) => () => navigate(to, { state: BY_KEY });
@@ -72,9 +80,9 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
     },
     {
       name: "Screens",
-      entries: SCREENS.filter(({ name }) => fits(name)).map(({ to, name }) => ({
+      entries: SCREENS.filter(({ name }) => fits(name)).map(({ to, name, needs }) => ({
         label: name,
-        about: "",
+        ...guarded(needs ? whyNot(me, needs) : null),
         icon: "resize",
         act: go(to),
       })),
@@ -82,7 +90,12 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
     {
       name: "Actions",
       entries: [
-        { label: "Submit a job", about: "", icon: "plus", act: go("/submit") } as const,
+        {
+          label: "Submit a job",
+          ...guarded(whyNot(me, "submit")),
+          icon: "plus",
+          act: go("/submit"),
+        } as const,
         {
           label: "See what failed",
           about: "in the last 24 h",
@@ -126,13 +139,16 @@ export default function Palette({ onClose, onKeys }: { onClose: () => void; onKe
       <Spotlight.ActionsList>
         {some.map(({ name, entries }) => (
           <Spotlight.ActionsGroup key={name} label={name}>
-            {entries.map(({ label, about, icon, act }) => (
+            {entries.map(({ label, about, off = false, icon, act }) => (
               <Spotlight.Action
                 key={`${label} ${about}`}
                 label={label}
                 description={about}
                 leftSection={<Icon name={icon} />}
-                onClick={act}
+                onClick={off ? undefined : act}
+                closeSpotlightOnTrigger={!off}
+                c={off ? "dimmed" : undefined}
+                aria-disabled={off}
               />
             ))}
           </Spotlight.ActionsGroup>

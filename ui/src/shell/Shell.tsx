@@ -6,6 +6,9 @@ import { policyQuery } from "../api/policyQueries";
 import { LiveBadge } from "../live/LiveBadge";
 import { OutageBanner } from "../live/OutageBanner";
 import { useOutage } from "../live/useOutage";
+import { type WhyNot, whyNot } from "../may/may";
+import { useMe } from "../may/useMay";
+import { Account } from "./Account";
 import { ColorScheme } from "./ColorScheme";
 import { Icon } from "./Icon";
 import { Part } from "./Part";
@@ -23,6 +26,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const close = () => setOver(null);
   useShortcuts(setOver, over !== null);
   const outage = useOutage();
+  const me = useMe();
   const nav = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   // Where the screens' names do not all fit, that of the present one is to be seen.
@@ -47,10 +51,8 @@ export function Shell({ children }: { children: ReactNode }) {
             <span>Schedulearn</span>
           </Link>
           <nav ref={nav} className={classes.nav} aria-label="Screens">
-            {SCREENS.map(({ to, name }) => (
-              <NavLink key={to} to={to} end={to === "/"} className={classes.link} data-name={name}>
-                {name}
-              </NavLink>
+            {SCREENS.map(({ to, name, needs }) => (
+              <Place key={to} to={to} name={name} whyNot={needs ? whyNot(me, needs) : null} />
             ))}
           </nav>
           <div className={classes.right}>
@@ -62,6 +64,7 @@ export function Shell({ children }: { children: ReactNode }) {
               </ActionIcon>
             </Tooltip>
             <ColorScheme />
+            <Account />
           </div>
         </div>
         {outage && <OutageBanner outage={outage} />}
@@ -84,6 +87,24 @@ export function Shell({ children }: { children: ReactNode }) {
         </Part>
       )}
     </>
+  );
+}
+
+/** A screen's name. One that is not for everybody is off, and says why. */
+function Place({ to, name, whyNot }: { to: string; name: string; whyNot: WhyNot }) {
+  if (whyNot === null)
+    return (
+      <NavLink to={to} end={to === "/"} className={classes.link} data-name={name}>
+        {name}
+      </NavLink>
+    );
+  return (
+    <Tooltip label={whyNot} multiline maw={320}>
+      {/* biome-ignore lint/a11y/useValidAnchor: a link that leads nowhere, as long as its reader may not go there. */}
+      <a className={classes.link} data-name={name} aria-disabled aria-description={whyNot}>
+        {name}
+      </a>
+    </Tooltip>
   );
 }
 

@@ -3,9 +3,10 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { access, queryClient } from "../api/access";
 import { openSession } from "../api/session";
+import { tokenIn } from "../tokens/tokens";
 import classes from "./TokenForm.module.css";
 
-/** Shown instead of everything else once the service has asked for its token. */
+/** Shown instead of everything else once the service has asked for a token, or somebody for this form. */
 export function TokenForm() {
   const [token, setToken] = useState("");
   const enter = useMutation({
@@ -21,15 +22,15 @@ export function TokenForm() {
         className={`card ${classes.form}`}
         onSubmit={(event) => {
           event.preventDefault();
-          enter.mutate(token.trim());
+          enter.mutate(tokenIn(token));
         }}
       >
         <Stack gap="md">
           <img src="/ui/favicon.svg" alt="" width={40} height={40} />
           <h1>Schedulearn</h1>
-          <Text size="sm" c="dimmed">
-            This service asks for its token. It was printed when the service started, and stands in the file{" "}
-            <span className="mono">token</span> of its data folder.
+          <Text size="sm">
+            Sign in with your token: what begins with <span className="mono">sl_</span>, or the whole line
+            that you were sent. An admin of this service makes you one.
           </Text>
           <PasswordInput
             label="Token"
@@ -40,8 +41,12 @@ export function TokenForm() {
             error={enter.error?.message}
           />
           <Button type="submit" loading={enter.isPending} disabled={token.trim() === ""}>
-            Continue
+            Sign in
           </Button>
+          <Text size="sm" c="dimmed">
+            You run this service? Its own token works too. It was printed when the service started, and stands
+            in the file <span className="mono">token</span> of its data folder.
+          </Text>
         </Stack>
       </form>
     </main>

@@ -63,6 +63,7 @@ const whenIdle = (act: () => void) => (window.requestIdleCallback ?? ((then) => 
 /** Fetches the code and the data of the screen at an address at the same time, before anything is drawn. What fails
  * here is fetched again, and told, by the screen itself. */
 export function begin({ pathname, search }: Pick<Location, "pathname" | "search">) {
+  void queryClient.prefetchQuery(whoQuery); // what one may do is shown everywhere
   const [name = "", id] = pathname.replace(/^\/ui\/?/, "").split("/");
   if (name === "") {
     void queryClient.prefetchQuery(clusterQuery);

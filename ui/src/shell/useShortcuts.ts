@@ -1,5 +1,10 @@
+import { notifications } from "@mantine/notifications";
 import { useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
+import { queryClient } from "../api/access";
+import { whoQuery } from "../api/queries";
+import { whyNot } from "../may/may";
+import { SCREENS } from "./places";
 import { Keys } from "./shortcuts";
 
 /** They do something only on screens with a list. */
@@ -51,6 +56,12 @@ export function useShortcuts(show: (over: "keys" | "palette") => void, covered: 
         return;
       }
       if (found.to) {
+        const needs = SCREENS.find(({ to }) => to === found.to)?.needs;
+        const why = needs ? whyNot(queryClient.getQueryData(whoQuery.queryKey), needs) : null;
+        if (why !== null) {
+          notifications.show({ message: `${why}.` });
+          return;
+        }
         navigate(found.to, { state: BY_KEY });
         return;
       }

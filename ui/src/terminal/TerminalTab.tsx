@@ -1,10 +1,12 @@
 import "@xterm/xterm/css/xterm.css";
-import { Button, NativeSelect, Text } from "@mantine/core";
+import { NativeSelect, Text } from "@mantine/core";
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "react";
 import type { JobDetail } from "../api/types";
 import { Panel } from "../components/Panel";
+import { GuardedButton } from "../may/GuardedButton";
+import { useWhyNotOf } from "../may/useMay";
 import { Connection } from "./connection";
 import { withNonce } from "./styles";
 import classes from "./TerminalTab.module.css";
@@ -20,6 +22,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
   const [shell, setShell] = useState(0);
   const [ended, setEnded] = useState("");
   const rank = chosen !== null && ranks.includes(chosen) ? chosen : (ranks[0] ?? null);
+  const whyNot = useWhyNotOf(job.user);
   const isOpen = shell > 0 && !ended;
 
   if (rank === null && shell === 0) {
@@ -45,7 +48,8 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
                 data={ranks.map((each) => ({ value: String(each), label: `rank ${each}` }))}
               />
             )}
-            <Button
+            <GuardedButton
+              whyNot={whyNot}
               size="compact-sm"
               disabled={rank === null}
               onClick={() => {
@@ -54,7 +58,7 @@ export default function TerminalTab({ job }: { job: JobDetail }) {
               }}
             >
               {shell > 0 ? "Open another shell" : "Open a shell"}
-            </Button>
+            </GuardedButton>
           </>
         )}
         <Text size="sm" c="dimmed" role="status">

@@ -1,4 +1,4 @@
-import { Button, Text, TextInput } from "@mantine/core";
+import { Text, TextInput } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -6,6 +6,8 @@ import { faultsOf } from "../../api/client";
 import { addHost } from "../../api/commands";
 import { keys } from "../../api/keys";
 import { FormDialog } from "../../components/FormDialog";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 
 /** A button that asks for a Docker Engine's address. */
@@ -31,9 +33,13 @@ export function AddHost() {
   const faults = faultsOf(add.error);
   return (
     <>
-      <Button leftSection={<Icon name="plus" />} onClick={() => setOpened(true)}>
+      <GuardedButton
+        whyNot={useWhyNot("change_hosts")}
+        leftSection={<Icon name="plus" />}
+        onClick={() => setOpened(true)}
+      >
         Add a host
-      </Button>
+      </GuardedButton>
       <FormDialog
         title="Add a host"
         opened={opened}

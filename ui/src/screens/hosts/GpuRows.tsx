@@ -1,4 +1,4 @@
-import { Button, VisuallyHidden } from "@mantine/core";
+import { VisuallyHidden } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import { returnGpu } from "../../api/commands";
@@ -10,6 +10,8 @@ import { size } from "../../format/size";
 import { lookOf } from "../../gpus/gpuLook";
 import { Sparkline } from "../../gpus/Sparkline";
 import { binned, type Metric } from "../../gpus/telemetry";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import classes from "./GpuRows.module.css";
 import { useAfterChange } from "./useAfterChange";
 
@@ -136,8 +138,14 @@ function Measured({ told, ...drawn }: MeasuredProps) {
 function ReturnButton({ gpu }: { gpu: Gpu }) {
   const back = useMutation({ mutationFn: returnGpu, ...useAfterChange() });
   return (
-    <Button size="xs" variant="default" loading={back.isPending} onClick={() => back.mutate(gpu)}>
+    <GuardedButton
+      whyNot={useWhyNot("change_hosts")}
+      size="xs"
+      variant="default"
+      loading={back.isPending}
+      onClick={() => back.mutate(gpu)}
+    >
       Return to service
-    </Button>
+    </GuardedButton>
   );
 }

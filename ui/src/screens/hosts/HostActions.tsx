@@ -4,12 +4,16 @@ import { useState } from "react";
 import { setCordon } from "../../api/commands";
 import type { Host } from "../../api/types";
 import { tellWithUndo } from "../../components/tellWithUndo";
+import { GuardedButton } from "../../may/GuardedButton";
+import { GuardedItem } from "../../may/GuardedItem";
+import { useWhyNot } from "../../may/useMay";
 import { DrainDialog, RemoveDialog } from "./HostDialogs";
 import { useAfterChange } from "./useAfterChange";
 
 /** What can be done to a host; what moves or ends jobs is asked about first. */
 export function HostActions({ host }: { host: Host }) {
   const [asking, setAsking] = useState<"drain" | "remove" | null>(null);
+  const whyNot = useWhyNot("change_hosts");
   const cordon = useMutation({
     mutationFn: setCordon,
     onSuccess: (_, { id, cordoned }) =>
@@ -22,18 +26,19 @@ export function HostActions({ host }: { host: Host }) {
   return (
     <>
       <Group gap={8}>
-        <Button
+        <GuardedButton
+          whyNot={whyNot}
           size="xs"
           variant="default"
           loading={cordon.isPending}
           onClick={() => cordon.mutate({ id: host.id, cordoned: open })}
         >
           {open ? "Cordon" : "Uncordon"}
-        </Button>
+        </GuardedButton>
         {host.state !== "draining" && (
-          <Button size="xs" variant="default" onClick={() => setAsking("drain")}>
+          <GuardedButton whyNot={whyNot} size="xs" variant="default" onClick={() => setAsking("drain")}>
             Drain
-          </Button>
+          </GuardedButton>
         )}
         {host.origin === "api" && (
           <Menu position="bottom-end">
@@ -43,9 +48,9 @@ export function HostActions({ host }: { host: Host }) {
               </Button>
             </Menu.Target>
             <Menu.Dropdown>
-              <Menu.Item color="red" onClick={() => setAsking("remove")}>
+              <GuardedItem whyNot={whyNot} color="red" onClick={() => setAsking("remove")}>
                 Remove
-              </Menu.Item>
+              </GuardedItem>
             </Menu.Dropdown>
           </Menu>
         )}

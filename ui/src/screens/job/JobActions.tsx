@@ -2,7 +2,7 @@ import { Button, Group, Menu, Modal, Slider, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useNavigate } from "react-router";
+import { useNavigate } from "react-router";
 import { setPriority, submitJob } from "../../api/commands";
 import { idempotencyKey } from "../../api/idempotencyKey";
 import { keys } from "../../api/keys";
@@ -12,6 +12,9 @@ import { CancelDialog } from "../../jobs/CancelDialog";
 import { asCommand, asCurl, asPython } from "../../jobs/copies";
 import { canCancel, isOver } from "../../jobs/states";
 import { hiddenIn, specOf } from "../../jobs/values";
+import { GuardedButton } from "../../may/GuardedButton";
+import { GuardedItem } from "../../may/GuardedItem";
+import { useWhyNot, useWhyNotOf } from "../../may/useMay";
 import { copyText } from "../../shell/CopyButton";
 import { Icon } from "../../shell/Icon";
 
@@ -21,6 +24,8 @@ const COPIES = { "as curl": asCurl, "as a command": asCommand, "as Python": asPy
 export function JobActions({ job }: { job: JobDetail }) {
   const [asking, setAsking] = useState<"cancel" | "priority" | null>(null);
   const [priority, setWanted] = useState(job.priority);
+  const whyNotSubmit = useWhyNot("submit");
+  const whyNotChange = useWhyNotOf(job.user);
   const queries = useQueryClient();
   const navigate = useNavigate();
   const body = specOf(job);
@@ -47,20 +52,21 @@ export function JobActions({ job }: { job: JobDetail }) {
   });
   return (
     <>
-      <Button
-        component={Link}
+      <GuardedButton
+        whyNot={whyNotSubmit}
         to={`/submit?from=${job.id}`}
         variant="default"
         leftSection={<Icon name="copy" size={14} />}
       >
         Clone
-      </Button>
+      </GuardedButton>
       <Menu position="bottom-end">
         <Menu.Target>
           <Button variant="default">More</Button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item
+          <GuardedItem
+            whyNot={whyNotSubmit}
             disabled={again.isPending}
             onClick={() =>
               again.mutate({
@@ -71,19 +77,20 @@ export function JobActions({ job }: { job: JobDetail }) {
             }
           >
             Resubmit as it is
-          </Menu.Item>
-          <Menu.Item component={Link} to={`/submit?from=tensorboard&of=${job.id}`}>
+          </GuardedItem>
+          <GuardedItem whyNot={whyNotSubmit} to={`/submit?from=tensorboard&of=${job.id}`}>
             TensorBoard over its outputs
-          </Menu.Item>
+          </GuardedItem>
           {!isOver(job.state) && (
-            <Menu.Item
+            <GuardedItem
+              whyNot={whyNotChange}
               onClick={() => {
                 setWanted(job.priority);
                 setAsking("priority");
               }}
             >
               Change the priority
-            </Menu.Item>
+            </GuardedItem>
           )}
           <Menu.Label>Copy the submission</Menu.Label>
           {Object.entries(COPIES).map(([name, write]) => (
@@ -100,9 +107,14 @@ export function JobActions({ job }: { job: JobDetail }) {
         </Menu.Dropdown>
       </Menu>
       {canCancel(job.state) && (
-        <Button color="red" variant="outline" onClick={() => setAsking("cancel")}>
+        <GuardedButton
+          color="red"
+          variant="outline"
+          whyNot={whyNotChange}
+          onClick={() => setAsking("cancel")}
+        >
           Cancel
-        </Button>
+        </GuardedButton>
       )}
       <CancelDialog jobs={[job]} opened={asking === "cancel"} onClose={() => setAsking(null)} />
       <Modal

@@ -5,10 +5,12 @@ import classes from "../../components/Panel.module.css";
 import { When } from "../../format/Elapsed";
 import { duration } from "../../format/time";
 import { isOver } from "../../jobs/states";
+import { useWhyNotOf } from "../../may/useMay";
 
 /** The ports that a job named, each as a link to its own origin, and when the job ends if nobody uses them. */
 export function Ports({ job }: { job: JobDetail }) {
   const ports = Object.entries(job.ports);
+  const whyNot = useWhyNotOf(job.user);
   if (ports.length === 0) return null;
   const over = isOver(job.state);
   return (
@@ -16,8 +18,8 @@ export function Ports({ job }: { job: JobDetail }) {
       <ul className={classes.list}>
         {ports.map(([name, port]) => (
           <li key={name}>
-            {over ? (
-              <strong>{name}</strong>
+            {over || whyNot !== null ? (
+              <strong title={over ? undefined : (whyNot ?? undefined)}>{name}</strong>
             ) : (
               <Anchor
                 href={`/api/v1/jobs/${encodeURIComponent(job.id)}/ports/${encodeURIComponent(name)}`}

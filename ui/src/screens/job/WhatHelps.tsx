@@ -8,6 +8,7 @@ import type { JobDetail } from "../../api/types";
 import { clock } from "../../format/clock";
 import { plural } from "../../format/number";
 import { specOf } from "../../jobs/values";
+import { useWhyNot } from "../../may/useMay";
 import classes from "./WhyWaits.module.css";
 import { fewer } from "./waiting";
 
@@ -23,6 +24,7 @@ interface Help {
 
 /** Asks, when told to, whether the job would start at once with fewer GPUs or under another policy. */
 export function WhatHelps({ job }: { job: JobDetail }) {
+  const maySubmit = useWhyNot("submit") === null;
   const queries = useQueryClient();
   const ask = useMutation({
     mutationFn: async (): Promise<Help[]> => {
@@ -59,7 +61,7 @@ export function WhatHelps({ job }: { job: JobDetail }) {
       <ul className={classes.helps}>
         {ask.data.map(({ text, to, action }) => (
           <li key={text}>
-            {text} <Link to={to}>{action}</Link>
+            {text} {(to === "/policy" || maySubmit) && <Link to={to}>{action}</Link>}
           </li>
         ))}
         {ask.data.length === 0 && <li>Neither fewer GPUs nor another policy: it has to wait.</li>}

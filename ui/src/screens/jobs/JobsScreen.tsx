@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useCallback, useMemo, useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { hostsQuery, jobsQuery, LIVE_PAGES, whoQuery } from "../../api/queries";
-import type { Sweep } from "../../api/types";
+import type { Job, Sweep } from "../../api/types";
 import { MOST_CURVES } from "../../chart/curves";
 import { count } from "../../format/number";
 import { useNow } from "../../format/useNow";
@@ -11,6 +11,8 @@ import { CancelDialog } from "../../jobs/CancelDialog";
 import { EmptyJobs } from "../../jobs/EmptyJobs";
 import { choiceOf, filterOf } from "../../jobs/filters";
 import { canCancel, groupCount } from "../../jobs/states";
+import { GuardedButton } from "../../may/GuardedButton";
+import { whyNot, whyNotOf } from "../../may/may";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
@@ -58,15 +60,17 @@ export default function JobsScreen() {
   const chosen = rows.filter((job) => selected.has(job.id));
   // A job that has ended has nothing left to cancel.
   const running = chosen.filter((job) => canCancel(job.state));
+  const mayChange = useCallback((job: Job) => whyNotOf(who.data, job.user) === null, [who.data]);
+  const mine = running.filter(mayChange);
 
   const never = jobs.data && groupCount("all", counts) === 0;
   return (
     <Screen
       title="Jobs"
       actions={
-        <Button component={Link} to="/submit" leftSection={<Icon name="plus" />}>
+        <GuardedButton whyNot={whyNot(who.data, "submit")} to="/submit" leftSection={<Icon name="plus" />}>
           Submit a job
-        </Button>
+        </GuardedButton>
       }
     >
       <ClusterStrip />
@@ -95,9 +99,14 @@ export default function JobsScreen() {
                 <Group mb="sm" gap="sm">
                   <Text size="sm">{chosen.length} selected</Text>
                   {running.length > 0 && (
-                    <Button size="xs" color="red" onClick={() => setCancelling(true)}>
+                    <GuardedButton
+                      size="xs"
+                      color="red"
+                      whyNot={mine.length > 0 ? null : whyNotOf(who.data, running[0]?.user ?? "")}
+                      onClick={() => setCancelling(true)}
+                    >
                       Cancel selected
-                    </Button>
+                    </GuardedButton>
                   )}
                   {chosen.length > 1 && chosen.length <= MOST_CURVES && (
                     <Button
@@ -131,6 +140,7 @@ export default function JobsScreen() {
               <JobsTable
                 rows={rows}
                 selected={selected}
+                mayChange={mayChange}
                 onSelect={setSelected}
                 sweeps={known}
                 sort={choice.sort}
@@ -161,7 +171,8 @@ export default function JobsScreen() {
         }
       </Loaded>
       <CancelDialog
-        jobs={running}
+        jobs={mine}
+        others={running.length - mine.length}
         opened={cancelling}
         onClose={() => setCancelling(false)}
         onDone={() => setSelected(new Set())}

@@ -14,6 +14,8 @@ import { Tick } from "./Tick";
 interface Props {
   rows: Job[];
   selected: ReadonlySet<string>;
+  /** Whether one may cancel a job. */
+  mayChange: (job: Job) => boolean;
   onSelect: (change: (before: ReadonlySet<string>) => ReadonlySet<string>) => void;
   /** What is known of the sweeps that the jobs are runs of. */
   sweeps: ReadonlyMap<string, Sweep>;
@@ -39,14 +41,14 @@ const HEADS: { name: string; sort?: SortColumn; className?: string }[] = [
 ];
 
 /** Only the rows in view, and some around them, are in the document. */
-export function JobsTable({ rows, selected, onSelect, sweeps, sort, onSort, onEnd }: Props) {
+export function JobsTable({ rows, selected, mayChange, onSelect, sweeps, sort, onSort, onEnd }: Props) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   // Another order is asked for to compare jobs: then each stands for itself.
   const entries = useMemo(
     () => (sort === "" ? entriesOf(rows, open) : rows.map((job) => ({ job, inGroup: false }) as Entry)),
     [rows, open, sort],
   );
-  const choosable = rows.filter((job) => canCancel(job.state));
+  const choosable = rows.filter((job) => canCancel(job.state) && mayChange(job));
   const count = choosable.filter((job) => selected.has(job.id)).length;
   const frame = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -117,7 +119,7 @@ export function JobsTable({ rows, selected, onSelect, sweeps, sort, onSort, onEn
           <tr>
             <th className={classes.check}>
               <Tick
-                label="Select all jobs that can be cancelled"
+                label="Select all jobs that you can cancel"
                 disabled={choosable.length === 0}
                 checked={count > 0 && count === choosable.length}
                 partly={count > 0 && count < choosable.length}

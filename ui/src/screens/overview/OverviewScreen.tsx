@@ -1,11 +1,12 @@
-import { Button, Skeleton } from "@mantine/core";
+import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link } from "react-router";
 import { clusterQuery, runningNamesQuery, watchedHostsQuery } from "../../api/queries";
 import type { Cluster, Host, Job } from "../../api/types";
 import { EmptyJobs } from "../../jobs/EmptyJobs";
 import { groupCount } from "../../jobs/states";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 import { LoadedAll } from "../../shell/Loaded";
 import { Part } from "../../shell/Part";
@@ -25,14 +26,15 @@ export default function OverviewScreen() {
   const [pointed, setPointed] = useState<Job | null>(null);
   // After what is seen first.
   const names = useQuery({ ...runningNamesQuery, enabled: hosts.data !== undefined });
+  const whyNotSubmit = useWhyNot("submit");
   const never = cluster.data && Object.values(cluster.data.jobs).every((count) => count === 0);
   return (
     <Screen
       title="Overview"
       actions={
-        <Button component={Link} to="/submit" leftSection={<Icon name="plus" />}>
+        <GuardedButton whyNot={whyNotSubmit} to="/submit" leftSection={<Icon name="plus" />}>
           Submit a job
-        </Button>
+        </GuardedButton>
       }
     >
       <LoadedAll<[Cluster, Host[]]> queries={[cluster, hosts]} title="The cluster can't be read">

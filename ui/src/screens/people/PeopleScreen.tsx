@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { groupsQuery, quotasQuery, usersQuery, whoQuery } from "../../api/queries";
+import { whyNot } from "../../may/may";
 import { Loaded, Together } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { Groups } from "./Groups";
@@ -17,9 +18,9 @@ export default function PeopleScreen() {
         {(me) => (
           <div className={classes.grid}>
             <You me={me} />
-            {me.role === "admin" && (
+            {whyNot(me, "manage_people") === null && (
               <Together queries={[usersQuery, quotasQuery, groupsQuery]}>
-                <Users />
+                <Users me={me} />
                 <Quotas />
                 <Groups />
               </Together>

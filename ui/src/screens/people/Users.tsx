@@ -6,7 +6,7 @@ import { Link } from "react-router";
 import { faultsOf } from "../../api/client";
 import { addUser, removeUser, setRole } from "../../api/commands";
 import { usersQuery } from "../../api/queries";
-import type { Role } from "../../api/types";
+import type { Role, WhoAmI } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
 import { FormDialog } from "../../components/FormDialog";
 import { Panel } from "../../components/Panel";
@@ -15,12 +15,13 @@ import { When } from "../../format/Elapsed";
 import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
+import { AddToken } from "../../tokens/AddToken";
 import { usePeopleChange } from "./usePeopleChange";
 
 const ROLES: Role[] = ["viewer", "user", "admin"];
 
 /** Everybody but the account that runs the service. */
-export function Users() {
+export function Users({ me }: { me: WhoAmI }) {
   const users = useQuery(usersQuery);
   const [removing, setRemoving] = useState("");
   const told = (error: Error) => notifications.show({ color: "red", message: error.message });
@@ -34,7 +35,7 @@ export function Users() {
     <Panel title="Users" action={<AddUser />}>
       <Text size="sm" c="dimmed" mb="sm">
         A viewer reads, a user submits jobs and acts on their own, an admin may do everything. They are known
-        by the tokens that you <Link to="/settings">create</Link> for them.
+        by the tokens that you create for them.
       </Text>
       <Loaded query={users} title="The users can't be read">
         {({ items }) =>
@@ -59,7 +60,8 @@ export function Users() {
                   <td className={panel.nowrap}>
                     <When at={created_at} />
                   </td>
-                  <td>
+                  <td className={panel.nowrap}>
+                    <AddToken me={me} owner={name} />{" "}
                     <Button
                       size="xs"
                       variant="default"

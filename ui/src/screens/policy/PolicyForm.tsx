@@ -6,6 +6,8 @@ import { choosePolicy } from "../../api/commands";
 import { policyQuery, previewQuery } from "../../api/policyQueries";
 import type { Policy } from "../../api/types";
 import { tellWithUndo } from "../../components/tellWithUndo";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 import { ReadError } from "../../shell/Loaded";
 import { choiceOf, type Draft, draftOf, isChanged, kindOf, withAlgorithm, withParameter } from "./draft";
@@ -33,6 +35,7 @@ export function PolicyForm({ policy }: { policy: Policy }) {
     },
   });
 
+  const whyNot = useWhyNot("change_policy");
   const draft = edited ?? draftOf(policy);
   const changed = isChanged(policy, draft);
   const preview = useQuery({ ...previewQuery(choiceOf(draft), hours), enabled: looking });
@@ -56,7 +59,7 @@ export function PolicyForm({ policy }: { policy: Policy }) {
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        choose.mutate(choiceOf(draft));
+        if (whyNot === null) choose.mutate(choiceOf(draft));
       }}
     >
       <PolicyTable
@@ -108,9 +111,9 @@ export function PolicyForm({ policy }: { policy: Policy }) {
         >
           Preview
         </Button>
-        <Button type="submit" loading={choose.isPending} disabled={!changed}>
+        <GuardedButton whyNot={whyNot} type="submit" loading={choose.isPending} disabled={!changed}>
           Apply
-        </Button>
+        </GuardedButton>
       </div>
       <PolicyHistory policy={policy} pending={choose.isPending} onChoose={choose.mutate} />
     </form>

@@ -1,8 +1,9 @@
-import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { policyHistoryQuery } from "../../api/policyQueries";
 import type { Policy, PolicyChoice } from "../../api/types";
 import { When } from "../../format/Elapsed";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 import { Loaded } from "../../shell/Loaded";
 import { choiceOf } from "./draft";
@@ -19,6 +20,7 @@ interface Props {
 
 /** Which policy decided since when; the last change can be undone. */
 export function PolicyHistory({ policy, pending, onChoose }: Props) {
+  const whyNot = useWhyNot("change_policy");
   const found = useQuery(policyHistoryQuery);
   return (
     <section className={`card ${classes.history}`} aria-label="Policies so far">
@@ -41,7 +43,8 @@ export function PolicyHistory({ policy, pending, onChoose }: Props) {
                       {params.map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ")}
                     </span>
                     {index === 0 && before && (
-                      <Button
+                      <GuardedButton
+                        whyNot={whyNot}
                         size="compact-xs"
                         variant="default"
                         leftSection={<Icon name="undo" size={13} />}
@@ -49,7 +52,7 @@ export function PolicyHistory({ policy, pending, onChoose }: Props) {
                         onClick={() => onChoose(choiceOf(before))}
                       >
                         Undo
-                      </Button>
+                      </GuardedButton>
                     )}
                   </li>
                 );

@@ -1,11 +1,13 @@
 import { Anchor, SegmentedControl, Text, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { dataSetsQuery, healthQuery, tokensQuery, webhooksQuery } from "../../api/queries";
+import { dataSetsQuery, healthQuery, tokensQuery, webhooksQuery, whoQuery } from "../../api/queries";
+import type { WhoAmI } from "../../api/types";
 import { Fact, Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
+import { whyNot } from "../../may/may";
 import { KeyList } from "../../shell/KeyList";
-import { Together } from "../../shell/Loaded";
+import { Loaded, Together } from "../../shell/Loaded";
 import { Screen } from "../../shell/Screen";
 import { DataSets } from "./DataSets";
 import classes from "./SettingsScreen.module.css";
@@ -14,61 +16,78 @@ import { Webhooks } from "./Webhooks";
 
 /** What can be set here, what is set where the service is started, and the keys. */
 export default function SettingsScreen() {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  const { data: health } = useQuery(healthQuery);
+  const who = useQuery(whoQuery);
   return (
     <Screen title="Settings">
-      <Together queries={[webhooksQuery, tokensQuery, dataSetsQuery]}>
-        <div className={classes.grid}>
+      <Loaded query={who} title="Who you are can't be read">
+        {(me) => <Panels me={me} />}
+      </Loaded>
+    </Screen>
+  );
+}
+
+function Panels({ me }: { me: WhoAmI }) {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const { data: health } = useQuery(healthQuery);
+  const webhooks = whyNot(me, "manage_webhooks") === null;
+  const tokens = whyNot(me, "manage_tokens") === null;
+  return (
+    <Together
+      queries={[...(webhooks ? [webhooksQuery] : []), ...(tokens ? [tokensQuery] : []), dataSetsQuery]}
+    >
+      <div className={classes.grid}>
+        {tokens && (
+          <div className={classes.wide}>
+            <Tokens me={me} />
+          </div>
+        )}
+        {webhooks && (
           <div className={classes.wide}>
             <Webhooks />
           </div>
-          <div className={classes.wide}>
-            <Tokens />
-          </div>
-          <DataSets />
-          <Panel title="This page">
-            <Text size="sm" mb={6}>
-              Colours
-            </Text>
-            <SegmentedControl
-              aria-label="Colours"
-              value={colorScheme}
-              onChange={(value) => setColorScheme(value as "auto" | "light" | "dark")}
-              data={[
-                { value: "auto", label: "as the system" },
-                { value: "light", label: "light" },
-                { value: "dark", label: "dark" },
-              ]}
-            />
-          </Panel>
-          <Panel title="The service">
-            <dl className={panel.facts}>
-              <Fact name="Version">{health?.version ?? "–"}</Fact>
-              <Fact name="Address">{window.location.origin}</Fact>
-              <Fact name="For programs">
-                <Anchor fz="inherit" href="/api/v1/openapi.json">
-                  OpenAPI document
-                </Anchor>
-              </Fact>
-              <Fact name="For Prometheus">
-                <Anchor fz="inherit" href="/metrics">
-                  /metrics
-                </Anchor>
-              </Fact>
-            </dl>
-            <Text size="sm" c="dimmed" mt="sm">
-              Everything else, its own token included, is set where the service is started: in its YAML file,
-              by environment or by flag. <code className="mono">schedulearn serve --help</code> names them
-              all. Hosts are added <Link to="/hosts">here</Link>, the policy is chosen{" "}
-              <Link to="/policy">here</Link>.
-            </Text>
-          </Panel>
-          <Panel title="Keys">
-            <KeyList />
-          </Panel>
-        </div>
-      </Together>
-    </Screen>
+        )}
+        <DataSets />
+        <Panel title="This page">
+          <Text size="sm" mb={6}>
+            Colours
+          </Text>
+          <SegmentedControl
+            aria-label="Colours"
+            value={colorScheme}
+            onChange={(value) => setColorScheme(value as "auto" | "light" | "dark")}
+            data={[
+              { value: "auto", label: "as the system" },
+              { value: "light", label: "light" },
+              { value: "dark", label: "dark" },
+            ]}
+          />
+        </Panel>
+        <Panel title="The service">
+          <dl className={panel.facts}>
+            <Fact name="Version">{health?.version ?? "–"}</Fact>
+            <Fact name="Address">{window.location.origin}</Fact>
+            <Fact name="For programs">
+              <Anchor fz="inherit" href="/api/v1/openapi.json">
+                OpenAPI document
+              </Anchor>
+            </Fact>
+            <Fact name="For Prometheus">
+              <Anchor fz="inherit" href="/metrics">
+                /metrics
+              </Anchor>
+            </Fact>
+          </dl>
+          <Text size="sm" c="dimmed" mt="sm">
+            Everything else, its own token included, is set where the service is started: in its YAML file, by
+            environment or by flag. <code className="mono">schedulearn serve --help</code> names them all.
+            Hosts are added <Link to="/hosts">here</Link>, the policy is chosen <Link to="/policy">here</Link>
+            .
+          </Text>
+        </Panel>
+        <Panel title="Keys">
+          <KeyList />
+        </Panel>
+      </div>
+    </Together>
   );
 }

@@ -4,18 +4,18 @@ import { useState } from "react";
 import { revokeToken } from "../../api/commands";
 import { keys } from "../../api/keys";
 import { tokensQuery } from "../../api/queries";
-import type { Token } from "../../api/types";
+import type { Token, WhoAmI } from "../../api/types";
 import { DataTable } from "../../components/DataTable";
 import { Panel } from "../../components/Panel";
 import panel from "../../components/Panel.module.css";
-import { Ago } from "../../format/Elapsed";
+import { Ago, When } from "../../format/Elapsed";
 import { Confirm } from "../../shell/Confirm";
 import { Loaded } from "../../shell/Loaded";
-import { AddToken } from "./AddToken";
+import { AddToken } from "../../tokens/AddToken";
 import { useSettingsChange } from "./useSettingsChange";
 
 /** Who may use the service, by name. */
-export function Tokens() {
+export function Tokens({ me }: { me: WhoAmI }) {
   const tokens = useQuery(tokensQuery);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const revoke = useMutation({
@@ -23,7 +23,7 @@ export function Tokens() {
     ...useSettingsChange(keys.tokens, () => setRevoking(null)),
   });
   return (
-    <Panel title="Tokens" action={<AddToken />}>
+    <Panel title="Tokens" action={<AddToken me={me} />}>
       <Text size="sm" c="dimmed" mb="sm">
         One for each person or program, so that it can be revoked alone. Each is good for no more than its
         owner's role.{" "}
@@ -35,7 +35,7 @@ export function Tokens() {
           items.length === 0 ? (
             <Text size="sm">None yet. Create one and give it to whoever should use this service.</Text>
           ) : (
-            <DataTable columns={["Name", "Owner", "Role", "Created", "Last used"]} actions>
+            <DataTable columns={["Name", "Owner", "Role", "Created", "Ends", "Last used"]} actions>
               {items.map((token) => (
                 <tr key={token.id}>
                   <td>{token.name}</td>
@@ -43,6 +43,9 @@ export function Tokens() {
                   <td>{token.role}</td>
                   <td className={panel.nowrap}>
                     <Ago at={token.created_at} />
+                  </td>
+                  <td className={panel.nowrap}>
+                    {token.expires_at ? <When at={token.expires_at} /> : "never"}
                   </td>
                   <td className={panel.nowrap}>
                     {token.last_used_at ? <Ago at={token.last_used_at} /> : "never"}

@@ -1,4 +1,4 @@
-import { Alert, Button, Text } from "@mantine/core";
+import { Alert, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { advise, type JobBody } from "../../api/commands";
@@ -6,6 +6,8 @@ import { hostsQuery } from "../../api/queries";
 import type { AdviceOption, AdviceSpec } from "../../api/types";
 import { Panel } from "../../components/Panel";
 import { gpuTypes } from "../../gpus/types";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { Icon } from "../../shell/Icon";
 import classes from "./Advice.module.css";
 import { AdviceAnswer } from "./AdviceAnswer";
@@ -31,6 +33,7 @@ export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
   const [question, setQuestion] = useState(NO_QUESTION);
   const [faults, setFaults] = useState<ReturnType<typeof faultsIn>>({});
   const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const whyNot = useWhyNot("submit");
   const hosts = useQuery(hostsQuery);
   const ask = useMutation({
     mutationFn: ({ spec }: Asked) => advise(spec),
@@ -47,7 +50,7 @@ export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
     const found = faultsIn(question);
     setFaults(found);
     setRefusal(null);
-    if (job !== null && Object.keys(found).length === 0)
+    if (whyNot === null && job !== null && Object.keys(found).length === 0)
       ask.mutate({ spec: specOf(question, job), text: textOf(question, job) });
   }
 
@@ -76,9 +79,15 @@ export function AdvicePanel({ job, onTake, onJobFaults }: Props) {
           }}
         />
         <div>
-          <Button type="submit" variant="default" loading={ask.isPending} disabled={job === null}>
+          <GuardedButton
+            whyNot={whyNot}
+            type="submit"
+            variant="default"
+            loading={ask.isPending}
+            disabled={job === null}
+          >
             What would suit it?
-          </Button>
+          </GuardedButton>
         </div>
       </form>
       {current && refusal?.rest && <Refused refusal={refusal} />}

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, SegmentedControl, Stack, Textarea } from "@mantine/core";
+import { Alert, Group, SegmentedControl, Stack, Textarea } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -11,6 +11,8 @@ import { useKeyOf } from "../../api/useKeyOf";
 import { DropCode, type SentCode } from "../../code/DropCode";
 import { asCurl } from "../../jobs/copies";
 import { digestOf, EMPTY, fromJson, hiddenIn, parsePairs, toBody, type Values } from "../../jobs/values";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNot } from "../../may/useMay";
 import { CopyButton } from "../../shell/CopyButton";
 import { Icon } from "../../shell/Icon";
 import { AdvicePanel } from "./AdvicePanel";
@@ -38,6 +40,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   // null: the form is shown, else the JSON as it is typed.
   const [json, setJson] = useState<string | null>(null);
   const [general, setGeneral] = useState("");
+  const whyNot = useWhyNot("submit");
   const keyOf = useKeyOf();
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -91,6 +94,7 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
   }
 
   function send(values: Values) {
+    if (whyNot !== null) return;
     const body = toBody(values);
     setGeneral("");
     submit.mutate({
@@ -139,6 +143,11 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
         }}
       >
         <Stack gap="md">
+          {whyNot !== null && (
+            <Alert variant="light" icon={<Icon name="alert" />} title="You can't submit jobs">
+              {whyNot}. An admin of this service can change that.
+            </Alert>
+          )}
           {hidden.length > 0 && (
             <Alert color="yellow" variant="light" icon={<Icon name="alert" />}>
               The values of {hidden.join(", ")} are hidden. They stay as they are while the image, the
@@ -158,14 +167,16 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
           />
           {json === null ? (
             <>
-              <DropCode
-                digest={digestOf(form.values)}
-                onSent={take}
-                onRemove={() => {
-                  const { code: _, ...more } = form.values.more;
-                  form.setFieldValue("more", more);
-                }}
-              />
+              {whyNot === null && (
+                <DropCode
+                  digest={digestOf(form.values)}
+                  onSent={take}
+                  onRemove={() => {
+                    const { code: _, ...more } = form.values.more;
+                    form.setFieldValue("more", more);
+                  }}
+                />
+              )}
               <FiveFields form={form} />
               <OptionalFields form={form} folded={folded} onFold={setFolded} />
             </>
@@ -193,9 +204,9 @@ export function SubmitForm({ initial, from }: { initial: Values; from?: string }
             </Alert>
           )}
           <Group>
-            <Button type="submit" loading={submit.isPending}>
+            <GuardedButton whyNot={whyNot} type="submit" loading={submit.isPending}>
               Submit
-            </Button>
+            </GuardedButton>
             {json === null && readable && (
               <>
                 <Outlook body={toBody(form.values)} onError={(error) => setGeneral(showErrors(error))} />

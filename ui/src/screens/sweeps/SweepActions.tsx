@@ -1,8 +1,10 @@
-import { Button, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../../api/keys";
 import type { SweepDetail } from "../../api/types";
+import { GuardedButton } from "../../may/GuardedButton";
+import { useWhyNotOf } from "../../may/useMay";
 import { Confirm } from "../../shell/Confirm";
 import { Icon } from "../../shell/Icon";
 import { cancelSweep, retrySweep } from "../../sweeps/queries";
@@ -13,6 +15,7 @@ const whatOf = ({ design }: SweepDetail) =>
 /** What can be done with a sweep, an experiment or a search. */
 export function SweepActions({ sweep }: { sweep: SweepDetail }) {
   const [asked, setAsked] = useState(false);
+  const whyNot = useWhyNotOf(sweep.user, "sweep");
   const queries = useQueryClient();
   const onSettled = () => queries.invalidateQueries({ queryKey: [keys.sweeps] });
   const cancel = useMutation({
@@ -35,16 +38,18 @@ export function SweepActions({ sweep }: { sweep: SweepDetail }) {
         </Text>
       )}
       {going ? (
-        <Button
+        <GuardedButton
+          whyNot={whyNot}
           variant="default"
           leftSection={<Icon name="cancel" />}
           disabled={sweep.reason === "cancelled"}
           onClick={() => setAsked(true)}
         >
           Cancel
-        </Button>
+        </GuardedButton>
       ) : (
-        <Button
+        <GuardedButton
+          whyNot={whyNot}
           variant="default"
           leftSection={<Icon name="repeat" />}
           disabled={unsuccessful === 0}
@@ -52,7 +57,7 @@ export function SweepActions({ sweep }: { sweep: SweepDetail }) {
           onClick={() => retry.mutate(sweep.id)}
         >
           Retry {unsuccessful > 0 && unsuccessful}
-        </Button>
+        </GuardedButton>
       )}
       {asked && (
         <Confirm

@@ -1,4 +1,4 @@
-import { Button, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { Search, SweepDetail } from "../../../api/types";
@@ -6,6 +6,8 @@ import { DataTable } from "../../../components/DataTable";
 import { Figure, FigureList } from "../../../components/Figures";
 import { Panel } from "../../../components/Panel";
 import panel from "../../../components/Panel.module.css";
+import { GuardedButton } from "../../../may/GuardedButton";
+import { useWhyNot } from "../../../may/useMay";
 import { Icon } from "../../../shell/Icon";
 import { Loaded } from "../../../shell/Loaded";
 import { searchQuery } from "../../../sweeps/queries";
@@ -77,19 +79,20 @@ function Progress({ search }: { search: Search }) {
 function Answer({ search }: { search: Search }) {
   const { found } = search;
   const job = foundJob(search);
+  const whyNot = useWhyNot("submit");
   return (
     <Panel
       title="Found"
       action={
         job && (
-          <Button
-            component={Link}
+          <GuardedButton
+            whyNot={whyNot}
             to={`/submit?from=${job}&as=found`}
             leftSection={<Icon name="plus" />}
             size="xs"
           >
             Submit a job with it
-          </Button>
+          </GuardedButton>
         )
       }
     >

@@ -1,4 +1,4 @@
-import { Button, NativeSelect, NumberInput, Textarea, TextInput } from "@mantine/core";
+import { NativeSelect, NumberInput, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNavigate } from "react-router";
@@ -6,6 +6,8 @@ import { keys } from "../../../api/keys";
 import { findJobsQuery } from "../../../api/queries";
 import { useKeyOf } from "../../../api/useKeyOf";
 import { FormDialog } from "../../../components/FormDialog";
+import { GuardedButton } from "../../../may/GuardedButton";
+import { useWhyNot } from "../../../may/useMay";
 import { Icon } from "../../../shell/Icon";
 import { startSearch } from "../../../sweeps/queries";
 import { type Asked, jobText, NOTHING, toSearch } from "./asked";
@@ -21,9 +23,14 @@ export function StartSearch() {
   const [opened, setOpened] = useState(false);
   return (
     <>
-      <Button variant="default" leftSection={<Icon name="search" />} onClick={() => setOpened(true)}>
+      <GuardedButton
+        whyNot={useWhyNot("submit")}
+        variant="default"
+        leftSection={<Icon name="search" />}
+        onClick={() => setOpened(true)}
+      >
         Search for a configuration
-      </Button>
+      </GuardedButton>
       {opened && <SearchDialog onClose={() => setOpened(false)} />}
     </>
   );

@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedulearn.scheduler.background import MACHINE, Background, Timing
-from schedulearn.scheduler.control.apply_plan import apply_plan, changes_of
+from schedulearn.scheduler.control.apply_plan import Changes, apply_plan, changes_of
 from schedulearn.scheduler.control.host_actions import HostActions
 from schedulearn.scheduler.control.image_fetches import Images, follow, take_refusals
 from schedulearn.scheduler.control.resize_log import tell_resizes
@@ -36,6 +36,7 @@ from schedulearn.scheduler.core.planning.cpu_only import CpuOnly, with_cpu_only,
 from schedulearn.scheduler.core.planning.evictions import evictions, faults_of, next_deadlines, time_left
 from schedulearn.scheduler.core.planning.hosts_wanted import with_hosts_wanted
 from schedulearn.scheduler.core.planning.image_fetching import decide
+from schedulearn.scheduler.core.planning.nearly_done import NearlyDone
 from schedulearn.scheduler.core.planning.placement import GpuMemory, gpu_memory
 from schedulearn.scheduler.core.planning.predecessors import held_back, hopeless
 from schedulearn.scheduler.core.planning.quotas import Quotas, plan_within
@@ -134,6 +135,7 @@ class SchedulerLoop:
         self._rule = settings.scaling_rule
         self._scaling = ScaleDownDelay(settings.scale_window, self._rule.initial if self._rule else None)
         self._waiting_log = WaitingLog(db)
+        self._nearly_done = NearlyDone()
         self._suspended: frozenset[str] = frozenset()
         """Jobs that pause, as of the last decision."""
         self._share = True
@@ -366,7 +368,8 @@ class SchedulerLoop:
         self.utility = plan.utility
         self.desired_hosts = self._scaling.settle(now, plan.desired_hosts)
         self.parks_idle_only = plan.parks_idle_only
-        changes = changes_of(state, snapshot, plan, ready)
+        changes = self._without_nearly_done(changes_of(state, snapshot, plan, ready), plan, now)
+        self._nearly_done.forget(state.jobs)
         if not changes:
             return state
         report = "SCHEDULEARN_REPORT_URL" in self.job_env("")
@@ -376,6 +379,13 @@ class SchedulerLoop:
             )
         )
         return self._load()
+
+    def _without_nearly_done(self, changes: Changes, plan: Plan, now: float) -> Changes:
+        resize = [
+            each for each in changes.resize
+            if not self._nearly_done.spares(each.job.attempt, each.view, plan.allocations.get(each.job.id, {}), now)
+        ]  # fmt: skip
+        return replace(changes, resize=resize)
 
     def _until_next(
         self, state: ClusterState, plan: Plan | None, resting: Mapping[str, float], awaited: bool, now: float

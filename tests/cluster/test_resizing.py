@@ -96,6 +96,24 @@ def test_while_one_job_is_between_stop_and_start_the_others_are_left_alone(tmp_p
             assert seen.hosts[0].gpus == 4, "what is being left was taken off"
 
 
+def test_a_job_that_ends_before_it_could_restart_is_left_alone(tmp_path: Path) -> None:
+    with FakeCluster(tmp_path) as c:
+        [first] = start(c, "first")
+        nearly = {"epoch": 9, "epochs": 10, "position": 990, "epoch_samples": 1000, "steps": 99}
+        c.cluster.db.write(lambda db: store_report(db, first, report(4, progress=nearly), time.time()))
+        c.cluster.profiles.touch(first)
+        wait_for(lambda: c.cluster.profiles.get(first), what="its profile")
+        [second] = c.submit(spec("second", **ELASTIC))
+        wait_for(lambda: Even.seen[-1].jobs[0].remaining is not None and len(Even.seen[-1].jobs) == 2)
+        for _ in range(3):
+            before = c.cluster.loop.stats.decisions
+            wait_for(lambda before=before: c.poke() and c.cluster.loop.stats.decisions > before)
+        assert (c.state(first), holds(c, first), c.state(second)) == ("running", 4, "queued")
+        c.runtime.finish(c.task(first))
+        c.wait(second, "running")
+        assert resizes(c, first) == []
+
+
 def test_a_job_trains_on_until_the_gpus_that_it_is_to_get_are_free(tmp_path: Path) -> None:
     with FakeCluster(tmp_path) as c:
         first, second = start(c, "first", "second")

@@ -1,7 +1,8 @@
 """Jobs whose image is not where they would start: where it is fetched, and who has the GPUs meanwhile. Pure.
 
 A job gets GPUs only on hosts that have its image. The policy is asked with all jobs first, which tells where those that
-lack their image would go; then again without them, so that others use the GPUs while the images come.
+lack their image would go; then again without them, so that others use the GPUs while the images come. Nothing is taken
+from a running job for one that can't start yet.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from schedulearn.scheduler.core.cluster_state import Job
-from schedulearn.scheduler.core.model import Explanation, HostView, JobView, Plan, Snapshot
+from schedulearn.scheduler.core.model import Allocation, Explanation, HostView, JobView, Plan, Snapshot
 from schedulearn.scheduler.core.outcomes.findings import JobChanges, JobMoved
 from schedulearn.scheduler.core.states import WAITS, JobStatus, Reason
 
@@ -60,7 +61,7 @@ def decide(
         lacking = {job: to for job, to in lacking.items() if to}
         fetch |= lacking
         absent = {job for job, to in going.items() if not all(is_there(job, host) for host in to)}
-        plans.append(_without(rest, plan, absent))
+        plans.append(_nothing_taken_for(absent, rest, _without(rest, plan, absent)))
         if not lacking:
             break
         rest = replace(rest, jobs=tuple(_others(rest, fetch, hosts, is_there, any(map(soon, fetch)))))
@@ -88,6 +89,26 @@ def _without(snapshot: Snapshot, plan: Plan, jobs: Set[str]) -> Plan:
     waiting = {job for job in jobs if not held[job]}
     allocations = {job: to for job, to in kept.items() if job not in waiting}
     return replace(plan, allocations=allocations, suspended=plan.suspended - waiting)
+
+
+def _nothing_taken_for(absent: Set[str], snapshot: Snapshot, plan: Plan) -> Plan:
+    """The plan in which running jobs keep what was to be taken from them for the `absent` jobs, which can't start yet:
+    all that nobody else gets."""
+    if not absent or plan.jobs_per_gpu > 1:
+        return plan
+    free = {host.id: host.gpus for host in snapshot.hosts}
+    for allocation in plan.allocations.values():
+        for part, gpus in allocation.items():
+            free[part] = free.get(part, 0) - gpus
+    kept: dict[str, Allocation] = {}
+    for job in snapshot.jobs:
+        wanted = plan.allocations.get(job.id, {})
+        more = {part: gpus - wanted.get(part, 0) for part, gpus in job.allocation.items()}
+        if any(gpus > 0 for gpus in more.values()) and all(gpus <= free.get(part, 0) for part, gpus in more.items()):
+            kept[job.id] = job.allocation
+            for part in more.keys() | wanted.keys():
+                free[part] = free.get(part, 0) + wanted.get(part, 0) - job.allocation.get(part, 0)
+    return replace(plan, allocations={**plan.allocations, **kept}) if kept else plan
 
 
 def _others(

@@ -88,6 +88,34 @@ def test_a_running_job_is_moved_only_once_its_image_is_where_it_goes() -> None:
     assert plan_of(found) == {"m": {"h1": 1}, "w": {"h2": 4}}, "others use the GPUs meanwhile"
 
 
+@pytest.mark.parametrize("there", [None, False])
+def test_no_running_job_is_shrunk_before_it_is_known_that_the_image_is_there(there: bool | None) -> None:
+    runs = job("e", elastic=True, gpus=4, max_gpus=4, allocation={"h1": 4}, run_seconds=900.0, profiled_gpus=4)
+    found = look(snapshot([runs, job("w", at=1, gpus=2)]), {("w", "h1"): there}, "elastic-fifo", min_run=0)
+    assert plan_of(found) == {"e": {"h1": 4}}
+    ready = look(snapshot([runs, job("w", at=1, gpus=2)]), {}, "elastic-fifo", min_run=0)
+    assert plan_of(ready) == {"e": {"h1": 2}, "w": {"h1": 2}}, "it would be shrunk for one that can start"
+
+
+def test_what_is_taken_goes_to_jobs_that_can_start_also_where_the_policy_is_not_asked_again() -> None:
+    """More jobs than rounds, each of which finds its image on another host only."""
+    running = [
+        job(name, elastic=True, gpus=2, max_gpus=2, allocation={"h1": 2}, run_seconds=900.0) for name in ("e", "f")
+    ]
+    waiting = [job(f"w{at}", at=at, gpus=1) for at in range(1, 7)]
+
+    def allocate(seen: Snapshot) -> Plan:
+        first = next((view.id for view in seen.jobs if not view.elastic), None)
+        if first is None:
+            return Plan({"e": {"h1": 2}, "f": {"h1": 2}})
+        return Plan({"e": {"h1": 1}, "f": {"h1": 1}, first: {"h1": 1}, "w6": {"h1": 1}})
+
+    state = snapshot([*running, *waiting], [host(), host("h2", 0)])
+    found = decide(allocate, state, lambda name, at: at == "h2" or name in ("w6", "e", "f"))
+    assert len(found.fetch) == ROUNDS
+    assert plan_of(found) == {"e": {"h1": 2}, "f": {"h1": 1}, "w6": {"h1": 1}}
+
+
 @pytest.mark.parametrize(("soon", "gpus"), [(True, 2), (False, 4)])
 def test_a_running_job_does_not_grow_for_a_moment(soon: bool, gpus: int) -> None:
     grower = job("g", elastic=True, gpus=2, max_gpus=4, allocation={"h1": 2}, run_seconds=900.0, profiled_gpus=2)

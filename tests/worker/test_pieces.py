@@ -356,6 +356,17 @@ def test_a_stop_is_passed_on_and_waited_for() -> None:
     ]
 
 
+def test_what_a_stopping_worker_starts_does_not_hold_up_its_end() -> None:
+    process = launch(
+        1, "trap 'sleep 60 & exit 75' TERM; echo ready; while :; do sleep 0.05; done", start_new_session=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == PREEMPTED
+
+
 @pytest.mark.parametrize("after", ["echo next", "false"])
 def test_a_worker_below_a_shell_gets_its_time_to_save(after: str) -> None:
     training = "trap 'sleep 0.7; echo saved $RANK; exit 75' TERM; echo ready; while :; do sleep 0.05; done"

@@ -13,9 +13,12 @@ tasks and the launcher of elastic jobs import `Stop`.
 import os
 import signal
 import sys
+import time
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set
 
 LOOK_S = 0.1
+READ_S = 1.0
+"""For which readers may read on when what they read has ended."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _RESTORED = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, and a program that it starts inherits that
 _PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGCONT")
@@ -40,27 +43,31 @@ class Stop:
         """`find` lists the live processes of the task, those that left the group included."""
         self._group = group
         self._find = find
-        self._told = {group}
+        self._told_groups = {group}
+        self._saved_at = time.monotonic()
         members = [each.pid for each in find() if each.group == group]
         self._savers = [pid for pid in members if _catches_sigterm(pid)]
-        self._held = _readers(self._savers, members)
-        if self._held:
-            for pid in members:
-                if pid not in self._held:
-                    _send(os.kill, pid)
+        held = _readers(self._savers, members)
+        self._told = set(members) - held
+        if held:
+            for pid in self._told:
+                _send(os.kill, pid)
         else:
             _send(os.killpg, group)
 
     def goes_on(self) -> bool:
         """Whether a process is left. Call it again and again: it sends the signals that are due."""
-        if self._held and not any(_exists(os.kill, pid) for pid in self._savers):
-            for pid in self._held:
-                _send(os.kill, pid)
-            self._held = set()
         left = list(self._find())
+        if any(_exists(os.kill, pid) for pid in self._savers):
+            self._saved_at = time.monotonic()
+        elif time.monotonic() - self._saved_at > READ_S:
+            # Readers that do not end with their input, and processes that began after the signal.
+            for pid in {each.pid for each in left if each.group == self._group} - self._told:
+                self._told.add(pid)
+                _send(os.kill, pid)
         if not _exists(os.killpg, self._group):
-            for other in {each.group for each in left} - self._told:
-                self._told.add(other)
+            for other in {each.group for each in left} - self._told_groups:
+                self._told_groups.add(other)
                 _send(os.killpg, other)
         return bool(left)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,11 @@ class Layers:
             finally:
                 end_process(process)
 
+    def path_of(self, prefix: Path) -> str:
+        """The folders of programs of an environment, with those of the one below it, for PATH."""
+        made = procfs.read_json(str(prefix / _COMPLETE))
+        return f"{prefix / 'bin'}:{Path(made['over']) / 'bin'}" if made else str(prefix / "bin")
+
     def sizes(self) -> list[StoredImage]:
         complete = sorted(path.parent for path in self._folder.glob(f"*/{_COMPLETE}"))
         return [StoredImage(f"{LAYERS}{path.name}", size := _size(path), size, own=True) for path in complete]
@@ -98,16 +104,39 @@ class Layers:
 
 def _copy_programs(below: Path, here: Path) -> None:
     """Scripts of the environment below, to be run by the interpreter of this one."""
-    interpreters = {f"#!{below / name}".encode() for name in ("python", "python3", f"python3.{sys.version_info[1]}")}
     for program in below.iterdir():
         copy = here / program.name
         if copy.exists() or copy.is_symlink() or not program.is_file() or program.name.startswith("python"):
             continue
         with program.open("rb") as source:
-            first = source.readline(500).rstrip()
-            if first in interpreters:
-                copy.write_bytes(f"#!{here / 'python3'}\n".encode() + source.read())
+            if _is_run_by(source, below):
+                copy.write_bytes(_run_by(here / "python3") + source.read())
                 copy.chmod(0o755)
+
+
+_LONGEST = 127
+"""Bytes of a first line that every kernel reads."""
+_EXEC = b"'''exec' "
+_INTERPRETER = re.compile(rb"(?:#!\s*|'''exec' \"?)(/.*)/python[0-9.]*\"?(?: .*)?")
+
+
+def _is_run_by(source: IO[bytes], folder: Path) -> bool:
+    """Whether a program is a script for an interpreter of this folder, which `source` has then read over. A longer path
+    stands in the second line, since kernels do not read so much of the first."""
+    line = source.readline(4096).rstrip()
+    if line == b"#!/bin/sh":
+        line = source.readline(4096).rstrip()
+        if not line.startswith(_EXEC) or source.readline(100).rstrip() != b"' '''":
+            return False
+    found = _INTERPRETER.fullmatch(line)
+    return found is not None and os.path.realpath(found[1]) == os.path.realpath(os.fsencode(folder))
+
+
+def _run_by(python: Path) -> bytes:
+    path = os.fsencode(python)
+    if len(path) <= _LONGEST - 3 and b" " not in path:
+        return b"#!" + path + b"\n"
+    return b"#!/bin/sh\n" + _EXEC + b'"' + path + b'" "$0" "$@"\n' + b"' '''\n"
 
 
 def _run(program: Path, *words: str) -> str:

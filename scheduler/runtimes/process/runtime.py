@@ -269,7 +269,7 @@ class ProcessRuntime:
         base = {
             **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
             "HOME": os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir,
-            "PATH": f"{prefix / 'bin'}:{SYSTEM_PATH}",
+            "PATH": f"{self._layers.path_of(prefix)}:{SYSTEM_PATH}",
             "VIRTUAL_ENV": str(prefix),
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",

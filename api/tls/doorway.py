@@ -10,12 +10,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
 from schedulearn.api.edge.connections import BoundedHttp, Connections
-from schedulearn.api.tls.certificates import Certificate
+
+if TYPE_CHECKING:
+    from schedulearn.api.tls.certificates import Certificate
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from schedulearn.api.access.credentials import own_account
 from schedulearn.api.settings import Settings
-from schedulearn.api.tls.certificates import Certificate
+
+if TYPE_CHECKING:
+    from schedulearn.api.tls.certificates import Certificate
 
 
 @dataclass(frozen=True)

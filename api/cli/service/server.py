@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import uvicorn
@@ -27,12 +28,14 @@ from schedulearn.api.edge.standby import Standby
 from schedulearn.api.reach import bridge_address, needs_bridge_listener
 from schedulearn.api.settings import Settings, load_settings
 from schedulearn.api.stream import Pulse
-from schedulearn.api.tls.certificates import certificate_for
 from schedulearn.api.tls.doorway import open_doorways
 from schedulearn.api.tls.plain import OnlyReports
 from schedulearn.scheduler.core.planning.command_masking import hide_in_text
 from schedulearn.scheduler.errors import InvalidError, SchedulearnError
 from schedulearn.scheduler.private_files import restrict_umask
+
+if TYPE_CHECKING:
+    from schedulearn.api.tls.certificates import Certificate
 
 _DRAIN_S = 1  # for answers under way, once the streams have been ended
 _KEEP_ALIVE_S = 20  # clients keep idle connections for 5 s: who closes them as soon resets requests that are under way
@@ -65,7 +68,7 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
         is_first = made_token and not (settings.data / "token").exists()
         if made_token:
             settings = settings.model_copy(update={"token": stored_token(settings.data)})
-        certificate = certificate_for(settings)
+        certificate = _certificate(settings)
         listener = _bind(settings.host, settings.port)
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     except (SchedulearnError, OSError) as error:
@@ -95,6 +98,14 @@ def run(config: Path | None, flags: Mapping[str, object], *, verbose: bool, as_j
     if not as_json:
         _tell("Stopped. Jobs that run go on.")
     return 0
+
+
+def _certificate(settings: Settings) -> Certificate | None:
+    if not settings.has_tls and settings.tls_cert is None and settings.tls_key is None:
+        return None
+    from schedulearn.api.tls.certificates import certificate_for  # 10 MB that only TLS needs
+
+    return certificate_for(settings)
 
 
 def _bridge_listener(settings: Settings) -> list[socket.socket]:
